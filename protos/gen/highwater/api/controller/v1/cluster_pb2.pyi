@@ -1,0 +1,172 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class PartitionState(_message.Message):
+    __slots__ = ("partition", "leader", "leader_epoch", "partition_epoch", "replicas", "isr", "eligible_leaders", "last_known_leader", "adding_replicas", "removing_replicas")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    ELIGIBLE_LEADERS_FIELD_NUMBER: _ClassVar[int]
+    LAST_KNOWN_LEADER_FIELD_NUMBER: _ClassVar[int]
+    ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    isr: _containers.RepeatedScalarFieldContainer[int]
+    eligible_leaders: _containers.RepeatedScalarFieldContainer[int]
+    last_known_leader: int
+    adding_replicas: _containers.RepeatedScalarFieldContainer[int]
+    removing_replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., eligible_leaders: _Optional[_Iterable[int]] = ..., last_known_leader: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TopicState(_message.Message):
+    __slots__ = ("topic_id", "instance", "name", "partitions", "configs", "internal")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    instance: str
+    name: str
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
+    configs: _containers.ScalarMap[str, str]
+    internal: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., instance: _Optional[str] = ..., name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ..., configs: _Optional[_Mapping[str, str]] = ..., internal: _Optional[bool] = ...) -> None: ...
+
+class NodeState(_message.Message):
+    __slots__ = ("node_id", "node_epoch", "address", "rack", "incarnation", "log_dirs", "fenced", "draining")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    node_epoch: int
+    address: str
+    rack: str
+    incarnation: str
+    log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    fenced: bool
+    draining: bool
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., fenced: _Optional[bool] = ..., draining: _Optional[bool] = ...) -> None: ...
+
+class GatewayState(_message.Message):
+    __slots__ = ("gateway_id", "host", "port", "single_port", "rack")
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_PORT_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    gateway_id: str
+    host: str
+    port: int
+    single_port: bool
+    rack: str
+    def __init__(self, gateway_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., single_port: _Optional[bool] = ..., rack: _Optional[str] = ...) -> None: ...
+
+class InstanceState(_message.Message):
+    __slots__ = ("instance", "produce_bytes_per_second", "consume_bytes_per_second", "storage_bytes")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCE_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    CONSUME_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    produce_bytes_per_second: int
+    consume_bytes_per_second: int
+    storage_bytes: int
+    def __init__(self, instance: _Optional[str] = ..., produce_bytes_per_second: _Optional[int] = ..., consume_bytes_per_second: _Optional[int] = ..., storage_bytes: _Optional[int] = ...) -> None: ...
+
+class Configs(_message.Message):
+    __slots__ = ("values",)
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, str]
+    def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ClusterChange(_message.Message):
+    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs")
+    class NodeGatewaysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
+    class ClusterConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class NodeConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Configs
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Configs, _Mapping]] = ...) -> None: ...
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_NODES_FIELD_NUMBER: _ClassVar[int]
+    GATEWAYS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_GATEWAYS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    NODE_GATEWAYS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    NODE_GATEWAYS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    NODE_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    controller_epoch: int
+    reset: bool
+    cluster_id: str
+    topics: _containers.RepeatedCompositeFieldContainer[TopicState]
+    removed_topics: _containers.RepeatedScalarFieldContainer[bytes]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeState]
+    removed_nodes: _containers.RepeatedScalarFieldContainer[int]
+    gateways: _containers.RepeatedCompositeFieldContainer[GatewayState]
+    removed_gateways: _containers.RepeatedScalarFieldContainer[str]
+    instances: _containers.RepeatedCompositeFieldContainer[InstanceState]
+    removed_instances: _containers.RepeatedScalarFieldContainer[str]
+    node_gateways_changed: bool
+    node_gateways: _containers.ScalarMap[int, str]
+    configs_changed: bool
+    cluster_configs: _containers.ScalarMap[str, str]
+    node_configs: _containers.MessageMap[int, Configs]
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ...) -> None: ...

@@ -1,0 +1,338 @@
+from highwater.api.controller.v1 import cluster_pb2 as _cluster_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONFIG_RESOURCE_TYPE_UNSPECIFIED: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_TYPE_TOPIC: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_TYPE_NODE: _ClassVar[ConfigResourceType]
+CONFIG_RESOURCE_TYPE_UNSPECIFIED: ConfigResourceType
+CONFIG_RESOURCE_TYPE_TOPIC: ConfigResourceType
+CONFIG_RESOURCE_TYPE_NODE: ConfigResourceType
+
+class ApiError(_message.Message):
+    __slots__ = ("error_code", "message")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    message: str
+    def __init__(self, error_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class RegisterNodeRequest(_message.Message):
+    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "clean_shutdown", "previous_node_epoch", "boot_id", "cluster_id")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    address: str
+    rack: str
+    incarnation: str
+    log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    clean_shutdown: bool
+    previous_node_epoch: int
+    boot_id: str
+    cluster_id: str
+    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., clean_shutdown: _Optional[bool] = ..., previous_node_epoch: _Optional[int] = ..., boot_id: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class RegisterNodeResponse(_message.Message):
+    __slots__ = ("error", "node_id", "node_epoch", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    node_id: int
+    node_epoch: int
+    cluster_id: str
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class RegisterGatewayRequest(_message.Message):
+    __slots__ = ("gateway",)
+    GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    gateway: _cluster_pb2.GatewayState
+    def __init__(self, gateway: _Optional[_Union[_cluster_pb2.GatewayState, _Mapping]] = ...) -> None: ...
+
+class RegisterGatewayResponse(_message.Message):
+    __slots__ = ("error", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    cluster_id: str
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    WANTS_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
+    FAILED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    node_epoch: int
+    gateway_id: str
+    applied_revision: int
+    wants_shutdown: bool
+    failed_log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    leader_count: int
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ("error", "fenced", "may_shut_down")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    MAY_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    fenced: bool
+    may_shut_down: bool
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ...) -> None: ...
+
+class CreateTopicsRequest(_message.Message):
+    __slots__ = ("instance", "topics", "validate_only", "timeout_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    topics: _containers.RepeatedCompositeFieldContainer[NewTopic]
+    validate_only: bool
+    timeout_ms: int
+    def __init__(self, instance: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[NewTopic, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class NewTopic(_message.Message):
+    __slots__ = ("name", "partitions", "replication_factor", "assignments", "configs", "internal")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    partitions: int
+    replication_factor: int
+    assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
+    configs: _containers.ScalarMap[str, str]
+    internal: bool
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., configs: _Optional[_Mapping[str, str]] = ..., internal: _Optional[bool] = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("partition", "replicas")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CreateTopicsResponse(_message.Message):
+    __slots__ = ("results", "revision")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[TopicResult]
+    revision: int
+    def __init__(self, results: _Optional[_Iterable[_Union[TopicResult, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class TopicResult(_message.Message):
+    __slots__ = ("error", "topic")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    topic: _cluster_pb2.TopicState
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., topic: _Optional[_Union[_cluster_pb2.TopicState, _Mapping]] = ...) -> None: ...
+
+class DeleteTopicsRequest(_message.Message):
+    __slots__ = ("instance", "topic_ids", "timeout_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    timeout_ms: int
+    def __init__(self, instance: _Optional[str] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class DeleteTopicsResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class CreatePartitionsRequest(_message.Message):
+    __slots__ = ("instance", "topics", "validate_only", "timeout_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    topics: _containers.RepeatedCompositeFieldContainer[TopicGrowth]
+    validate_only: bool
+    timeout_ms: int
+    def __init__(self, instance: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicGrowth, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class TopicGrowth(_message.Message):
+    __slots__ = ("topic_id", "count", "assignments")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    count: int
+    assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
+    def __init__(self, topic_id: _Optional[bytes] = ..., count: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
+
+class CreatePartitionsResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class AlterConfigsRequest(_message.Message):
+    __slots__ = ("instance", "changes", "validate_only")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    changes: _containers.RepeatedCompositeFieldContainer[ConfigChange]
+    validate_only: bool
+    def __init__(self, instance: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class ConfigChange(_message.Message):
+    __slots__ = ("type", "topic_id", "node_id", "set", "deleted", "replace_all")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_ALL_FIELD_NUMBER: _ClassVar[int]
+    type: ConfigResourceType
+    topic_id: bytes
+    node_id: int
+    set: _containers.ScalarMap[str, str]
+    deleted: _containers.RepeatedScalarFieldContainer[str]
+    replace_all: bool
+    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., topic_id: _Optional[bytes] = ..., node_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., deleted: _Optional[_Iterable[str]] = ..., replace_all: _Optional[bool] = ...) -> None: ...
+
+class AlterConfigsResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class AllocateProducerIdsRequest(_message.Message):
+    __slots__ = ("node_id", "node_epoch")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    node_epoch: int
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ...) -> None: ...
+
+class AllocateProducerIdsResponse(_message.Message):
+    __slots__ = ("error", "start", "length")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    start: int
+    length: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., start: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class AlterPartitionRequest(_message.Message):
+    __slots__ = ("node_id", "node_epoch", "proposals")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PROPOSALS_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    node_epoch: int
+    proposals: _containers.RepeatedCompositeFieldContainer[IsrProposal]
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., proposals: _Optional[_Iterable[_Union[IsrProposal, _Mapping]]] = ...) -> None: ...
+
+class IsrProposal(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr", "isr_node_epochs")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    ISR_NODE_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: _containers.RepeatedScalarFieldContainer[int]
+    isr_node_epochs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., isr_node_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AlterPartitionResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[AlterPartitionResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[AlterPartitionResult, _Mapping]]] = ...) -> None: ...
+
+class AlterPartitionResult(_message.Message):
+    __slots__ = ("error", "state")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    state: _cluster_pb2.PartitionState
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., state: _Optional[_Union[_cluster_pb2.PartitionState, _Mapping]] = ...) -> None: ...
+
+class SetInstanceRequest(_message.Message):
+    __slots__ = ("instance",)
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    instance: _cluster_pb2.InstanceState
+    def __init__(self, instance: _Optional[_Union[_cluster_pb2.InstanceState, _Mapping]] = ...) -> None: ...
+
+class SetInstanceResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class WatchClusterRequest(_message.Message):
+    __slots__ = ("from_revision", "cluster_id")
+    FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    from_revision: int
+    cluster_id: str
+    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,313 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AppendOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    APPEND_OUTCOME_UNSPECIFIED: _ClassVar[AppendOutcome]
+    APPEND_OUTCOME_NOT_APPENDED: _ClassVar[AppendOutcome]
+    APPEND_OUTCOME_APPENDED: _ClassVar[AppendOutcome]
+    APPEND_OUTCOME_UNKNOWN: _ClassVar[AppendOutcome]
+APPEND_OUTCOME_UNSPECIFIED: AppendOutcome
+APPEND_OUTCOME_NOT_APPENDED: AppendOutcome
+APPEND_OUTCOME_APPENDED: AppendOutcome
+APPEND_OUTCOME_UNKNOWN: AppendOutcome
+
+class AppendRequest(_message.Message):
+    __slots__ = ("header_bytes", "message_id", "topic_ids", "instances", "group_topic", "group_partition", "group_leader_epoch", "group_acks", "group_batches", "batch_bytes", "deadline_ms", "payload")
+    HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ACKS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    header_bytes: int
+    message_id: int
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    instances: _containers.RepeatedScalarFieldContainer[str]
+    group_topic: _containers.RepeatedScalarFieldContainer[int]
+    group_partition: _containers.RepeatedScalarFieldContainer[int]
+    group_leader_epoch: _containers.RepeatedScalarFieldContainer[int]
+    group_acks: _containers.RepeatedScalarFieldContainer[int]
+    group_batches: _containers.RepeatedScalarFieldContainer[int]
+    batch_bytes: _containers.RepeatedScalarFieldContainer[int]
+    deadline_ms: int
+    payload: bytes
+    def __init__(self, header_bytes: _Optional[int] = ..., message_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., instances: _Optional[_Iterable[str]] = ..., group_topic: _Optional[_Iterable[int]] = ..., group_partition: _Optional[_Iterable[int]] = ..., group_leader_epoch: _Optional[_Iterable[int]] = ..., group_acks: _Optional[_Iterable[int]] = ..., group_batches: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., deadline_ms: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
+    __slots__ = ("appended_message_ids", "results")
+    APPENDED_MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    appended_message_ids: _containers.RepeatedScalarFieldContainer[int]
+    results: _containers.RepeatedCompositeFieldContainer[AppendGroupResult]
+    def __init__(self, appended_message_ids: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[_Union[AppendGroupResult, _Mapping]]] = ...) -> None: ...
+
+class AppendGroupResult(_message.Message):
+    __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    message_id: int
+    group: int
+    base_offsets: _containers.RepeatedScalarFieldContainer[int]
+    log_start_offset: int
+    log_append_time_ms: int
+    failures: _containers.RepeatedCompositeFieldContainer[AppendFailure]
+    def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ...) -> None: ...
+
+class AppendFailure(_message.Message):
+    __slots__ = ("batch", "error_code", "outcome", "message", "leader", "leader_epoch")
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    batch: int
+    error_code: int
+    outcome: AppendOutcome
+    message: str
+    leader: int
+    leader_epoch: int
+    def __init__(self, batch: _Optional[int] = ..., error_code: _Optional[int] = ..., outcome: _Optional[_Union[AppendOutcome, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("calls", "cancelled_call_ids", "accepts_references")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[FetchCall]
+    cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
+    accepts_references: bool
+    def __init__(self, calls: _Optional[_Iterable[_Union[FetchCall, _Mapping]]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
+
+class FetchCall(_message.Message):
+    __slots__ = ("call_id", "instance", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "topic_ids", "topic", "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "partition_max_bytes")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    instance: str
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    topic: _containers.RepeatedScalarFieldContainer[int]
+    partition: _containers.RepeatedScalarFieldContainer[int]
+    current_leader_epoch: _containers.RepeatedScalarFieldContainer[int]
+    fetch_offset: _containers.RepeatedScalarFieldContainer[int]
+    last_fetched_epoch: _containers.RepeatedScalarFieldContainer[int]
+    partition_max_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, call_id: _Optional[int] = ..., instance: _Optional[str] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., isolation_level: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., topic: _Optional[_Iterable[int]] = ..., partition: _Optional[_Iterable[int]] = ..., current_leader_epoch: _Optional[_Iterable[int]] = ..., fetch_offset: _Optional[_Iterable[int]] = ..., last_fetched_epoch: _Optional[_Iterable[int]] = ..., partition_max_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FetchResponse(_message.Message):
+    __slots__ = ("header_bytes", "call_id", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "record_bytes", "references", "details", "done", "payload")
+    HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    header_bytes: int
+    call_id: int
+    error_code: _containers.RepeatedScalarFieldContainer[int]
+    high_watermark: _containers.RepeatedScalarFieldContainer[int]
+    last_stable_offset: _containers.RepeatedScalarFieldContainer[int]
+    log_start_offset: _containers.RepeatedScalarFieldContainer[int]
+    record_bytes: _containers.RepeatedScalarFieldContainer[int]
+    references: _containers.RepeatedCompositeFieldContainer[SegmentReference]
+    details: _containers.RepeatedCompositeFieldContainer[FetchPartitionDetail]
+    done: bool
+    payload: bytes
+    def __init__(self, header_bytes: _Optional[int] = ..., call_id: _Optional[int] = ..., error_code: _Optional[_Iterable[int]] = ..., high_watermark: _Optional[_Iterable[int]] = ..., last_stable_offset: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[_Iterable[int]] = ..., record_bytes: _Optional[_Iterable[int]] = ..., references: _Optional[_Iterable[_Union[SegmentReference, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., done: _Optional[bool] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class SegmentReference(_message.Message):
+    __slots__ = ("index", "path", "log_dir", "inode", "position")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIR_FIELD_NUMBER: _ClassVar[int]
+    INODE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    path: str
+    log_dir: int
+    inode: int
+    position: int
+    def __init__(self, index: _Optional[int] = ..., path: _Optional[str] = ..., log_dir: _Optional[int] = ..., inode: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+
+class FetchPartitionDetail(_message.Message):
+    __slots__ = ("index", "aborted_transactions", "diverging_epoch", "diverging_end_offset", "leader", "leader_epoch")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DIVERGING_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    aborted_transactions: _containers.RepeatedCompositeFieldContainer[AbortedTransaction]
+    diverging_epoch: int
+    diverging_end_offset: int
+    leader: int
+    leader_epoch: int
+    def __init__(self, index: _Optional[int] = ..., aborted_transactions: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., diverging_epoch: _Optional[int] = ..., diverging_end_offset: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class AbortedTransaction(_message.Message):
+    __slots__ = ("producer_id", "first_offset")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    first_offset: int
+    def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...
+
+class CoordinateRequest(_message.Message):
+    __slots__ = ("calls", "cancelled_call_ids")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[CoordinatorCall]
+    cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[CoordinatorCall, _Mapping]]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CoordinatorCall(_message.Message):
+    __slots__ = ("call_id", "api_key", "api_version", "instance", "client_id", "client_host", "body", "deadline_ms", "coordinator_partition")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    API_KEY_FIELD_NUMBER: _ClassVar[int]
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    api_key: int
+    api_version: int
+    instance: str
+    client_id: str
+    client_host: str
+    body: bytes
+    deadline_ms: int
+    coordinator_partition: int
+    def __init__(self, call_id: _Optional[int] = ..., api_key: _Optional[int] = ..., api_version: _Optional[int] = ..., instance: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., body: _Optional[bytes] = ..., deadline_ms: _Optional[int] = ..., coordinator_partition: _Optional[int] = ...) -> None: ...
+
+class CoordinateResponse(_message.Message):
+    __slots__ = ("replies",)
+    REPLIES_FIELD_NUMBER: _ClassVar[int]
+    replies: _containers.RepeatedCompositeFieldContainer[CoordinatorReply]
+    def __init__(self, replies: _Optional[_Iterable[_Union[CoordinatorReply, _Mapping]]] = ...) -> None: ...
+
+class CoordinatorReply(_message.Message):
+    __slots__ = ("call_id", "error_code", "body")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    error_code: int
+    body: bytes
+    def __init__(self, call_id: _Optional[int] = ..., error_code: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("instance", "isolation_level", "partitions")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    isolation_level: int
+    partitions: _containers.RepeatedCompositeFieldContainer[ListOffsetsPartition]
+    def __init__(self, instance: _Optional[str] = ..., isolation_level: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ListOffsetsPartition, _Mapping]]] = ...) -> None: ...
+
+class ListOffsetsPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "current_leader_epoch", "timestamp")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    current_leader_epoch: int
+    timestamp: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ListOffsetsResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ListOffsetsResult, _Mapping]]] = ...) -> None: ...
+
+class ListOffsetsResult(_message.Message):
+    __slots__ = ("error_code", "timestamp", "offset", "leader_epoch")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    timestamp: int
+    offset: int
+    leader_epoch: int
+    def __init__(self, error_code: _Optional[int] = ..., timestamp: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetsForLeaderEpochRequest(_message.Message):
+    __slots__ = ("instance", "partitions")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    partitions: _containers.RepeatedCompositeFieldContainer[EpochQuestion]
+    def __init__(self, instance: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[EpochQuestion, _Mapping]]] = ...) -> None: ...
+
+class EpochQuestion(_message.Message):
+    __slots__ = ("topic_id", "partition", "current_leader_epoch", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetsForLeaderEpochResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[EpochAnswer]
+    def __init__(self, results: _Optional[_Iterable[_Union[EpochAnswer, _Mapping]]] = ...) -> None: ...
+
+class EpochAnswer(_message.Message):
+    __slots__ = ("error_code", "leader_epoch", "end_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    leader_epoch: int
+    end_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...

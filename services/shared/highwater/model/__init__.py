@@ -1,0 +1,4 @@
+"""The nouns that every service shares: ids, the cluster image, errors, topic configs, time.
+
+Standard library only; nothing here does I/O.
+"""

@@ -1,0 +1,176 @@
+"""The cluster image: one immutable snapshot of the metadata at a revision of the store.
+
+The controller owns it; every other service holds a copy, which follows the controller's watch
+(`highwater.metadata`). Values are replaced, never changed, so a reader may keep one for as long
+as it likes and compare revisions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    NO_NODE,
+    GatewayId,
+    InstanceId,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+)
+
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as the controller last committed it (KIP-497, KIP-966)."""
+
+    partition: int
+    leader: NodeId
+    """-1 while no replica may lead."""
+    leader_epoch: LeaderEpoch
+    """Grows by one on every change of leader and is never reused."""
+    partition_epoch: int
+    """Grows on every change of this record; AlterPartition compares it."""
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    eligible_leaders: tuple[NodeId, ...] = ()
+    """KIP-966's ELR: out of the ISR, yet sure to hold everything committed."""
+    last_known_leader: NodeId = NO_NODE
+    adding_replicas: tuple[NodeId, ...] = ()
+    removing_replicas: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """One topic; `partitions[i].partition == i`."""
+
+    topic_id: TopicId
+    instance: InstanceId
+    name: str
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Only what was set on the topic; defaults live in `highwater.model.topic_config`."""
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A partition node. A fenced one stays listed (clients may still know it)."""
+
+    node_id: NodeId
+    node_epoch: int
+    """The broker epoch (KIP-631): the store's revision at registration."""
+    address: str
+    """host:port of its gRPC server."""
+    rack: str
+    incarnation: str
+    """New at every start; also the token in its data directories (short-circuit reads)."""
+    log_dirs: tuple[str, ...] = ()
+    fenced: bool = True
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayState:
+    """A gateway and the block of ports it serves: `port` is bootstrap, `port + n` is node n."""
+
+    gateway_id: GatewayId
+    host: str
+    """The host name or address that clients are told."""
+    port: int
+    single_port: bool
+    """True on a one-node broker: `port` is both bootstrap and node."""
+    rack: str = ""
+
+    def port_of(self, node: NodeId) -> int:
+        """The port on this gateway that clients know as broker `node`."""
+        return self.port if self.single_port else self.port + node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceState:
+    """A tenant's limits; None is unlimited. Rates in bytes per second."""
+
+    instance: InstanceId
+    produce_bytes_per_second: int | None = None
+    consume_bytes_per_second: int | None = None
+    storage_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterImage:
+    """Everything that routing, placement and replica roles need, at one revision."""
+
+    revision: int
+    cluster_id: str
+    controller_epoch: int = 0
+    nodes: Mapping[NodeId, NodeState] = field(default_factory=dict)
+    gateways: Mapping[GatewayId, GatewayState] = field(default_factory=dict)
+    node_gateways: Mapping[NodeId, GatewayId] = field(default_factory=dict)
+    """Which gateway clients are sent to for a node; the controller alone decides it."""
+    topics: Mapping[TopicId, TopicState] = field(default_factory=dict)
+    topic_ids: Mapping[tuple[InstanceId, str], TopicId] = field(default_factory=dict)
+    instances: Mapping[InstanceId, InstanceState] = field(default_factory=dict)
+    cluster_configs: Mapping[str, str] = field(default_factory=dict)
+    """Dynamic broker configs for all nodes (IncrementalAlterConfigs on broker "")."""
+    node_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
+
+    def topic(self, name: str, instance: InstanceId = DEFAULT_INSTANCE) -> TopicState | None:
+        """The topic of that name in that instance, or None."""
+        topic_id = self.topic_ids.get((instance, name))
+        return None if topic_id is None else self.topics[topic_id]
+
+    def apply(self, delta: "ClusterDelta") -> "ClusterImage":
+        """The image at `delta.revision`. The receiver stays as it is."""
+        assert delta.revision >= self.revision
+        topics = {t: s for t, s in self.topics.items() if t not in delta.removed_topics}
+        topics.update((t.topic_id, t) for t in delta.topics)
+        nodes = {n: s for n, s in self.nodes.items() if n not in delta.removed_nodes}
+        nodes.update((n.node_id, n) for n in delta.nodes)
+        gateways = {g: s for g, s in self.gateways.items() if g not in delta.removed_gateways}
+        gateways.update((g.gateway_id, g) for g in delta.gateways)
+        instances = {i: s for i, s in self.instances.items() if i not in delta.removed_instances}
+        instances.update((i.instance, i) for i in delta.instances)
+        changed = bool(delta.topics or delta.removed_topics)
+        return replace(
+            self,
+            revision=delta.revision,
+            controller_epoch=max(self.controller_epoch, delta.controller_epoch),
+            nodes=nodes,
+            gateways=gateways,
+            instances=instances,
+            topics=topics if changed else self.topics,
+            topic_ids=(
+                {(t.instance, t.name): t.topic_id for t in topics.values()}
+                if changed
+                else self.topic_ids
+            ),
+            node_gateways=_or(delta.node_gateways, self.node_gateways),
+            cluster_configs=_or(delta.cluster_configs, self.cluster_configs),
+            node_configs=_or(delta.node_configs, self.node_configs),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDelta:
+    """What changed up to `revision`. Mappings that are None did not change; others are whole."""
+
+    revision: int
+    controller_epoch: int = 0
+    topics: tuple[TopicState, ...] = ()
+    removed_topics: frozenset[TopicId] = frozenset()
+    nodes: tuple[NodeState, ...] = ()
+    removed_nodes: frozenset[NodeId] = frozenset()
+    gateways: tuple[GatewayState, ...] = ()
+    removed_gateways: frozenset[GatewayId] = frozenset()
+    instances: tuple[InstanceState, ...] = ()
+    removed_instances: frozenset[InstanceId] = frozenset()
+    node_gateways: Mapping[NodeId, GatewayId] | None = None
+    cluster_configs: Mapping[str, str] | None = None
+    node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
+
+
+def _or(changed: _V | None, present: _V) -> _V:
+    return present if changed is None else changed

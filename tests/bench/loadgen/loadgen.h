@@ -1,0 +1,136 @@
+/* A load generator that replays prepared Produce and Fetch frames: one thread, one epoll.
+ *
+ * loadgen.c  options, the loop, pacing, the report     produce.c  Produce frames and responses
+ * cluster.c  Metadata and InitProducerId, blocking     fetch.c    Fetch frames and responses
+ * batch.c    the record batch and its CRC              wire.h     big-endian fields, varints
+ */
+#ifndef LOADGEN_H
+#define LOADGEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "batch.h"
+#include "histogram.h"
+
+enum { MAX_BROKERS = 64, MAX_TOPIC_BYTES = 249, SECONDS_MAX = 3600 };
+
+struct options {
+  const char *host, *topic, *batch_file, *client_id;
+  int port;
+  bool fetch, idempotent, discard, no_metadata;
+  int16_t version, acks;
+  int metadata_version;
+  int connections, in_flight, partitions, partitions_per_request;
+  long batch_bytes, records_per_batch, max_bytes, min_bytes, max_wait_ms;
+  long producer_id_base; /* -1: ask the broker with InitProducerId */
+  double rate, seconds, warmup_seconds;
+  uint64_t requests; /* 0: no limit */
+};
+
+struct broker {
+  int32_t node_id;
+  char host[256];
+  int port;
+  int32_t *partitions;
+  int partition_count;
+};
+
+struct cluster {
+  struct broker brokers[MAX_BROKERS];
+  int broker_count;
+};
+
+/* One place in a connection's window. Responses come in request order, so slots are used and
+ * freed as a ring. */
+struct slot {
+  uint64_t start_ns; /* the send time, or with --rate the time it should have been sent */
+  uint64_t end_position; /* where in the connection's output this frame ends (acks=0) */
+  int32_t correlation;
+  int first; /* produce: index of the first partition; fetch: index into the slot's cursors */
+  uint8_t *frame;
+  struct cursor *cursors;
+  int cursor_count;
+};
+
+/* Where a reader stands in one partition. */
+struct cursor {
+  int32_t partition;
+  int64_t offset, next_offset, high_watermark;
+  struct step {
+    int64_t next_offset;
+    int32_t record_bytes;
+  } *steps; /* what the first pass over the partition saw, by step: see --discard */
+  int step, step_count, step_capacity;
+};
+
+struct connection {
+  int fd, index;
+  bool waiting_for_output;
+  struct slot *slots;
+  int head, used;
+  int32_t next_correlation;
+  const struct broker *broker;
+  int next_partition;
+  int64_t producer_id;
+  int16_t producer_epoch;
+  int32_t *sequences;
+  uint64_t due, intended; /* open loop: requests that should be out, and the next one's number */
+  struct iovec *output;
+  int output_head, output_tail, output_capacity;
+  uint64_t output_queued, output_written;
+  uint8_t *input;
+  size_t input_used, input_capacity;
+  struct fetch_state *fetch;
+};
+
+struct counters {
+  struct histogram latency;
+  uint64_t requests, bytes, records, empty, throttled, out_of_order;
+  uint64_t errors[256]; /* by Kafka's error code + 1 */
+  uint64_t per_second[SECONDS_MAX];
+};
+
+struct state {
+  struct options options;
+  struct cluster cluster;
+  struct batch batch;
+  struct connection *connections;
+  struct counters counters;
+  uint64_t origin_ns, window_start_ns, window_end_ns;
+  uint64_t sent;
+  uint64_t errors_reported;
+};
+
+extern struct state state;
+
+__attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
+uint64_t now_ns(void);
+
+/* loadgen.c: what the two protocols call */
+void queue_output(struct connection *c, const void *bytes, size_t size);
+void count_error(int16_t code, int32_t partition);
+/* The oldest request of a connection is answered: `bytes` and `records` count when inside the
+ * measured window. */
+void complete_request(struct connection *c, uint64_t now, uint64_t bytes, uint64_t records);
+bool check_correlation(struct connection *c, int32_t correlation);
+
+/* cluster.c: blocking, used before the load starts */
+int cluster_connect(const char *host, int port);
+void cluster_load_metadata(void);
+void cluster_init_producer_id(struct connection *c);
+
+/* produce.c and fetch.c */
+void produce_prepare(struct connection *c);
+void produce_send(struct connection *c, struct slot *slot);
+void produce_readable(struct connection *c);
+void fetch_prepare(struct connection *c);
+void fetch_send(struct connection *c, struct slot *slot);
+void fetch_readable(struct connection *c);
+
+/* Writes size (a hole), key, version, correlation id (a hole at byte 8) and client id. */
+uint8_t *put_request_header(uint8_t *p, int16_t api_key, int16_t version, bool flexible);
+enum { AT_CORRELATION = 8 };
+
+#endif
