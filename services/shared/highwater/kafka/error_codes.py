@@ -12,7 +12,7 @@ class ErrorCode(enum.IntEnum):
     retriable: bool
     message: str
 
-    def __new__(cls, value: int, retriable: bool, message: str) -> "ErrorCode":
+    def __new__(cls, value: int, retriable: bool = False, message: str = "") -> "ErrorCode":
         """Make the member for one wire value, with its retriability and its sentence."""
         code = int.__new__(cls, value)
         code._value_ = value

@@ -1,0 +1,189 @@
+"""Building record batches: for our own clients, internal topics, control markers and tests."""
+
+from collections.abc import Iterable
+
+from crc32c import crc32c
+
+from highwater.kafka.errors import EncodeError
+from highwater.kafka.primitives import varint, varlong
+from highwater.kafka.records.batch import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    CONTROL_BIT,
+    CRC_AT,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+)
+from highwater.kafka.records.compression import Compression, compress
+
+Header = tuple[str, bytes | None]
+
+
+def encode_record(
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header] = (),
+) -> bytes:
+    """Return one record with its length in front."""
+    header_list = list(headers)
+    parts = [b"\0", varlong(timestamp_delta), varint(offset_delta)]
+    for field in (key, value):
+        parts += (b"\x01",) if field is None else (varint(len(field)), field)
+    parts.append(varint(len(header_list)))
+    for name, content in header_list:
+        encoded = name.encode()
+        parts += (varint(len(encoded)), encoded)
+        parts += (b"\x01",) if content is None else (varint(len(content)), content)
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+class RecordBatchBuilder:
+    """Collects records and makes one batch of them.
+
+    Append, then `build` once. Timestamps are ms since the epoch and are given with each record;
+    the first one becomes the batch's base timestamp. The batch must hold at least one record.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_base_offset",
+        "_base_sequence",
+        "_base_timestamp",
+        "_compression",
+        "_count",
+        "_last_offset_delta",
+        "_leader_epoch",
+        "_log_append_time",
+        "_max_timestamp",
+        "_producer_epoch",
+        "_producer_id",
+        "_records",
+        "_size",
+    )
+
+    def __init__(
+        self,
+        *,
+        compression: int = Compression.NONE,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        log_append_time_ms: int | None = None,
+    ) -> None:
+        """Start an empty batch; with `log_append_time_ms` a broker seems to have stamped it."""
+        self._compression = compression
+        self._base_offset = base_offset
+        self._leader_epoch = leader_epoch
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._base_sequence = base_sequence
+        self._attributes = compression
+        if transactional:
+            self._attributes |= TRANSACTIONAL_BIT
+        if control:
+            self._attributes |= CONTROL_BIT
+        if log_append_time_ms is not None:
+            self._attributes |= LOG_APPEND_TIME_BIT
+        self._log_append_time = log_append_time_ms
+        self._records: list[bytes] = []
+        self._size = HEADER_SIZE
+        self._count = 0
+        self._last_offset_delta = -1
+        self._base_timestamp = -1
+        self._max_timestamp = -1
+
+    @property
+    def record_count(self) -> int:
+        """Records appended so far."""
+        return self._count
+
+    @property
+    def size_uncompressed(self) -> int:
+        """Bytes that the batch would take without compression."""
+        return self._size
+
+    def append(
+        self,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Iterable[Header] = (),
+        offset_delta: int | None = None,
+    ) -> int:
+        """Add a record and return its offset delta; gaps are allowed, as compaction leaves them."""
+        delta = self._last_offset_delta + 1 if offset_delta is None else offset_delta
+        if delta <= self._last_offset_delta:
+            raise EncodeError(f"offset delta {delta} after {self._last_offset_delta}")
+        if not self._records:
+            self._base_timestamp = timestamp_ms
+        record = encode_record(delta, timestamp_ms - self._base_timestamp, key, value, headers)
+        self._records.append(record)
+        self._size += len(record)
+        self._count += 1
+        self._last_offset_delta = delta
+        self._max_timestamp = max(self._max_timestamp, timestamp_ms)
+        return delta
+
+    def build(self) -> bytes:
+        """Return the finished batch with its CRC."""
+        if not self._records:
+            raise EncodeError("a batch holds at least one record")
+        payload = compress(self._compression, b"".join(self._records))
+        stamped = self._log_append_time
+        batch = bytearray(HEADER_SIZE)
+        BATCH_HEADER.pack_into(
+            batch,
+            0,
+            self._base_offset,
+            HEADER_SIZE + len(payload) - LENGTH_OVERHEAD,
+            self._leader_epoch,
+            MAGIC,
+            0,
+            self._attributes,
+            self._last_offset_delta,
+            self._base_timestamp,
+            self._max_timestamp if stamped is None else stamped,
+            self._producer_id,
+            self._producer_epoch,
+            self._base_sequence,
+            self._count,
+        )
+        checksum = crc32c(payload, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+        batch[CRC_AT : CRC_AT + 4] = checksum.to_bytes(4, "big")
+        return bytes(batch) + payload
+
+
+def end_transaction_marker(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """Return the control batch that ends a transaction (Kafka's `EndTransactionMarker`, v0)."""
+    builder = RecordBatchBuilder(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
+    value = (0).to_bytes(2, "big") + coordinator_epoch.to_bytes(4, "big", signed=True)
+    builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
+    return builder.build()

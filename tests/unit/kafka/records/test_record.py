@@ -1,0 +1,80 @@
+"""Decoding records, against aiokafka's builder and with every truncation."""
+
+import pytest
+from aiokafka.record.default_records import (  # type: ignore[import-untyped]
+    DefaultRecordBatchBuilder,
+)
+
+from highwater.kafka.errors import RecordsError
+from highwater.kafka.records.batch import iter_batches
+from highwater.kafka.records.builder import RecordBatchBuilder, encode_record
+from highwater.kafka.records.record import RawRecord, Record, iter_raw_records, read_records
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_reads_what_aiokafka_wrote(codec: int) -> None:
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=MIB,
+    )
+    builder.append(0, 1_000, b"k", b"v", [("trace", b"1"), ("empty", b"")])
+    builder.append(1, 900, None, b"x" * 300, [])
+    builder.append(2, 1_500, b"tombstone", None, [])
+    (batch,) = iter_batches(bytes(builder.build()))
+    assert list(read_records(batch, MIB)) == [
+        Record(0, 1_000, b"k", b"v", (("trace", b"1"), ("empty", b""))),
+        Record(1, 900, None, b"x" * 300),
+        Record(2, 1_500, b"tombstone", None),
+    ]
+
+
+def test_log_append_time_gives_every_record_the_same_timestamp() -> None:
+    builder = RecordBatchBuilder(log_append_time_ms=5_000, base_offset=40)
+    builder.append(key=None, value=b"a", timestamp_ms=1)
+    builder.append(key=None, value=b"b", timestamp_ms=2)
+    (batch,) = iter_batches(builder.build())
+    assert [(r.offset, r.timestamp) for r in read_records(batch, MIB)] == [(40, 5_000), (41, 5_000)]
+
+
+def test_every_truncation_of_a_payload_is_an_error() -> None:
+    payload = encode_record(0, 5, b"key", b"value", [("h", b"1"), ("n", None)]) + encode_record(
+        1, 6, None, None
+    )
+    assert list(iter_raw_records(payload, 2)) == [
+        RawRecord(0, 5, b"key", b"value", (("h", b"1"), ("n", None))),
+        RawRecord(1, 6, None, None, ()),
+    ]
+    for cut in range(len(payload)):
+        with pytest.raises(RecordsError):
+            list(iter_raw_records(payload[:cut], 2))
+
+
+def test_wrong_counts_are_errors() -> None:
+    payload = encode_record(0, 0, b"k", b"v") * 2
+    for count in (-1, 0, 1, 3, 10**9):
+        with pytest.raises(RecordsError):
+            list(iter_raw_records(payload, count))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        bytes([0x0C, 0, 0, 0, 0x03, 0x01, 0x00]),  # key of length -2
+        bytes([0x0C, 0, 0, 0, 0x01, 0x04, 0x00]),  # value runs past the record
+        bytes([0x0E, 0, 0, 0, 0x01, 0x01, 0x00, 0x00]),  # a byte left over
+        bytes([0x0E, 0, 0, 0, 0x01, 0x01, 0x02, 0x01]),  # header with a null name
+        bytes([0x0E, 0, 0, 0, 0x01, 0x01, 0x01, 0x00]),  # header count -1
+        bytes([0x12, 0, 0, 0, 0x01, 0x01, 0x02, 0x02, 0xFF, 0x01]),  # header name not UTF-8
+        bytes([0x14, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
+    ],
+)
+def test_malformed_records(record: bytes) -> None:
+    with pytest.raises(RecordsError):
+        list(iter_raw_records(record, 1))
