@@ -1,0 +1,67 @@
+"""Channels to peers: one per peer and loop, with quick reconnects and careful retries."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import grpc.aio
+
+from highwater.runtime.grpc_options import (
+    MESSAGE_BYTES_MAX_DEFAULT,
+    GrpcOptions,
+    shared_options,
+)
+
+RECONNECT_BACKOFF_MS: Final = (50, 50, 500)
+"""Initial, least and greatest. gRPC's defaults (1 s, 20 s, 120 s) would outlast a failover."""
+
+_RETRY_POLICY: Final = {
+    "maxAttempts": 3,
+    "initialBackoff": "0.05s",
+    "maxBackoff": "0.5s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+
+_RETRY_THROTTLING: Final = {"maxTokens": 100, "tokenRatio": 0.1}
+"""A peer that fails half of its calls gets no retries on top of its load."""
+
+
+def open_channel(
+    address: str,
+    *,
+    message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
+    idempotent_methods: Sequence[tuple[str, str]] = (),
+    options: GrpcOptions | None = None,
+) -> grpc.aio.Channel:
+    """An insecure channel to host:port, connecting lazily; it belongs to the running loop.
+
+    `idempotent_methods` are (service, method) names, e.g. ("highwater.api.controller.v1.
+    MetadataService", "GetCluster"): reads that the channel may send again by itself when the peer
+    is unavailable. Nothing that appends or changes may be listed: the channel cannot know whether
+    the lost call was carried out.
+    """
+    initial, least, greatest = RECONNECT_BACKOFF_MS
+    return grpc.aio.insecure_channel(
+        address,
+        options=[
+            *shared_options(message_bytes_max),
+            ("grpc.initial_reconnect_backoff_ms", initial),
+            ("grpc.min_reconnect_backoff_ms", least),
+            ("grpc.max_reconnect_backoff_ms", greatest),
+            ("grpc.service_config", service_config(idempotent_methods)),
+            # Peers are named by plain addresses; a proxy of the environment must not get between.
+            ("grpc.enable_http_proxy", 0),
+            *(options or []),
+        ],
+    )
+
+
+def service_config(idempotent_methods: Sequence[tuple[str, str]]) -> str:
+    """gRPC's service config (JSON): retries for the listed methods and for no other one."""
+    config: dict[str, Any] = {}
+    if idempotent_methods:
+        names = [{"service": service, "method": method} for service, method in idempotent_methods]
+        config["methodConfig"] = [{"name": names, "retryPolicy": _RETRY_POLICY}]
+        config["retryThrottling"] = _RETRY_THROTTLING
+    return json.dumps(config)

@@ -1,0 +1,44 @@
+"""Channel arguments that servers and channels share, each with its reason."""
+
+from typing import Final
+
+GrpcOptions = list[tuple[str, int | str]]
+
+KEEPALIVE_MS: Final = 10_000
+"""An idle connection is probed this often, so a silently dead peer is noticed."""
+
+KEEPALIVE_TIMEOUT_MS: Final = 5_000
+"""A probe without answer for this long closes the connection."""
+
+MESSAGE_BYTES_MAX_DEFAULT: Final = 64 << 20
+"""gRPC's own 4 MiB is below what one Produce request may carry (dozens of 1 MiB batches)."""
+
+_STREAMS_PER_CONNECTION: Final = 1_000
+"""Far above what a peer opens; a leak of calls meets it instead of our memory."""
+
+
+def shared_options(message_bytes_max: int) -> GrpcOptions:
+    """Arguments for both ends of a connection."""
+    return [
+        ("grpc.max_send_message_length", message_bytes_max),
+        ("grpc.max_receive_message_length", message_bytes_max),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        # Watches and idle channels have to be probed too, not only busy ones.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
+def server_options(message_bytes_max: int) -> GrpcOptions:
+    """Arguments of a server."""
+    return [
+        *shared_options(message_bytes_max),
+        # On by default, and then a second server on the same port binds without an error and
+        # takes half of the connections.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
+        # Clients probe as often as we do; without this the server answers GOAWAY too_many_pings.
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+    ]

@@ -1,0 +1,88 @@
+"""A gRPC server on the running loop: explicit options, clear bind errors, an orderly drain."""
+
+import errno
+import socket
+from collections.abc import Callable, Sequence
+
+import grpc
+import grpc.aio
+
+from highwater.model.errors import BindError, PortInUseError
+from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, server_options
+
+
+class GrpcServer:
+    """One listening address. Register servicers, `start`, later `stop`; not restartable."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
+        calls_max: int | None = None,
+        interceptors: "Sequence[grpc.aio.ServerInterceptor[object, object]]" = (),
+    ) -> None:
+        """Port 0 lets the system choose; `calls_max` refuses calls above it, None is no limit."""
+        self._host = host
+        self._wanted_port = port
+        self._port: int | None = None
+        self._server = grpc.aio.server(
+            interceptors=list(interceptors),
+            options=server_options(message_bytes_max),
+            maximum_concurrent_rpcs=calls_max,
+        )
+
+    def register(self, add_to_server: Callable[[grpc.aio.Server], None]) -> None:
+        """Lets `add_to_server(server)` add servicers; before `start`."""
+        add_to_server(self._server)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; after `start`."""
+        assert self._port is not None, "the server has not been started"
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """host:port, for peers and logs; after `start`."""
+        return _join(self._host, self.port)
+
+    async def start(self) -> None:
+        """Binds and serves. Raises PortInUseError or BindError."""
+        address = _join(self._host, self._wanted_port)
+        _probe(self._host, self._wanted_port)
+        try:
+            self._port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise BindError(address, str(error)) from None
+        await self._server.start()
+
+    async def stop(self, *, drain_s: float) -> None:
+        """Refuses new calls, lets running ones end for `drain_s` seconds, then cancels them."""
+        await self._server.stop(drain_s)
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _probe(host: str, port: int) -> None:
+    """Binds a plain socket for a moment, because gRPC does not tell why it could not bind.
+
+    Raises PortInUseError or BindError. Somebody may still take the port before gRPC does; then
+    the error is gRPC's own, less clear one.
+    """
+    address = _join(host, port)
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+            probe.listen(1)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUseError(address) from None
+        raise BindError(address, error.strerror or str(error)) from None

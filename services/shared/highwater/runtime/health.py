@@ -1,0 +1,55 @@
+"""Health as peers and orchestrators ask for it: grpc.health.v1 and readiness checks.
+
+Readiness is a set of named checks ("metadata", "store"), each a cheap function on the loop.
+Liveness is the loop's own: a process whose loop does not turn cannot answer either question.
+"""
+
+from collections.abc import Callable, Mapping
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+
+class Readiness:
+    """Named checks; ready when all of them hold. Owned by one service, read by its endpoints."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Callable[[], bool]] = {}
+
+    def add(self, name: str, check: Callable[[], bool]) -> None:
+        """Adds a check; its name is told when it does not hold."""
+        assert name not in self._checks, f"a check named {name} is there already"
+        self._checks[name] = check
+
+    def results(self) -> Mapping[str, bool]:
+        """Every check with its present answer, in the order of adding."""
+        return {name: check() for name, check in self._checks.items()}
+
+    def ready(self) -> bool:
+        """True if every check holds."""
+        return all(check() for check in self._checks.values())
+
+
+class GrpcHealth:
+    """The grpc.health.v1 service of one server; everything starts as NOT_SERVING.
+
+    The empty name stands for the whole server, as the health protocol has it.
+    """
+
+    def __init__(self, services: tuple[str, ...] = ()) -> None:
+        self._names = ("", *services)
+        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack aio.
+
+    def add_to_server(self, server: grpc.aio.Server) -> None:
+        """Adds the Health service; before the server starts."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    async def set_serving(self, *, serving: bool) -> None:
+        """Tells all watchers; called at start, when readiness changes, and before a drain."""
+        status = (
+            health_pb2.HealthCheckResponse.SERVING
+            if serving
+            else health_pb2.HealthCheckResponse.NOT_SERVING
+        )
+        for name in self._names:
+            await self._servicer.set(name, status)
