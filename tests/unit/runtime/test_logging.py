@@ -1,0 +1,80 @@
+import io
+import json
+import logging
+
+import pytest
+
+from highwater.runtime.logging import (
+    LogSettings,
+    forward_standard_logging,
+    make_logger,
+    silent_logger,
+)
+
+
+def test_json_lines_carry_event_level_and_bound_context():
+    out = io.StringIO()
+    log = make_logger(LogSettings(), stream=out, service="partition", node=3)
+    log.bind(topic="orders").warning("segment_rolled", base_offset=7)
+    line = json.loads(out.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "segment_rolled",
+        "level": "warning",
+        "service": "partition",
+        "node": 3,
+        "topic": "orders",
+        "base_offset": 7,
+    }
+
+
+def test_level_filters_and_loggers_do_not_share_context():
+    out = io.StringIO()
+    one = make_logger(LogSettings(level="warning"), stream=out, node=1)
+    two = make_logger(LogSettings(), stream=out, node=2)
+    one.info("unseen")
+    two.info("seen")
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(line["event"], line["node"]) for line in lines] == [("seen", 2)]
+
+
+def test_console_format_is_for_people():
+    out = io.StringIO()
+    make_logger(LogSettings(format="console"), stream=out).info("started", port=9092)
+    assert "started" in out.getvalue()
+    assert "port=9092" in out.getvalue()
+    assert not out.getvalue().startswith("{")
+
+
+def test_exceptions_are_written_with_their_traceback():
+    out = io.StringIO()
+    log = make_logger(LogSettings(format="json"), stream=out)
+    log.error("failed", exc_info=ValueError("why"))
+    assert "ValueError: why" in json.loads(out.getvalue())["exception"]
+
+
+def test_silent_logger_drops_everything(capsys):
+    silent_logger().error("unseen")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def restored_root():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("restored_root")
+def test_standard_logging_is_forwarded():
+    out = io.StringIO()
+    forward_standard_logging(make_logger(LogSettings(), stream=out))
+    logging.getLogger("asyncio").warning("slow callback %s", "f")
+    line = json.loads(out.getvalue())
+    assert (line["event"], line["library"], line["message"]) == (
+        "library_log",
+        "asyncio",
+        "slow callback f",
+    )
