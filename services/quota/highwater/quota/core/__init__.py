@@ -1,0 +1,1 @@
+"""Pure rules of sharing: limits, policies, allocations. No I/O, no clock."""

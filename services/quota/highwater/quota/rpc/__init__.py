@@ -1,0 +1,1 @@
+"""The gRPC edge: the only modules of this service that know the generated messages."""

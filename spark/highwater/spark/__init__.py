@@ -1,0 +1,1 @@
+"""Spark jobs over Highwater topics, through Spark's own Kafka connector."""
