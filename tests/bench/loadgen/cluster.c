@@ -13,7 +13,7 @@
 #include "loadgen.h"
 #include "wire.h"
 
-enum { SETUP_TIMEOUT_SECONDS = 20, RETRIES_MAX = 150, RETRY_PAUSE_MS = 100 };
+enum { SETUP_TIMEOUT_SECONDS = 20, RETRIES_MAX = 2000, RETRY_PAUSE_MS = 10 };
 enum { RESPONSE_BYTES_MAX = 64 << 20 };
 enum { API_METADATA = 3, API_INIT_PRODUCER_ID = 22 };
 enum {
@@ -151,7 +151,7 @@ static int16_t metadata_once(int fd) {
   p = put_array_length(p, 1, flexible);
   p = put_string(p, state.options.topic, flexible);
   p = put_tags(p, flexible);
-  if (version >= 4) p = put8(p, 0); /* allow_auto_topic_creation */
+  if (version >= 4) p = put8(p, state.options.auto_create);
   if (version >= 8) p = put16(p, 0); /* two authorized-operations flags */
   p = put_tags(p, flexible);
   struct reader r;

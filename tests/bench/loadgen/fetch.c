@@ -139,7 +139,7 @@ static size_t parse_head(struct connection *c) {
   if (records < 0) records = 0;
   if (used + (size_t)records > size) die("records run past the Fetch response");
   struct cursor *cursor = current(c);
-  if (partition != cursor->partition) state.counters.out_of_order++;
+  if (partition != cursor->partition) state.counters.misrouted++;
   if (throttled) state.counters.throttled++;
   if (error) count_error(error, partition);
   if (partition_error) count_error(partition_error, partition);

@@ -91,6 +91,7 @@ static void watch(struct connection *c, bool output) {
 }
 
 void queue_output(struct connection *c, const void *bytes, size_t size) {
+  if (size == 0) return;
   if (c->output_tail == c->output_capacity) {
     c->output_tail -= c->output_head;
     memmove(c->output, c->output + c->output_head, (size_t)c->output_tail * sizeof *c->output);

@@ -19,7 +19,7 @@ enum { MAX_BROKERS = 64, MAX_TOPIC_BYTES = 249, SECONDS_MAX = 3600 };
 struct options {
   const char *host, *topic, *batch_file, *client_id;
   int port;
-  bool fetch, idempotent, discard, no_metadata;
+  bool fetch, idempotent, discard, no_metadata, auto_create;
   int16_t version, acks;
   int metadata_version;
   int connections, in_flight, partitions, partitions_per_request;
@@ -87,7 +87,7 @@ struct connection {
 
 struct counters {
   struct histogram latency;
-  uint64_t requests, bytes, records, empty, throttled, out_of_order;
+  uint64_t requests, bytes, records, empty, throttled, misrouted;
   uint64_t errors[256]; /* by Kafka's error code + 1 */
   uint64_t per_second[SECONDS_MAX];
 };

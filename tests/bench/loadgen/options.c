@@ -16,6 +16,7 @@ static const char USAGE[] =
     "                          request should have been sent (closed loop when absent)\n"
     "  --no-metadata --partitions P   send everything to the bootstrap address\n"
     "  --metadata-version N    1-9 (4)   --client-id NAME (loadgen)\n"
+    "  --auto-create           let Metadata create the topic, as ordinary producers do\n"
     "produce:\n"
     "  --acks -1|0|1 (1)  --partitions-per-request K (1)\n"
     "  --batch-bytes S         size of a whole record batch (1024)\n"
@@ -59,7 +60,7 @@ static void parse_bootstrap(struct options *o, char *text) {
 enum option_id {
   MODE = 256, BOOTSTRAP, TOPIC, VERSION, CONNECTIONS, IN_FLIGHT, SECONDS, WARMUP, REQUESTS, RATE,
   NO_METADATA, PARTITIONS, METADATA_VERSION, CLIENT_ID, ACKS, PER_REQUEST, BATCH_BYTES, RECORDS,
-  BATCH_FILE, IDEMPOTENT, PRODUCER_ID, MAX_BYTES, MIN_BYTES, MAX_WAIT, DISCARD, HELP,
+  AUTO_CREATE, BATCH_FILE, IDEMPOTENT, PRODUCER_ID, MAX_BYTES, MIN_BYTES, MAX_WAIT, DISCARD, HELP,
 };
 
 static const struct option OPTIONS[] = {
@@ -74,7 +75,7 @@ static const struct option OPTIONS[] = {
     {"batch-file", 1, 0, BATCH_FILE}, {"idempotent", 0, 0, IDEMPOTENT},
     {"producer-id-base", 1, 0, PRODUCER_ID}, {"max-bytes", 1, 0, MAX_BYTES},
     {"min-bytes", 1, 0, MIN_BYTES}, {"max-wait-ms", 1, 0, MAX_WAIT},
-    {"discard", 0, 0, DISCARD}, {"help", 0, 0, HELP}, {0, 0, 0, 0},
+    {"auto-create", 0, 0, AUTO_CREATE}, {"discard", 0, 0, DISCARD}, {"help", 0, 0, HELP}, {0, 0, 0, 0},
 };
 
 static void set_option(struct options *o, int id, char *value) {
@@ -106,6 +107,7 @@ static void set_option(struct options *o, int id, char *value) {
     case MAX_BYTES: o->max_bytes = integer(value, 1, INT32_MAX); break;
     case MIN_BYTES: o->min_bytes = integer(value, 0, INT32_MAX); break;
     case MAX_WAIT: o->max_wait_ms = integer(value, 0, 600000); break;
+    case AUTO_CREATE: o->auto_create = true; break;
     case DISCARD: o->discard = true; break;
     case HELP: fputs(USAGE, stdout); exit(0);
   }

@@ -109,6 +109,14 @@ static void skip_record_errors(struct reader *r) {
   skip_string(r, flexible()); /* error message */
 }
 
+/* Brokers may answer the partitions of one request in any order. */
+static bool was_asked(const struct connection *c, const struct slot *slot, int32_t partition) {
+  for (int i = 0; i < state.options.partitions_per_request; i++)
+    if (c->broker->partitions[(slot->first + i) % c->broker->partition_count] == partition)
+      return true;
+  return false;
+}
+
 /* Returns how many partitions were appended to; counts an error for each of the others. */
 static int read_partitions(struct connection *c, struct reader *r, const struct slot *slot) {
   const int version = state.options.version, k = state.options.partitions_per_request;
@@ -123,8 +131,7 @@ static int read_partitions(struct connection *c, struct reader *r, const struct 
     if (version >= 8) skip_record_errors(r);
     skip_tags(r, flexible());
     if (r->short_read) break;
-    if (partition != c->broker->partitions[(slot->first + i) % c->broker->partition_count])
-      state.counters.out_of_order++;
+    if (!was_asked(c, slot, partition)) state.counters.misrouted++;
     if (error == 0)
       appended++;
     else

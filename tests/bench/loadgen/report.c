@@ -48,9 +48,9 @@ int report_print(const struct rusage *start, const struct rusage *end) {
          (unsigned long long)state.sent, (unsigned long long)k->requests,
          (double)k->requests * per, (double)k->bytes * per / 1e6, (double)k->records * per);
   print_latency(&k->latency);
-  uint64_t errors = print_errors() + k->out_of_order;
-  printf("\"out_of_order\":%llu,\"throttled\":%llu,\"empty\":%llu,",
-         (unsigned long long)k->out_of_order, (unsigned long long)k->throttled,
+  uint64_t errors = print_errors() + k->misrouted;
+  printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,",
+         (unsigned long long)k->misrouted, (unsigned long long)k->throttled,
          (unsigned long long)k->empty);
   printf("\"client_cpu_s\":{\"user\":%.3f,\"system\":%.3f},\"per_second\":[",
          seconds_of(end->ru_utime) - seconds_of(start->ru_utime),

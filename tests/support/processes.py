@@ -1,0 +1,100 @@
+"""What tests and benchmarks ask of the operating system: ports, memory, processor time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_POLL_S = 0.02
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` different TCP ports that were free on 127.0.0.1 a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def process_tree(pid: int) -> Iterator[int]:
+    """`pid` and its living descendants."""
+    pending = [pid]
+    while pending:
+        current = pending.pop()
+        try:
+            for task in Path(f"/proc/{current}/task").iterdir():
+                pending += map(int, (task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        yield current
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of the whole tree, as the sum of VmRSS: shared pages count twice."""
+    total = 0
+    for each in process_tree(pid):
+        try:
+            status = Path(f"/proc/{each}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for line in status.splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time used so far by the living processes of the tree."""
+    ticks = 0
+    for each in process_tree(pid):
+        try:
+            stat = Path(f"/proc/{each}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        # The command name may hold spaces; everything behind its closing bracket may not.
+        fields = stat.rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / _CLOCK_TICKS
+
+
+def wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """SIGTERM, then SIGKILL after `timeout_s`, to this process only."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=timeout_s)
+
+
+def tail(path: Path, characters: int = 3000) -> str:
+    """The end of a log file, for an error message."""
+    return path.read_text(errors="replace")[-characters:] if path.exists() else "(no log)"
+
+
+def wait_until_listening(process: subprocess.Popen[bytes], port: int, timeout_s: float) -> None:
+    """Returns when 127.0.0.1:port accepts. Raises RuntimeError when the process ends or is late."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if process.poll() is not None:
+            raise RuntimeError(f"process {process.pid} ended with {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"port {port} not open after {timeout_s} s") from None
+            time.sleep(_POLL_S)
+        else:
+            return
