@@ -64,6 +64,10 @@ def uvarint(value: int) -> bytes:
     """Write a non-negative integer as an unsigned varint."""
     if value < 0x80:
         return UVARINT_1[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x20_0000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value >= 0x80:
         out.append((value & 0x7F) | 0x80)

@@ -1,0 +1,1 @@
+"""Turns Kafka's JSON message schemas into straight-line Python codecs."""
