@@ -1,0 +1,85 @@
+"""The namespace stays open, packages say what they are, and no module is a drawer for leftovers."""
+
+import ast
+from pathlib import Path
+
+from tests.tidy.exemptions import TESTS_WITHOUT_MODULE, UNTESTED_MODULES
+from tests.tidy.sources import files, python_files, service_modules, text, tree
+
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools_lib"}
+
+NEVER_TESTED_ALONE = {"__init__", "__main__"}
+
+
+def test_no_init_directly_in_the_namespace():
+    inits = [path for path in files() if path.endswith("highwater/__init__.py")]
+    assert inits == [], "it would hide every other portion of the namespace package"
+
+
+def test_no_module_is_a_drawer():
+    drawers = [
+        path for path in python_files() if DRAWERS.intersection(Path(path).with_suffix("").parts)
+    ]
+    assert drawers == [], "name modules for what they do"
+
+
+def test_every_portion_is_typed():
+    portions = {path.split("/highwater/")[0] + "/highwater/" + name.split(".")[1]
+                for name, path in service_modules().items()}  # fmt: skip
+    untyped = [portion for portion in portions if f"{portion}/py.typed" not in files()]
+    assert untyped == []
+
+
+def test_package_inits_hold_a_docstring_and_imports_only():
+    wrong = []
+    for path in service_modules().values():
+        if not path.endswith("__init__.py"):
+            continue
+        body = tree(path).body
+        if not ast.get_docstring(tree(path)):
+            wrong.append(f"{path}: no docstring")
+        wrong += [
+            f"{path}:{node.lineno}" for node in body[1:] if not isinstance(node, _ALLOWED_IN_INIT)
+        ]
+    assert wrong == []
+
+
+_ALLOWED_IN_INIT = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+
+
+def test_unit_tests_mirror_the_sources():
+    tests = {path for path in python_files(prefix="tests/unit/") if "/test_" in path}
+    untested = set()
+    for module in service_modules():
+        *package, name = module.split(".")[1:]
+        if name in NEVER_TESTED_ALONE:
+            continue
+        stem = "/".join(["tests/unit", *package, f"test_{name}"])
+        if not any(test == f"{stem}.py" or test.startswith(f"{stem}_") for test in tests):
+            untested.add(module)
+    assert sorted(untested - UNTESTED_MODULES) == [], "write their tests"
+    assert sorted(UNTESTED_MODULES - untested) == [], "tested by now: remove from the list"
+
+
+def test_unit_tests_belong_to_a_module():
+    modules = service_modules()
+    strays = set()
+    for path in python_files(prefix="tests/unit/"):
+        *package, file = Path(path).with_suffix("").parts[2:]
+        if not file.startswith("test_"):
+            continue
+        stem = file.removeprefix("test_")
+        siblings = {
+            module.rpartition(".")[2]
+            for module in modules
+            if module.rpartition(".")[0] == ".".join(["highwater", *package])
+        }
+        if not any(stem == name or stem.startswith(f"{name}_") for name in siblings):
+            strays.add(path)
+    assert sorted(strays - TESTS_WITHOUT_MODULE) == [], "name them for the module they test"
+    assert sorted(TESTS_WITHOUT_MODULE - strays) == [], "remove from the list"
+
+
+def test_no_file_is_empty_but_markers():
+    empty = [path for path in python_files() if not text(path).strip()]
+    assert empty == []
