@@ -1,0 +1,60 @@
+"""Topics of tests: made and looked at with one client, whichever client is under test."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.support.process import wait_until
+
+_TIMEOUT_S = 30.0
+_NAME_LENGTH_MAX = 40
+
+
+def unique_name(hint: str) -> str:
+    """Returns a topic or group name nobody else has; `hint` shows in it."""
+    readable = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-")[:_NAME_LENGTH_MAX]
+    return f"{readable}-{uuid.uuid4().hex[:8]}"
+
+
+def make_topic(
+    bootstrap: str, name: str, *, partitions: int = 1, configs: dict[str, str] | None = None
+) -> str:
+    """Creates the topic and returns its name once Metadata shows leaders for all partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=configs or {})
+    admin.create_topics([new], request_timeout=_TIMEOUT_S)[name].result(_TIMEOUT_S)
+
+    def has_leaders() -> bool:
+        found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
+        return (
+            found is not None
+            and len(found.partitions) == partitions
+            and all(partition.leader >= 0 for partition in found.partitions.values())
+        )
+
+    wait_until(has_leaders, timeout_s=_TIMEOUT_S, what=f"leaders for {name}")
+    return name
+
+
+def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
+    """Returns the high watermark of each partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(partitions)}
+    answers = admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
+    return {
+        partition.partition: answer.result(_TIMEOUT_S).offset
+        for partition, answer in answers.items()
+    }
+
+
+def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
+    """Returns the group's committed offset of each partition of its (one) topic."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    asked = [ConsumerGroupTopicPartitions(group)]
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)[group]
+    found = answer.result(_TIMEOUT_S).topic_partitions or []
+    return {partition.partition: partition.offset for partition in found}

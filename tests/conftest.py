@@ -1,0 +1,88 @@
+"""Options, markers and the `cluster` fixture of the whole test tree.
+
+`--cluster embedded,nodes3` names the clusters that cluster tests run on, one after the other. Of
+the clusters of several processes only the tests marked `core` run outside `make full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster, make_cluster
+
+_SMALLER_SHARE = frozenset({"nodes3"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("highwater")
+    group.addoption(
+        "--cluster",
+        default="embedded,nodes3",
+        help="where cluster tests run: a list of embedded, nodes3, kafka, external",
+    )
+    group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
+    group.addoption("--seed", type=int, default=None, help="seed of crash and fuzz runs")
+    group.addoption(
+        "--crash-rounds", type=int, default=None, help="kills per crash test (default: a few)"
+    )
+    group.addoption(
+        "--fuzz-frames", type=int, default=20_000, help="frames that the fuzz test sends"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "core: cluster tests that also outside `make full` run on every kind of cluster"
+    )
+    # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
+    config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cluster" not in metafunc.fixturenames:
+        return
+    core = metafunc.definition.get_closest_marker("core") is not None
+    modes = [mode.strip() for mode in metafunc.config.getoption("--cluster").split(",")]
+    metafunc.parametrize(
+        "cluster",
+        [
+            pytest.param(mode, marks=pytest.mark.full if mode in _SMALLER_SHARE and not core else ())
+            for mode in modes
+        ],
+        indirect=True,
+        scope="session",
+    )
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """The cluster that tests share; topics and groups have names of their own per test."""
+    made = make_cluster(
+        request.param,
+        tmp_path_factory.mktemp(request.param),
+        bootstrap=request.config.getoption("--bootstrap"),
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds the end of the broker's log to the report of a failing cluster test."""
+    report = yield
+    if report.failed and call.when == "call":
+        arguments: dict[str, Any] = getattr(item, "funcargs", {})
+        for value in arguments.values():
+            if callable(tail := getattr(value, "log_tail", None)):
+                report.sections.append((f"end of the log of {type(value).__name__}", tail()))
+    return report

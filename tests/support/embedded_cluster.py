@@ -1,0 +1,134 @@
+"""`highwater up` in one process, as a user starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests.support.cluster import Node
+from tests.support.process import (
+    ManagedProcess,
+    accepts_connections,
+    free_port_block,
+    wait_until,
+)
+
+HIGHWATER = Path(sys.executable).with_name("highwater")
+"""The console script beside the interpreter that runs the tests."""
+
+START_TIMEOUT_S = 30.0
+_HOST = "127.0.0.1"
+
+TEST_SETTINGS = {
+    # Kafka's default of 3 s would be most of the time that a group test takes.
+    "HIGHWATER_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+}
+
+
+class EmbeddedCluster:
+    """Implements `tests.support.cluster.Cluster` with one embedded broker process."""
+
+    mode = "embedded"
+
+    def __init__(self, directory: Path, *, environment: dict[str, str] | None = None) -> None:
+        self._data_dir = directory / "data"
+        self._port = free_port_block(1)
+        self.process = ManagedProcess(
+            "highwater up",
+            [
+                str(HIGHWATER),
+                *("up", "--host", _HOST, "--port", str(self._port)),
+                *("--data-dir", str(self._data_dir)),
+            ],
+            log_path=directory / "broker.log",
+            environment={**TEST_SETTINGS, **(environment or {})},
+        )
+        self._node_id = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{_HOST}:{self._port}"
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (Node(node_id=self._node_id, host=_HOST, port=self._port),)
+
+    def start(self) -> None:
+        self._start_process()
+        self._node_id = node_ids_of(self.bootstrap)[0]
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill_node(self, node_id: int) -> None:
+        assert node_id == self._node_id
+        self.process.kill()
+
+    def restart_node(self, node_id: int) -> None:
+        assert node_id == self._node_id
+        self._start_process()
+
+    def data_dir(self, node_id: int) -> Path:
+        assert node_id == self._node_id
+        return self._data_dir
+
+    def resident_bytes(self) -> int:
+        return resident_bytes_of(self.process.pid)
+
+    def log_tail(self) -> str:
+        return self.process.log_tail()
+
+    def _start_process(self) -> None:
+        self.process.start()
+        wait_for_port(self.process, _HOST, self._port)
+
+
+def wait_for_port(process: ManagedProcess, host: str, port: int) -> None:
+    """Waits until the process listens. Raises RuntimeError with its log when it ends instead."""
+
+    def listening() -> bool:
+        if not process.running:
+            raise RuntimeError(f"{process.name} ended at start:\n{process.log_tail()}")
+        return accepts_connections(host, port)
+
+    try:
+        wait_until(listening, timeout_s=START_TIMEOUT_S, what=f"{process.name} on port {port}")
+    except TimeoutError as error:
+        process.kill()
+        raise RuntimeError(f"{error}\n{process.log_tail()}") from error
+
+
+def node_ids_of(bootstrap: str) -> list[int]:
+    """Asks the broker for the ids in its Metadata, sorted."""
+    from confluent_kafka.admin import AdminClient
+
+    return sorted(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=15).brokers)
+
+
+def resident_bytes_of(pid: int) -> int:
+    """Returns the resident memory of a process and all its descendants, in bytes."""
+    root = psutil.Process(pid)
+    total = 0
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
+    return total
+
+
+def raise_open_files_limit(wanted: int) -> int:
+    """Raises this process's soft limit on open files (children inherit it); returns the limit."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= wanted:
+        return soft
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if os.geteuid() == 0 and limit < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+        return wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
