@@ -1,0 +1,110 @@
+# Everything that a developer does, by name. `make help` lists it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+STAMPS := .cache/setup
+
+# ONCE=1: end after the report instead of serving on.
+ONCE ?=
+# PEER=kafka: measure Apache Kafka beside us.
+PEER ?=
+# Passed to pytest, e.g. ARGS="-k segment -x".
+ARGS ?=
+# Sizes of the shares that `make test` and `make full` run.
+FUZZ_FRAMES ?= 20000
+FUZZ_FRAMES_FULL ?= 1000000
+CRASH_ROUNDS_FULL ?= 20
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
+
+# --- setup -----------------------------------------------------------------------------------
+
+LOCKED := pyproject.toml uv.lock tools/setup/system.sh tools/setup/environment.sh
+
+$(STAMPS)/python: $(LOCKED)
+	@mkdir -p $(STAMPS)
+	@sh tools/setup/system.sh python
+	@sh tools/setup/environment.sh
+	@touch $@
+
+$(STAMPS)/spark: $(LOCKED)
+	@mkdir -p $(STAMPS)
+	@sh tools/setup/system.sh python java maven
+	@sh tools/setup/environment.sh spark
+	@touch $@ $(STAMPS)/python
+
+# The other clients, the metadata store and the tools that tests run against.
+.PHONY: peers
+peers: $(STAMPS)/python
+	@sh tools/setup/system.sh etcd kcat java maven gcc node
+	@for lock in $$(find tests -name package-lock.json -not -path '*/node_modules/*'); do \
+	    dir=$$(dirname $$lock); \
+	    [ $$dir/node_modules/.package-lock.json -nt $$lock ] || npm ci --silent --no-audit --no-fund --prefix $$dir || exit 1; \
+	done
+
+.PHONY: setup
+setup: $(STAMPS)/python ## the Python environment in .venv, and what it needs of the system
+	@:
+
+.PHONY: setup-all
+setup-all: $(STAMPS)/python $(STAMPS)/spark peers ## all that any target needs
+	@:
+
+# --- run -------------------------------------------------------------------------------------
+
+.PHONY: run
+run: $(STAMPS)/spark ## a broker, a sample log through it, a Spark report; then serves on (ONCE=1: ends)
+	@$(BIN)/python tools/run_demo.py $(if $(ONCE),--once)
+
+# --- check -----------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: $(STAMPS)/python ## ruff, mypy and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: fix
+fix: $(STAMPS)/python ## what ruff can repair by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: proto
+proto: $(STAMPS)/python ## generate protos/gen
+	$(BIN)/python tools/gen_protos.py
+
+.PHONY: verify-proto
+verify-proto: $(STAMPS)/python ## is protos/gen what the protos generate?
+	$(BIN)/python tools/gen_protos.py --check
+
+.PHONY: static
+static: lint verify-proto
+
+.PHONY: check
+check: static ## under 3 minutes: lint, generated code, style rules, unit tests
+	$(PYTEST) tests/tidy tests/unit -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
+
+.PHONY: test
+test: static peers $(STAMPS)/spark ## under 25 minutes: at least one case of everything
+	$(PYTEST) tests -q -m "not full and not bench and not docker" --fuzz-frames $(FUZZ_FRAMES) $(ARGS)
+
+.PHONY: full
+full: static peers $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
+	$(PYTEST) tests -q -m "not bench and not docker" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS)
+
+.PHONY: bench
+bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and against Apache Kafka)
+	@sh tools/setup/system.sh gcc $(if $(PEER),java maven)
+	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(ARGS)
+
+.PHONY: clean
+clean: ## remove what can be made again, but not .venv
+	rm -rf .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

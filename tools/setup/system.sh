@@ -1,0 +1,133 @@
+#!/bin/sh
+# Makes sure that the system has the programs that a make target needs.
+#
+# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node)
+#
+# What is missing is installed from the distribution when we are root on Debian or Ubuntu;
+# otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
+# is missing.
+set -eu
+
+APT_TIMEOUT_S=900
+PYTHONS="python3.14 python3.13 python3.12 python3.11 python3"
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Prints the first Python that is new enough and can make virtual environments.
+find_python() {
+    for candidate in $PYTHONS; do
+        if have "$candidate" && "$candidate" -c \
+            'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+        then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+java_is_new_enough() {
+    have java || return 1
+    major=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ "${major:-0}" -ge 17 ]
+}
+
+# Is NEED there already?
+satisfied() {
+    case "$1" in
+        python) find_python >/dev/null ;;
+        etcd) have etcd ;;
+        kcat) have kcat ;;
+        java) java_is_new_enough ;;
+        maven) have mvn ;;
+        gcc) have gcc && have make ;;
+        node) have node && have npm ;;
+        *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
+    esac
+}
+
+# Names differ between releases; the first alternative that the release has is taken.
+packages_of() {
+    case "$1" in
+        python) echo "python3+python3-venv python3.12+python3.12-venv python3.11+python3.11-venv" ;;
+        etcd) echo "etcd-server etcd" ;;
+        kcat) echo "kcat kafkacat" ;;
+        java) echo "openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless" ;;
+        maven) echo "maven" ;;
+        gcc) echo "gcc+libc6-dev+make" ;;
+        node) echo "nodejs+npm" ;;
+    esac
+}
+
+apt_has() {
+    candidate=$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')
+    [ -n "$candidate" ] && [ "$candidate" != "(none)" ]
+}
+
+# The release's python3 may be older than 3.11 (Ubuntu 22.04); a numbered one may be there too.
+python_is_old() {
+    version=$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: 3\.\([0-9]*\).*/\1/p')
+    [ -n "$version" ] && [ "$version" -lt 11 ]
+}
+
+# Prints the packages for NEED, the first alternative if the lists do not know any.
+choose() {
+    alternatives=$(packages_of "$1")
+    for alternative in $alternatives; do
+        first=${alternative%%+*}
+        if [ "$first" = python3 ] && python_is_old; then
+            continue
+        fi
+        if apt_has "$first"; then
+            echo "$alternative" | tr '+' ' '
+            return
+        fi
+    done
+    echo "${alternatives%% *}" | tr '+' ' '
+}
+
+if [ "${1:-}" = --find-python ]; then
+    find_python
+    exit
+fi
+
+missing=""
+for need in "$@"; do
+    satisfied "$need" || missing="$missing $need"
+done
+[ -n "$missing" ] || exit 0
+
+if ! have apt-get; then
+    echo "Missing:$missing. This is not Debian or Ubuntu: please install them (Python >= 3.11" \
+        "with venv, Java >= 17) and run make again." >&2
+    exit 2
+fi
+
+root=false
+[ "$(id -u)" -eq 0 ] && root=true
+if $root; then
+    echo "Installing for:$missing"
+    timeout "$APT_TIMEOUT_S" apt-get update -qq
+fi
+packages=""
+for need in $missing; do
+    packages="$packages $(choose "$need")"
+done
+command_line="apt-get install -y --no-install-recommends$packages"
+if ! $root; then
+    echo "Missing:$missing. Please run:" >&2
+    echo "    sudo $command_line" >&2
+    exit 2
+fi
+# etcd's package would otherwise start a server of its own on its default port.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+fi
+# shellcheck disable=SC2086 # A list of packages.
+DEBIAN_FRONTEND=noninteractive timeout "$APT_TIMEOUT_S" $command_line
+for need in $missing; do
+    satisfied "$need" || { echo "$need is still missing after: $command_line" >&2; exit 2; }
+done
