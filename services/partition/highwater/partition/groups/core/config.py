@@ -1,0 +1,36 @@
+"""Settings of group coordination, with Kafka's defaults where Kafka has the setting."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Limits and delays of the groups of one node; names in brackets are Kafka's."""
+
+    session_timeout_ms_min: int = 6_000
+    """[group.min.session.timeout.ms]"""
+    session_timeout_ms_max: int = 1_800_000
+    """[group.max.session.timeout.ms]"""
+    initial_rebalance_delay_ms: int = 3_000
+    """[group.initial.rebalance.delay.ms] The embedded mode sets 0."""
+    new_member_join_timeout_ms: int = 300_000
+    """How long a new member may wait in JoinGroup before it is taken for gone (Kafka: 5 min)."""
+    group_size_max: int = 10_000
+    """[group.max.size] Kafka's default is no limit."""
+    pending_members_max: int = 10_000
+    """Member ids handed out (KIP-394) and not yet used, per group."""
+    groups_max: int = 100_000
+    """Groups per shard, so that made-up group ids cannot fill the memory."""
+    parked_max: int = 100_000
+    """JoinGroup and SyncGroup calls waiting in one shard."""
+    offset_metadata_bytes_max: int = 4_096
+    """[offset.metadata.max.bytes]"""
+    offsets_per_group_max: int = 200_000
+    operation_bytes_max: int = 1_000_000
+    """The records of one request must fit into one batch of the topic [message.max.bytes]."""
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    """[offsets.retention.minutes]"""
+    offsets_retention_check_ms: int = 600_000
+    """[offsets.retention.check.interval.ms]"""
+    expiry_groups_per_slice: int = 64
+    """Groups looked at in one go by the retention check, so that it never holds the loop long."""

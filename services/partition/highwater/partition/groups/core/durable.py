@@ -1,0 +1,119 @@
+"""The durable state of a shard: what `__consumer_offsets` says, and nothing else.
+
+`DurableState.replay` is the only mutator, live and on recovery alike, so a shard that crashes
+after any prefix of its committed records comes back to exactly that prefix's state.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from highwater.partition.groups.core.values import GroupKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberImage:
+    """A member of a completed generation."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    """The member's metadata for the chosen protocol."""
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupImage:
+    """A completed generation, or an emptied group when `members` is empty."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_since_ms: int
+    """Wall clock; -1 when the record does not say."""
+    members: tuple[MemberImage, ...]
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset with what came along."""
+
+    offset: int
+    leader_epoch: int
+    """-1 when the client did not send one."""
+    metadata: str
+    commit_ms: int
+    """Wall clock of the commit."""
+    expire_ms: int = -1
+    """Wall clock of its end, from OffsetCommit v2-4's retention time; -1 for the default."""
+
+
+class GroupRecord(NamedTuple):
+    """Sets or, with None, deletes a group's image."""
+
+    key: GroupKey
+    value: GroupImage | None
+
+
+class OffsetRecord(NamedTuple):
+    """Sets or, with None, deletes one committed offset."""
+
+    key: GroupKey
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+Record = GroupRecord | OffsetRecord
+
+
+class DurableState:
+    """Group images and committed offsets of one shard."""
+
+    __slots__ = ("images", "offset_count", "offsets")
+
+    def __init__(self) -> None:
+        """Start empty, as a shard whose log is empty."""
+        self.images: dict[GroupKey, GroupImage] = {}
+        self.offsets: dict[GroupKey, dict[tuple[str, int], CommittedOffset]] = {}
+        self.offset_count = 0
+
+    def replay(self, record: Record) -> None:
+        """Apply one record; records carry whole values, so replaying twice changes nothing."""
+        if isinstance(record, GroupRecord):
+            if record.value is None:
+                self.images.pop(record.key, None)
+            else:
+                self.images[record.key] = record.value
+            return
+        slot = (record.topic, record.partition)
+        if record.value is not None:
+            offsets = self.offsets.setdefault(record.key, {})
+            self.offset_count += slot not in offsets
+            offsets[slot] = record.value
+            return
+        existing = self.offsets.get(record.key)
+        if existing is not None and existing.pop(slot, None) is not None:
+            self.offset_count -= 1
+            if not existing:
+                del self.offsets[record.key]
+
+    def capture(self) -> "DurableState":
+        """A copy that later records do not change; values are shared, being immutable."""
+        copy = DurableState()
+        copy.images = self.images.copy()
+        copy.offsets = {key: offsets.copy() for key, offsets in self.offsets.items()}
+        copy.offset_count = self.offset_count
+        return copy
+
+    def records(self) -> Iterator[Record]:
+        """The shortest list of records that leads to this state."""
+        for key, image in self.images.items():
+            yield GroupRecord(key, image)
+        for key, offsets in self.offsets.items():
+            for (topic, partition), value in offsets.items():
+                yield OffsetRecord(key, topic, partition, value)

@@ -1,0 +1,68 @@
+"""What must hold after every step of a shard; tests call it, debug builds may."""
+
+from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.state import (
+    COMPLETING_REBALANCE,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+)
+
+
+def check(shard: GroupCoordinatorShard) -> None:
+    """Raise AssertionError with the broken rule."""
+    durable = shard.durable
+    assert durable.offset_count == sum(len(o) for o in durable.offsets.values())
+    assert all(durable.offsets.values()), "a group without offsets keeps no entry"
+    for key, group in shard.groups.items():
+        assert group.key == key
+        _check_members(group)
+        _check_state(group)
+        image = durable.images.get(key)
+        if group.state is STABLE:
+            assert image is not None, "a stable generation is written"
+            assert image.generation == group.generation
+            assert {m.member_id for m in image.members} >= set(group.members)
+        if image is not None:
+            assert image.generation <= group.generation, "generations only grow"
+    for key in durable.images:
+        assert key in shard.groups, "what is written is in memory"
+    for key in durable.offsets:
+        assert key in shard.groups
+
+
+def _check_members(group: ClassicGroup) -> None:
+    awaiting = [m for m in group.members.values() if m.awaiting_join]
+    assert group.awaiting_join_count == len(awaiting)
+    assert (group.leader is None) == (not group.members), "members have exactly one leader"
+    assert group.leader is None or group.leader in group.members
+    statics = {m.instance_id: i for i, m in group.members.items() if m.instance_id is not None}
+    assert group.static_members == statics
+    assert not set(group.pending_members) & set(group.members)
+    votes: dict[str, int] = {}
+    for member_id, member in group.members.items():
+        assert member.member_id == member_id
+        assert member.join_token is None or member.awaiting_join
+        assert member.join_token is None or member.sync_token is None
+        for name in member.protocols:
+            votes[name] = votes.get(name, 0) + 1
+    assert group.votes == votes
+    if group.members:
+        common = [name for name, count in votes.items() if count == len(group.members)]
+        assert common, "members share a protocol"
+
+
+def _check_state(group: ClassicGroup) -> None:
+    if group.state is EMPTY:
+        assert not group.members
+    if group.state in (COMPLETING_REBALANCE, STABLE):
+        assert group.members
+        assert group.protocol is not None
+        assert group.awaiting_join_count == 0, "nobody waits in JoinGroup outside the join phase"
+    if group.state is not COMPLETING_REBALANCE:
+        assert all(m.sync_token is None for m in group.members.values())
+    if group.state is PREPARING_REBALANCE:
+        assert group.join_timer.deadline_ms is not None, "a rebalance ends some day"
+    if group.state is COMPLETING_REBALANCE:
+        assert group.sync_timer.deadline_ms is not None, "so does waiting for the assignment"

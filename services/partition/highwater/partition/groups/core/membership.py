@@ -1,0 +1,103 @@
+"""Heartbeat v0-4, LeaveGroup v0-5, and clients that vanish while they wait.
+
+Heartbeat is the one hot call of a coordinator (50 000 members every 3 s): it stores a number.
+Kafka: `classicGroupHeartbeat`, `classicGroupLeave`. Deviation: Kafka cannot see a client go while
+its JoinGroup waits; here a new member that could not know its id yet is removed at once.
+"""
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.core import rebalance
+from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.state import (
+    COMPLETING_REBALANCE,
+    PREPARING_REBALANCE,
+    STABLE,
+)
+from highwater.partition.groups.core.values import GroupKey, LeavingMember, Moment
+
+
+def heartbeat(
+    state: ShardState,
+    key: GroupKey,
+    generation: int,
+    member_id: str,
+    instance_id: str | None,
+    now_ms: int,
+) -> ErrorCode:
+    """Restart the member's session; 27 tells it to join again."""
+    group = state.groups.get(key)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if key.group_id else ErrorCode.INVALID_GROUP_ID
+    if instance_id is not None:
+        error = group.validate(member_id, instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    state.timers.set(member.session, now_ms + member.session_timeout_ms)
+    if group.state is PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def leave_group(
+    state: ShardState, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
+) -> tuple[ErrorCode, list[ErrorCode]]:
+    """Remove the members; the call's error and one error per member."""
+    if not key.group_id:
+        return ErrorCode.INVALID_GROUP_ID, []
+    group = state.groups.get(key)
+    if group is None:
+        return ErrorCode.NONE, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+    errors = [_leave(state, group, identity) for identity in leaving]
+    if ErrorCode.NONE in errors:
+        if group.state in (STABLE, COMPLETING_REBALANCE):
+            rebalance.prepare_rebalance(state, group, now)
+        else:
+            rebalance.maybe_complete_join(state, group, now)
+        state.forget_if_unused(group, now.wall_ms)
+    return ErrorCode.NONE, errors
+
+
+def _leave(state: ShardState, group: ClassicGroup, identity: LeavingMember) -> ErrorCode:
+    """Take one member out, without touching the rebalance yet."""
+    member_id = identity.member_id
+    if not member_id:
+        # An admin removes a static member by its instance id alone.
+        known = group.static_members.get(identity.instance_id or "")
+        if identity.instance_id is None or known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = known
+    elif state.remove_pending_member(group, member_id):
+        return ErrorCode.NONE
+    else:
+        error = group.validate(member_id, identity.instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+    state.remove_member(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    return ErrorCode.NONE
+
+
+def forget_call(state: ShardState, token: object, now: Moment) -> None:
+    """The client of a parked call has gone: never answer it.
+
+    The member itself stays and may come back under its id until its session ends, except when
+    the lost answer was the only thing that could have told it the id.
+    """
+    waiting = state.parked.pop(token, None)
+    if waiting is None:
+        return
+    group, member = waiting
+    if member.sync_token is token:
+        member.sync_token = None
+        state.restart_session(member, now)
+        return
+    member.join_token = None
+    if member.instance_id is None and not member.knows_its_id:
+        rebalance.remove_member_and_rebalance(state, group, member.member_id, now)
+    elif not member.is_new:
+        state.restart_session(member, now)

@@ -1,0 +1,177 @@
+"""OffsetCommit v2-9, OffsetFetch v1-9, OffsetDelete v0, and the expiry of offsets (KIP-211).
+
+* A simple commit (generation -1, no member) is taken only while the group has no members.
+* Metadata longer than offset.metadata.max.bytes fails its partition alone.
+* Offsets of a group expire a retention time after it became empty; those of a simple consumer
+  after their commit; those of topics that a living group no longer reads after their commit.
+* `require_stable` (v7) has no effect until transactions exist: no offset is ever pending.
+
+Kafka: OffsetMetadataManager.java, `ClassicGroup.validateOffsetCommit`.
+"""
+
+from collections.abc import Iterable
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.core import rebalance
+from highwater.partition.groups.core.durable import CommittedOffset, GroupRecord, OffsetRecord
+from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
+from highwater.partition.groups.core.subscription import is_subscribed, subscribed_topics
+from highwater.partition.groups.core.values import CommitRequest, GroupKey, Moment
+
+_OFFSET_OVERHEAD_BYTES = 64
+"""Fixed fields and framing of one offset's key and value, rounded up."""
+
+
+def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> list[ErrorCode]:
+    """Write the offsets; one error per entry of `request.offsets`, in order."""
+    group = state.groups.get(request.key)
+    error = _validate_commit(state, group, request)
+    if error is ErrorCode.NONE:
+        error = _validate_size(state, request)
+    if error is not ErrorCode.NONE:
+        return [error] * len(request.offsets)
+    if group is None:
+        group = rebalance.create_group(state, request.key, now.wall_ms)
+    elif request.generation >= 0:
+        state.restart_session(group.members[request.member_id], now)
+    expire_ms = now.wall_ms + request.retention_ms if request.retention_ms >= 0 else -1
+    metadata_bytes_max = state.config.offset_metadata_bytes_max
+    errors = []
+    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+        # Kafka compares the length in characters.
+        if len(metadata) > metadata_bytes_max:
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        value = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms, expire_ms)
+        state.apply(OffsetRecord(request.key, topic, partition, value))
+        errors.append(ErrorCode.NONE)
+    state.forget_if_unused(group, now.wall_ms)
+    return errors
+
+
+def _validate_commit(
+    state: ShardState, group: ClassicGroup | None, request: CommitRequest
+) -> ErrorCode:
+    """Whether this client may commit for the group now."""
+    if group is None:
+        if request.generation >= 0:
+            return ErrorCode.ILLEGAL_GENERATION
+        full = len(state.groups) >= state.config.groups_max
+        return ErrorCode.POLICY_VIOLATION if full else ErrorCode.NONE
+    if request.generation < 0 and group.state is EMPTY:
+        return ErrorCode.NONE
+    if request.generation < 0 and not request.member_id and request.instance_id is None:
+        # A stranger must not move the offsets of a group that has members.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.validate(request.member_id, request.instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is COMPLETING_REBALANCE:
+        # The member has its generation but no assignment yet, so it has nothing to commit.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
+    """Whether the records fit into a batch and the group's offsets into their limit."""
+    overhead = _OFFSET_OVERHEAD_BYTES + 3 * len(request.key.group_id)
+    size = sum(overhead + 3 * len(o.topic) + 3 * len(o.metadata) for o in request.offsets)
+    count = len(state.durable.offsets.get(request.key, ())) + len(request.offsets)
+    if size > state.config.operation_bytes_max or count > state.config.offsets_per_group_max:
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return ErrorCode.NONE
+
+
+def committed_offset(
+    state: ShardState, key: GroupKey, topic: str, partition: int
+) -> CommittedOffset | None:
+    """The committed offset of one partition, or None."""
+    offsets = state.durable.offsets.get(key)
+    return None if offsets is None else offsets.get((topic, partition))
+
+
+def committed_by_topic(
+    state: ShardState, key: GroupKey
+) -> dict[str, list[tuple[int, CommittedOffset]]]:
+    """All committed offsets of a group, by topic."""
+    topics: dict[str, list[tuple[int, CommittedOffset]]] = {}
+    for (topic, partition), value in state.durable.offsets.get(key, {}).items():
+        topics.setdefault(topic, []).append((partition, value))
+    return topics
+
+
+def delete_offsets(
+    state: ShardState, key: GroupKey, slots: Iterable[tuple[str, int]], now: Moment
+) -> tuple[ErrorCode, list[ErrorCode]]:
+    """Delete single offsets; the call's error and one error per slot."""
+    group = state.groups.get(key)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND, []
+    if group.state is not EMPTY and group.protocol_type != "consumer":
+        # Only the subscription of consumers can be read, to see which topics are in use.
+        return ErrorCode.NON_EMPTY_GROUP, []
+    topics = subscribed_topics(group)
+    errors = []
+    for topic, partition in slots:
+        if is_subscribed(topics, topic):
+            errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        if committed_offset(state, key, topic, partition) is not None:
+            state.apply(OffsetRecord(key, topic, partition, None))
+        errors.append(ErrorCode.NONE)
+    state.forget_if_unused(group, now.wall_ms)
+    return ErrorCode.NONE, errors
+
+
+def delete_all_offsets(state: ShardState, key: GroupKey) -> None:
+    """Delete every offset of a group."""
+    for topic, partition in list(state.durable.offsets.get(key, ())):
+        state.apply(OffsetRecord(key, topic, partition, None))
+
+
+def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now: Moment) -> None:
+    """Delete the group's offsets of topics that no longer exist."""
+    for topic, partition in list(state.durable.offsets.get(key, ())):
+        if topic in topics:
+            state.apply(OffsetRecord(key, topic, partition, None))
+    group = state.groups.get(key)
+    if group is not None:
+        state.forget_if_unused(group, now.wall_ms)
+
+
+def expire_offsets(state: ShardState, group: ClassicGroup, now: Moment) -> None:
+    """Delete what has expired, and the group itself when it is empty and nothing is left."""
+    if group.state is DEAD:
+        return
+    topics = subscribed_topics(group)
+    everything_expired = True
+    for (topic, partition), value in list(state.durable.offsets.get(group.key, {}).items()):
+        if not is_subscribed(topics, topic) and _is_expired(state, group, value, now.wall_ms):
+            state.apply(OffsetRecord(group.key, topic, partition, None))
+        else:
+            everything_expired = False
+    if everything_expired and group.state is EMPTY and not group.pending_members:
+        if group.key in state.durable.images:
+            state.apply(GroupRecord(group.key, None))
+        state.kill(group, now.wall_ms)
+
+
+def _is_expired(
+    state: ShardState, group: ClassicGroup, value: CommittedOffset, wall_ms: int
+) -> bool:
+    """Whether the offset's time is over, given what the group does at present."""
+    if group.protocol_type is not None and group.state is EMPTY:
+        since_ms = group.state_since_ms if group.state_since_ms >= 0 else value.commit_ms
+    elif group.protocol_type is None or (
+        group.protocol_type == "consumer" and group.state is STABLE
+    ):
+        since_ms = value.commit_ms
+    else:
+        return False
+    if value.expire_ms >= 0:
+        return wall_ms >= value.expire_ms
+    return wall_ms - since_ms >= state.config.offsets_retention_ms

@@ -1,0 +1,240 @@
+"""The coordinator of one partition of `__consumer_offsets`, as pure state.
+
+Lifecycle: `replay` every committed record, `activate` once, then the handlers. After each call
+and each `expire` the owner takes `take_records` (to append, in order) and `take_replies`; when an
+append fails, the shard is thrown away and loaded anew.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
+from highwater.partition.groups.core import (
+    admin,
+    joining,
+    membership,
+    offsets,
+    rebalance,
+    syncing,
+)
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.durable import (
+    CommittedOffset,
+    DurableState,
+    GroupImage,
+    MemberImage,
+    Record,
+)
+from highwater.partition.groups.core.group import ClassicGroup, Member
+from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.state import (
+    COMPLETING_REBALANCE,
+    PREPARING_REBALANCE,
+    STABLE,
+)
+from highwater.partition.groups.core.values import (
+    CommitRequest,
+    DescribedGroup,
+    GroupKey,
+    JoinRequest,
+    LeavingMember,
+    ListedGroup,
+    Moment,
+    Reply,
+    SyncRequest,
+)
+
+_SLICE_PAUSE_MS = 10
+"""Between two slices of a retention check, so that calls get their turn."""
+
+
+class GroupCoordinatorShard:
+    """Groups and offsets of one partition; every method returns at once."""
+
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+        """`new_id` gives a unique string per call, for member ids (Kafka uses UUIDs)."""
+        self._state = ShardState(config, new_id)
+        self._expiry: Iterator[GroupKey] | None = None
+        self._expiry_timer = self._state.new_timer(self._expire_offsets)
+        self._active = False
+        # Bound once: heartbeats come thousands of times a second.
+        self.heartbeat: Callable[[GroupKey, int, str, str | None, int], ErrorCode] = partial(
+            membership.heartbeat, self._state
+        )
+        """(key, generation, member_id, instance_id, now_ms) -> error"""
+
+    # -- loading ------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        """Apply a committed record while loading."""
+        assert not self._active
+        self._state.durable.replay(record)
+
+    def activate(self, now: Moment) -> None:
+        """Everything is replayed: build the groups and start their members' sessions."""
+        assert not self._active
+        self._active = True
+        state = self._state
+        for key, image in state.durable.images.items():
+            self._restore(key, image, now)
+        for key in state.durable.offsets:
+            if key not in state.groups:
+                rebalance.create_group(state, key, now.wall_ms)
+        for group in list(state.groups.values()):
+            if len(group.members) > state.config.group_size_max:
+                # The limit was lowered; a rebalance lets the members commit before some go.
+                rebalance.prepare_rebalance(state, group, now)
+        check_ms = state.config.offsets_retention_check_ms
+        state.timers.set(self._expiry_timer, now.now_ms + check_ms)
+
+    def _restore(self, key: GroupKey, image: GroupImage, now: Moment) -> None:
+        state = self._state
+        group = rebalance.create_group(state, key, now.wall_ms)
+        group.generation = image.generation
+        group.protocol_type = image.protocol_type or None
+        for stored in image.members:
+            self._restore_member(group, stored, image.protocol or "", now)
+        if image.members:
+            group.transition(PREPARING_REBALANCE, now.wall_ms)
+            group.transition(COMPLETING_REBALANCE, now.wall_ms)
+            group.transition(STABLE, now.wall_ms)
+            group.protocol = image.protocol or ""
+            if image.leader in group.members:
+                group.leader = image.leader
+        group.state_since_ms = image.state_since_ms
+
+    def _restore_member(
+        self, group: ClassicGroup, stored: MemberImage, protocol: str, now: Moment
+    ) -> None:
+        state = self._state
+        member = Member(
+            member_id=stored.member_id,
+            instance_id=stored.instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            rebalance_timeout_ms=stored.rebalance_timeout_ms,
+            session_timeout_ms=stored.session_timeout_ms,
+            protocols=((protocol, stored.subscription),),
+            session=state.new_timer(
+                lambda later: rebalance.expire_member(state, group, member, later)
+            ),
+        )
+        group.add(member, group.protocol_type or "")
+        state.restart_session(member, now)
+
+    # -- handlers -----------------------------------------------------------------------------
+
+    def join_group(self, request: JoinRequest, token: object, now: Moment) -> None:
+        """The reply comes through `take_replies`, now or later."""
+        joining.join_group(self._state, request, token, now)
+
+    def sync_group(self, request: SyncRequest, token: object, now: Moment) -> None:
+        """The reply comes through `take_replies`, now or later."""
+        syncing.sync_group(self._state, request, token, now)
+
+    def forget_call(self, token: object, now: Moment) -> None:
+        """Nobody waits for this parked call any more."""
+        membership.forget_call(self._state, token, now)
+
+    def leave_group(
+        self, key: GroupKey, leaving: tuple[LeavingMember, ...], now: Moment
+    ) -> tuple[ErrorCode, list[ErrorCode]]:
+        """The call's error and one error per member."""
+        return membership.leave_group(self._state, key, leaving, now)
+
+    def commit_offsets(self, request: CommitRequest, now: Moment) -> list[ErrorCode]:
+        """One error per entry of the request."""
+        return offsets.commit_offsets(self._state, request, now)
+
+    def committed_offset(self, key: GroupKey, topic: str, partition: int) -> CommittedOffset | None:
+        """The committed offset of one partition, or None."""
+        return offsets.committed_offset(self._state, key, topic, partition)
+
+    def committed_by_topic(self, key: GroupKey) -> dict[str, list[tuple[int, CommittedOffset]]]:
+        """All committed offsets of a group: topic -> [(partition, offset)]."""
+        return offsets.committed_by_topic(self._state, key)
+
+    def delete_offsets(
+        self, key: GroupKey, slots: list[tuple[str, int]], now: Moment
+    ) -> tuple[ErrorCode, list[ErrorCode]]:
+        """The call's error and one error per (topic, partition)."""
+        return offsets.delete_offsets(self._state, key, slots, now)
+
+    def list_groups(
+        self, instance: InstanceId, states: list[str], types: list[str]
+    ) -> Iterator[ListedGroup]:
+        """The instance's groups in these states and of these types; empty lists mean all."""
+        return admin.list_groups(self._state, instance, states, types)
+
+    def describe_group(self, key: GroupKey) -> DescribedGroup | None:
+        """The group, or None."""
+        return admin.describe_group(self._state, key)
+
+    def delete_group(self, key: GroupKey, now: Moment) -> ErrorCode:
+        """Delete an empty group with its offsets."""
+        return admin.delete_group(self._state, key, now)
+
+    def topics_deleted(self, instance: InstanceId, topics: frozenset[str], now: Moment) -> None:
+        """Delete the instance's committed offsets of these topics."""
+        for key in [key for key in self._state.durable.offsets if key.instance == instance]:
+            offsets.delete_topics(self._state, key, topics, now)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` is to be called next, on the monotonic clock."""
+        return self._state.timers.next_deadline_ms()
+
+    def expire(self, now: Moment) -> None:
+        """Let everything happen whose time has come."""
+        self._state.timers.expire(now)
+
+    def _expire_offsets(self, now: Moment) -> None:
+        """One slice of the retention check."""
+        state = self._state
+        if self._expiry is None:
+            self._expiry = iter(list(state.groups))
+        for _ in range(state.config.expiry_groups_per_slice):
+            key = next(self._expiry, None)
+            if key is None:
+                self._expiry = None
+                check_ms = state.config.offsets_retention_check_ms
+                state.timers.set(self._expiry_timer, now.now_ms + check_ms)
+                return
+            group = state.groups.get(key)
+            if group is not None:
+                offsets.expire_offsets(state, group, now)
+        state.timers.set(self._expiry_timer, now.now_ms + _SLICE_PAUSE_MS)
+
+    # -- what the owner takes -----------------------------------------------------------------
+
+    def take_records(self) -> list[Record]:
+        """Records since the last call, already replayed, to be appended in this order."""
+        records, self._state.records = self._state.records, []
+        return records
+
+    def take_replies(self) -> list[Reply]:
+        """Answers to parked calls since the last call."""
+        replies, self._state.replies = self._state.replies, []
+        return replies
+
+    def parked_tokens(self) -> list[object]:
+        """Everybody who waits, for when the shard is given up."""
+        return list(self._state.parked)
+
+    # -- views --------------------------------------------------------------------------------
+
+    @property
+    def durable(self) -> DurableState:
+        """What the log says; read only."""
+        return self._state.durable
+
+    @property
+    def groups(self) -> dict[GroupKey, ClassicGroup]:
+        """The groups in memory; read only."""
+        return self._state.groups
+
+    def is_idle(self) -> bool:
+        """Whether nothing is waiting to be taken."""
+        return not self._state.records and not self._state.replies
