@@ -35,10 +35,8 @@ def differences(package: Path) -> list[str]:
         if not path.exists() or path.read_text(encoding="utf-8") != source:
             found.append(name)
     known = {*files, "messages/__init__.py"}
-    for path in sorted((package / "messages").glob("*.py")):
-        if f"messages/{path.name}" not in known:
-            found.append(f"messages/{path.name}")
-    return found
+    present = [f"messages/{path.name}" for path in sorted((package / "messages").glob("*.py"))]
+    return found + [name for name in present if name not in known]
 
 
 def write(package: Path) -> int:

@@ -33,7 +33,7 @@ def can_be_none(message: Message, field: Field) -> bool:
         return True
     if field.is_struct and not field.is_array:
         return field.tag is not None
-    return field.kind == "records"
+    return field.kind == "records" and message.kind == "request"
 
 
 def default_of(message: Message, field: Field) -> str:

@@ -152,8 +152,8 @@ class EncodeEmitter:
         writer = self._writer
         local = self._names.new(self._base_name(value))
         writer.line(f"{local} = {value}")
-        # Null is written even where a version forbids it on paper; Kafka's clients all accept it.
-        count = self._count_of(local, True, flexible, f"records_length({local})")
+        size = f"records_length({local})"
+        count = self._count_of(local, field.nullable, flexible, size)
         self._length(count, field.kind, flexible)
         with writer.block(f"if {count} > {1 if flexible else 0}:"):
             writer.line("marks.append(len(out))")

@@ -64,10 +64,12 @@ class Message:
 def load_message(path: Path) -> Message:
     """Read a schema file."""
     raw = json.loads(_COMMENT.sub("", path.read_text(encoding="utf-8")))
-    structs: dict[str, tuple[Field, ...]] = {}
+    unordered: dict[str, tuple[Field, ...]] = {}
     for common in raw.get("commonStructs", ()):
-        _add_struct(structs, common["name"], common["fields"])
-    _add_struct(structs, raw["name"], raw["fields"])
+        _add_struct(unordered, common["name"], common["fields"])
+    _add_struct(unordered, raw["name"], raw["fields"])
+    structs: dict[str, tuple[Field, ...]] = {}
+    _order_structs(raw["name"], unordered, structs)
     message = Message(
         name=raw["name"],
         kind=raw["type"],
@@ -83,7 +85,7 @@ def load_message(path: Path) -> Message:
 def _add_struct(
     structs: dict[str, tuple[Field, ...]], name: str, raw_fields: list[dict[str, Any]]
 ) -> None:
-    """Add a struct behind those that it contains, so that classes come before their use."""
+    """Add a struct and those that are described inside it."""
     fields = []
     for raw in raw_fields:
         field = _field(raw)
@@ -93,6 +95,17 @@ def _add_struct(
     if name in structs:
         raise SchemaError(f"struct {name} is described twice")
     structs[name] = tuple(fields)
+
+
+def _order_structs(
+    name: str, unordered: dict[str, tuple[Field, ...]], ordered: dict[str, tuple[Field, ...]]
+) -> None:
+    """Move a struct over behind those that it contains, so that classes come before their use."""
+    for field in unordered.get(name, ()):
+        if field.is_struct and field.kind not in ordered:
+            _order_structs(field.kind, unordered, ordered)
+    if name in unordered:
+        ordered[name] = unordered[name]
 
 
 def _field(raw: dict[str, Any]) -> Field:

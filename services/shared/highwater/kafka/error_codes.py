@@ -4,6 +4,7 @@ Numbers and retriability are those of Apache Kafka's `Errors` enum; the sentence
 """
 
 import enum
+from typing import Self
 
 
 class ErrorCode(enum.IntEnum):
@@ -12,7 +13,7 @@ class ErrorCode(enum.IntEnum):
     retriable: bool
     message: str
 
-    def __new__(cls, value: int, retriable: bool = False, message: str = "") -> "ErrorCode":
+    def __new__(cls, value: int, retriable: bool = False, message: str = "") -> Self:
         """Make the member for one wire value, with its retriability and its sentence."""
         code = int.__new__(cls, value)
         code._value_ = value

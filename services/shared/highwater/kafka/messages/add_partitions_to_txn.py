@@ -120,20 +120,6 @@ class AddPartitionsToTxnRequest(Message):
         self.v3_and_below_topics = v3_and_below_topics
 
 
-class AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult(Message):
-    """AddPartitionsToTxnTopicResult inside AddPartitionsToTxnResponse, versions 0-5."""
-
-    __slots__ = ("name", "results_by_partition")
-
-    def __init__(
-        self,
-        name: str = "",
-        results_by_partition: Sequence[AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult] = (),
-    ) -> None:
-        self.name = name
-        self.results_by_partition = results_by_partition
-
-
 class AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult(Message):
     """AddPartitionsToTxnPartitionResult inside AddPartitionsToTxnResponse, versions 0-5."""
 
@@ -146,6 +132,20 @@ class AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult(Message):
     ) -> None:
         self.partition_index = partition_index
         self.partition_error_code = partition_error_code
+
+
+class AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult(Message):
+    """AddPartitionsToTxnTopicResult inside AddPartitionsToTxnResponse, versions 0-5."""
+
+    __slots__ = ("name", "results_by_partition")
+
+    def __init__(
+        self,
+        name: str = "",
+        results_by_partition: Sequence[AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult] = (),
+    ) -> None:
+        self.name = name
+        self.results_by_partition = results_by_partition
 
 
 class AddPartitionsToTxnResponseAddPartitionsToTxnResult(Message):

@@ -206,7 +206,7 @@ class ShareFetchResponsePartitionData(Message):
         acknowledge_error_code: int = 0,
         acknowledge_error_message: str | None = None,
         current_leader: ShareFetchResponseLeaderIdAndEpoch | None = None,
-        records: Records | None = b"",
+        records: Records = b"",
         acquired_records: Sequence[ShareFetchResponseAcquiredRecords] = (),
     ) -> None:
         self.partition_index = partition_index
@@ -749,13 +749,11 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareFetchResponse:
             if records_n > 127:
                 records_n, pos = read_uvarint(buf, pos - 1)
             records_n -= 1
-            records: memoryview | None = None
-            if records_n >= 0:
-                stop = pos + records_n
-                if stop > end:
-                    raise length_error("records", records_n, pos, end)
-                records = view[pos:stop]
-                pos = stop
+            stop = pos + records_n
+            if records_n < 0 or stop > end:
+                raise length_error("records", records_n, pos, end)
+            records = view[pos:stop]
+            pos = stop
             acquired_records_n = buf[pos]
             pos += 1
             if acquired_records_n > 127:
@@ -878,7 +876,7 @@ def _encode_response_1(message: Any, out: list[Any], marks: list[int]) -> None:
                 append(acknowledge_error_message)
             current_leader = partitions_item.current_leader
             records = partitions_item.records
-            records_n = 0 if records is None else records_length(records) + 1
+            records_n = records_length(records) + 1
             if records_n < 128:
                 append(_P_iixB(current_leader.leader_id, current_leader.leader_epoch, records_n))
             else:
