@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from pathlib import Path
 
-import psutil
-
 from tests.support.cluster import Node
+from tests.support.measured_process import resident_bytes
 from tests.support.process import (
     ManagedProcess,
     accepts_connections,
@@ -77,7 +75,7 @@ class EmbeddedCluster:
         return self._data_dir
 
     def resident_bytes(self) -> int:
-        return resident_bytes_of(self.process.pid)
+        return resident_bytes(self.process.pid)
 
     def log_tail(self) -> str:
         return self.process.log_tail()
@@ -107,16 +105,6 @@ def node_ids_of(bootstrap: str) -> list[int]:
     from confluent_kafka.admin import AdminClient
 
     return sorted(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=15).brokers)
-
-
-def resident_bytes_of(pid: int) -> int:
-    """Returns the resident memory of a process and all its descendants, in bytes."""
-    root = psutil.Process(pid)
-    total = 0
-    for process in [root, *root.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
-    return total
 
 
 def raise_open_files_limit(wanted: int) -> int:

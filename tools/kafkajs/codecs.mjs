@@ -1,0 +1,52 @@
+// The codecs that KafkaJS leaves to others: snappy, lz4 and zstd, without native code.
+
+import { createRequire } from "node:module";
+
+const require = createRequire(import.meta.url);
+const { CompressionCodecs, CompressionTypes } = require("kafkajs");
+const snappy = require("kafkajs-snappy");
+const lz4 = require("lz4js");
+const zstd = require("@bokuweb/zstd-wasm");
+
+const LZ4_BLOCK_BYTES = 64 * 1024;
+// Magic, version 1 with independent blocks (Kafka reads no other), 64 KiB blocks, their checksum.
+const LZ4_FRAME_HEADER = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
+const LZ4_HASH_SLOTS = 65536;
+const LZ4_STORED_BIT = 0x80000000;
+
+function lz4Frame(data) {
+  const parts = [LZ4_FRAME_HEADER];
+  for (let start = 0; start < data.length; start += LZ4_BLOCK_BYTES) {
+    const block = data.subarray(start, start + LZ4_BLOCK_BYTES);
+    const packed = Buffer.alloc(lz4.compressBound(block.length));
+    const size = lz4.compressBlock(block, packed, 0, block.length, new Uint32Array(LZ4_HASH_SLOTS));
+    const stored = size === 0 || size >= block.length;
+    const content = stored ? block : packed.subarray(0, size);
+    const header = Buffer.alloc(4);
+    header.writeUInt32LE((content.length | (stored ? LZ4_STORED_BIT : 0)) >>> 0);
+    parts.push(header, content);
+  }
+  parts.push(Buffer.alloc(4));
+  return Buffer.concat(parts);
+}
+
+export async function installCodecs() {
+  await zstd.init();
+  CompressionCodecs[CompressionTypes.Snappy] = snappy;
+  CompressionCodecs[CompressionTypes.LZ4] = () => ({
+    compress: async (encoder) => lz4Frame(encoder.buffer),
+    decompress: async (buffer) => Buffer.from(lz4.decompress(buffer)),
+  });
+  CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+    compress: async (encoder) => Buffer.from(zstd.compress(encoder.buffer, 3)),
+    decompress: async (buffer) => Buffer.from(zstd.decompress(buffer)),
+  });
+}
+
+export const CODEC_TYPES = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+};
