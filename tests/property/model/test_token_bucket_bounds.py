@@ -1,0 +1,119 @@
+"""The bounds that the token bucket promises, over random traffic, rates and leases."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from highwater.model.rate_schedule import RateSchedule
+from highwater.model.token_bucket import BURST_S, TokenBucket
+
+rates = st.integers(min_value=2_000, max_value=10_000_000)
+fast_rates = st.integers(min_value=2_000_000, max_value=50_000_000)
+"""Fast enough that no hold of a test's whole traffic is cut off."""
+pauses_ms = st.integers(min_value=0, max_value=2_000)
+sizes = st.integers(min_value=0, max_value=300_000)
+schedules = st.builds(
+    RateSchedule,
+    rate=rates,
+    floor=rates,
+    expires_ms=st.integers(0, 10_000),
+    decay_ms=st.integers(0, 10_000),
+)
+
+
+traffic = st.lists(st.tuples(pauses_ms, sizes), min_size=1, max_size=20)
+
+
+def asked_again(bucket, traffic):
+    """(moment, bytes) of what passes a queue whose head asks until it need not wait."""
+    now_ms, out = 0, []
+    for pause_ms, size in traffic:
+        now_ms += pause_ms
+        while held_ms := bucket.hold_ms(now_ms, size):
+            now_ms += held_ms
+        bucket.charge(now_ms, size)
+        out.append((now_ms, size))
+    return out
+
+
+def reserved(bucket, traffic):
+    """(moment, bytes) of what passes when each request is charged at once and held."""
+    now_ms, out = 0, []
+    for pause_ms, size in traffic:
+        now_ms += pause_ms
+        out.append((now_ms + bucket.charge(now_ms, size), size))
+    return out
+
+
+def assert_bounded(rate, moments):
+    for first, (start_ms, _) in enumerate(moments):
+        total = largest = 0
+        for at_ms, size in moments[first:]:
+            total += size
+            largest = max(largest, size)
+            window_s = (at_ms - start_ms) / 1000
+            assert total <= rate * window_s + max(rate * BURST_S, largest) + 1
+
+
+@given(rate=rates, traffic=traffic)
+def test_no_window_of_a_queue_lets_more_through_than_rate_and_burst(rate, traffic):
+    assert_bounded(rate, asked_again(TokenBucket(rate=rate), traffic))
+
+
+@given(rate=fast_rates, traffic=traffic)
+def test_no_window_of_reservations_lets_more_through_than_rate_and_burst(rate, traffic):
+    moments = reserved(TokenBucket(rate=rate), traffic)
+    assert_bounded(rate, moments)
+    order = [at_ms for at_ms, _ in moments]
+    assert order == sorted(order)
+
+
+@given(schedule=schedules, traffic=traffic)
+def test_no_window_lets_more_through_than_a_decaying_lease(schedule, traffic):
+    bucket = TokenBucket()
+    bucket.set_lease(
+        0,
+        rate=schedule.rate,
+        floor=schedule.floor,
+        expires_in_ms=int(schedule.expires_ms),
+        decay_ms=schedule.decay_ms,
+    )
+    moments = asked_again(bucket, traffic)
+    burst = max(schedule.rate, schedule.floor) * BURST_S
+    for first, (start_ms, _) in enumerate(moments):
+        total = largest = 0
+        for at_ms, size in moments[first:]:
+            total += size
+            largest = max(largest, size)
+            assert total <= schedule.bytes_between(start_ms, at_ms) + max(burst, largest) + 1
+
+
+@given(rate=rates, size=st.integers(min_value=1, max_value=300_000))
+def test_a_saturating_client_gets_the_whole_rate(rate, size):
+    bucket = TokenBucket(rate=rate)
+    now_ms = asked_again(bucket, [(0, size)] * 50)[-1][0]
+    total = 49 * size
+    # A millisecond is lost at most for each request, because holds are whole milliseconds.
+    assert total >= rate * (now_ms - 50) / 1000 - 1
+
+
+@given(schedule=schedules, from_ms=st.integers(0, 20_000), length_ms=st.integers(0, 20_000))
+def test_bytes_agree_with_a_numeric_integral(schedule, from_ms, length_ms):
+    steps = 2_000
+    step_ms = length_ms / steps
+    numeric = sum(
+        schedule.rate_at(from_ms + (index + 0.5) * step_ms) * step_ms / 1000
+        for index in range(steps)
+    )
+    exact = schedule.bytes_between(from_ms, from_ms + length_ms)
+    jump = abs(schedule.rate - schedule.floor) * step_ms / 1000
+    assert math.isclose(exact, numeric, rel_tol=1e-6, abs_tol=2 * jump + 1e-6)
+
+
+@given(schedule=schedules, from_ms=st.integers(0, 20_000), wanted=st.integers(0, 10_000_000))
+def test_time_is_the_inverse_of_bytes(schedule, from_ms, wanted):
+    took_ms = schedule.ms_until(from_ms, wanted)
+    assert math.isclose(
+        schedule.bytes_between(from_ms, from_ms + took_ms), wanted, rel_tol=1e-6, abs_tol=1e-3
+    )

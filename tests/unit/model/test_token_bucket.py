@@ -1,0 +1,82 @@
+import pytest
+
+from highwater.model.token_bucket import HOLD_MS_MAX, TokenBucket
+
+
+def test_unlimited_holds_nothing():
+    bucket = TokenBucket()
+    assert bucket.unlimited
+    assert bucket.charge(0, 1 << 40) == 0
+    assert bucket.available_bytes(0) is None
+    assert bucket.rate(0) is None
+
+
+def test_burst_passes_and_the_rest_waits_for_the_rate():
+    bucket = TokenBucket(rate=1000)
+    assert bucket.available_bytes(0) == 100
+    assert bucket.charge(0, 100) == 0
+    assert bucket.charge(0, 50) == 50
+    assert bucket.charge(0, 50) == 100
+    assert bucket.available_bytes(150) == 50
+
+
+def test_a_request_above_the_burst_passes_and_is_owed():
+    bucket = TokenBucket(rate=1000)
+    assert bucket.charge(0, 2000) == 0
+    assert bucket.hold_ms(0, 1) == 1901
+    assert bucket.hold_ms(1000, 2000) == 1000
+    assert bucket.hold_ms(2000, 2000) == 0
+
+
+def test_asking_charges_nothing():
+    bucket = TokenBucket(rate=1000)
+    assert bucket.hold_ms(0, 500) == 0
+    assert bucket.available_bytes(0) == 100
+
+
+def test_a_pause_saves_no_more_than_the_burst():
+    bucket = TokenBucket(rate=1000)
+    assert bucket.charge(3_600_000, 100) == 0
+    assert bucket.charge(3_600_000, 100) == 100
+
+
+def test_debt_outlives_a_change_of_rate():
+    bucket = TokenBucket(rate=1000)
+    bucket.charge(0, 1100)
+    assert bucket.hold_ms(0, 100) == 1100
+    bucket.set_rate(100, 2000)
+    assert bucket.hold_ms(100, 100) == 450
+    bucket.set_rate(100, 500)
+    assert bucket.hold_ms(100, 50) == 2000
+    bucket.set_rate(100, None)
+    assert bucket.hold_ms(100, 1 << 30) == 0
+
+
+def test_a_share_of_nothing_is_told_as_the_longest_hold():
+    bucket = TokenBucket(rate=0)
+    assert bucket.hold_ms(0, 1) == HOLD_MS_MAX
+    assert bucket.charge(0, 10) == HOLD_MS_MAX
+    bucket.set_rate(1000, 100)
+    assert bucket.hold_ms(1000, 10) == 100
+
+
+def test_long_holds_are_told_in_parts():
+    bucket = TokenBucket(rate=100)
+    bucket.charge(0, 1000)
+    assert [bucket.hold_ms(at, 10) for at in (0, 5000, 9999)] == [HOLD_MS_MAX, 5000, 1]
+
+
+def test_lease_decays_to_its_floor():
+    bucket = TokenBucket()
+    bucket.set_lease(0, rate=1000, floor=200, expires_in_ms=3000, decay_ms=4000)
+    assert [bucket.rate(at) for at in (0, 3000, 5000, 7000)] == pytest.approx(
+        [1000, 1000, 600, 200]
+    )
+    bucket.set_lease(7000, rate=1000, floor=200, expires_in_ms=3000)
+    assert bucket.rate(7000) == 1000
+
+
+def test_time_that_goes_backwards_is_ignored():
+    bucket = TokenBucket(rate=1000, now_ms=1000)
+    bucket.charge(1000, 100)
+    assert bucket.hold_ms(500, 100) == bucket.hold_ms(1000, 100)
