@@ -173,7 +173,7 @@ class DecodeEmitter:
         scaled = count if width == 1 else f"{count} * {width}"
         writer.line(f"left -= {count}")
         with writer.block(f"if {count} < 0 or {scaled} > end - pos or left < 0:"):
-            writer.line(f'raise length_error("{name}", {count}, pos, end)')
+            writer.line(f'raise length_error("{name}", {scaled}, pos, end)')
         target = f"{name}: {annotation}" if annotation else name
         if field.kind in FIXED_FORMATS and field.kind != "uuid":
             code = FIXED_FORMATS[field.kind]

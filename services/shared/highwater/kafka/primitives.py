@@ -104,11 +104,14 @@ def skip_tagged_fields(buf: Buffer, pos: int, end: int, count: int) -> int:
 
 
 def length_error(what: str, length: int, pos: int, end: int) -> Exception:
-    """Make the error for a length or count that cannot be right; `length` is as it was meant."""
+    """Make the error for a length that cannot be right: negative, past the end, over a limit.
+
+    For arrays, `length` is the fewest bytes that so many elements take.
+    """
     if length < 0:
         return InvalidLengthError(f"{what} at {pos} is null or has negative length {length}")
     if length > end - pos:
-        return TruncatedError(f"{what} at {pos} says {length}, only {end - pos} bytes are left")
+        return TruncatedError(f"{what} at {pos} needs {length} bytes, only {end - pos} are left")
     return InvalidLengthError(f"{what} at {pos} has length {length}, over the limit")
 
 

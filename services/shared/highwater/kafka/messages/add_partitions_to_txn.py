@@ -194,7 +194,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
     pos += 14
     left -= v3_and_below_topics_n
     if v3_and_below_topics_n < 0 or v3_and_below_topics_n * 6 > end - pos or left < 0:
-        raise length_error("v3_and_below_topics", v3_and_below_topics_n, pos, end)
+        raise length_error("v3_and_below_topics", v3_and_below_topics_n * 6, pos, end)
     v3_and_below_topics: list[AddPartitionsToTxnRequestAddPartitionsToTxnTopic] = []
     for _ in range(v3_and_below_topics_n):
         name_n, = _U_h(buf, pos)
@@ -208,7 +208,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         v3_and_below_topics.append(AddPartitionsToTxnRequestAddPartitionsToTxnTopic(name, partitions))
@@ -235,7 +235,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
     v3_and_below_topics_n -= 1
     left -= v3_and_below_topics_n
     if v3_and_below_topics_n < 0 or v3_and_below_topics_n * 3 > end - pos or left < 0:
-        raise length_error("v3_and_below_topics", v3_and_below_topics_n, pos, end)
+        raise length_error("v3_and_below_topics", v3_and_below_topics_n * 3, pos, end)
     v3_and_below_topics: list[AddPartitionsToTxnRequestAddPartitionsToTxnTopic] = []
     for _ in range(v3_and_below_topics_n):
         name_n = buf[pos]
@@ -255,7 +255,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         tags = buf[pos]
@@ -280,7 +280,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
     transactions_n -= 1
     left -= transactions_n
     if transactions_n < 0 or transactions_n * 14 > end - pos or left < 0:
-        raise length_error("transactions", transactions_n, pos, end)
+        raise length_error("transactions", transactions_n * 14, pos, end)
     transactions: list[AddPartitionsToTxnRequestAddPartitionsToTxnTransaction] = []
     for _ in range(transactions_n):
         transactional_id_n = buf[pos]
@@ -300,7 +300,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[AddPartitionsToTxnRequestAddPartitionsToTxnTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -320,7 +320,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> AddPartitionsToTxnRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -489,7 +489,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
     pos += 8
     left -= results_by_topic_v3_and_below_n
     if results_by_topic_v3_and_below_n < 0 or results_by_topic_v3_and_below_n * 6 > end - pos or left < 0:
-        raise length_error("results_by_topic_v3_and_below", results_by_topic_v3_and_below_n, pos, end)
+        raise length_error("results_by_topic_v3_and_below", results_by_topic_v3_and_below_n * 6, pos, end)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult] = []
     for _ in range(results_by_topic_v3_and_below_n):
         name_n, = _U_h(buf, pos)
@@ -503,7 +503,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
         pos += 4
         left -= results_by_partition_n
         if results_by_partition_n < 0 or results_by_partition_n * 6 > end - pos or left < 0:
-            raise length_error("results_by_partition", results_by_partition_n, pos, end)
+            raise length_error("results_by_partition", results_by_partition_n * 6, pos, end)
         results_by_partition: list[AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult] = []
         for _ in range(results_by_partition_n):
             partition_index, partition_error_code = _U_ih(buf, pos)
@@ -523,7 +523,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
     results_by_topic_v3_and_below_n -= 1
     left -= results_by_topic_v3_and_below_n
     if results_by_topic_v3_and_below_n < 0 or results_by_topic_v3_and_below_n * 3 > end - pos or left < 0:
-        raise length_error("results_by_topic_v3_and_below", results_by_topic_v3_and_below_n, pos, end)
+        raise length_error("results_by_topic_v3_and_below", results_by_topic_v3_and_below_n * 3, pos, end)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult] = []
     for _ in range(results_by_topic_v3_and_below_n):
         name_n = buf[pos]
@@ -543,7 +543,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
         results_by_partition_n -= 1
         left -= results_by_partition_n
         if results_by_partition_n < 0 or results_by_partition_n * 7 > end - pos or left < 0:
-            raise length_error("results_by_partition", results_by_partition_n, pos, end)
+            raise length_error("results_by_partition", results_by_partition_n * 7, pos, end)
         results_by_partition: list[AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult] = []
         for _ in range(results_by_partition_n):
             partition_index, partition_error_code, tags = _U_ihB(buf, pos)
@@ -573,7 +573,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
     results_by_transaction_n -= 1
     left -= results_by_transaction_n
     if results_by_transaction_n < 0 or results_by_transaction_n * 3 > end - pos or left < 0:
-        raise length_error("results_by_transaction", results_by_transaction_n, pos, end)
+        raise length_error("results_by_transaction", results_by_transaction_n * 3, pos, end)
     results_by_transaction: list[AddPartitionsToTxnResponseAddPartitionsToTxnResult] = []
     for _ in range(results_by_transaction_n):
         transactional_id_n = buf[pos]
@@ -593,7 +593,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
         topic_results_n -= 1
         left -= topic_results_n
         if topic_results_n < 0 or topic_results_n * 3 > end - pos or left < 0:
-            raise length_error("topic_results", topic_results_n, pos, end)
+            raise length_error("topic_results", topic_results_n * 3, pos, end)
         topic_results: list[AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult] = []
         for _ in range(topic_results_n):
             name_n = buf[pos]
@@ -613,7 +613,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> AddPartitionsToTxnResponse:
             results_by_partition_n -= 1
             left -= results_by_partition_n
             if results_by_partition_n < 0 or results_by_partition_n * 7 > end - pos or left < 0:
-                raise length_error("results_by_partition", results_by_partition_n, pos, end)
+                raise length_error("results_by_partition", results_by_partition_n * 7, pos, end)
             results_by_partition: list[AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult] = []
             for _ in range(results_by_partition_n):
                 partition_index, partition_error_code, tags = _U_ihB(buf, pos)

@@ -174,14 +174,14 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterClientQuotasRequest:
     pos += 4
     left -= entries_n
     if entries_n < 0 or entries_n * 8 > end - pos or left < 0:
-        raise length_error("entries", entries_n, pos, end)
+        raise length_error("entries", entries_n * 8, pos, end)
     entries: list[AlterClientQuotasRequestEntryData] = []
     for _ in range(entries_n):
         entity_n, = _U_i(buf, pos)
         pos += 4
         left -= entity_n
         if entity_n < 0 or entity_n * 4 > end - pos or left < 0:
-            raise length_error("entity", entity_n, pos, end)
+            raise length_error("entity", entity_n * 4, pos, end)
         entity: list[AlterClientQuotasRequestEntityData] = []
         for _ in range(entity_n):
             entity_type_n, = _U_h(buf, pos)
@@ -205,7 +205,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterClientQuotasRequest:
         pos += 4
         left -= ops_n
         if ops_n < 0 or ops_n * 11 > end - pos or left < 0:
-            raise length_error("ops", ops_n, pos, end)
+            raise length_error("ops", ops_n * 11, pos, end)
         ops: list[AlterClientQuotasRequestOpData] = []
         for _ in range(ops_n):
             key_n, = _U_h(buf, pos)
@@ -234,7 +234,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterClientQuotasRequest:
     entries_n -= 1
     left -= entries_n
     if entries_n < 0 or entries_n * 3 > end - pos or left < 0:
-        raise length_error("entries", entries_n, pos, end)
+        raise length_error("entries", entries_n * 3, pos, end)
     entries: list[AlterClientQuotasRequestEntryData] = []
     for _ in range(entries_n):
         entity_n = buf[pos]
@@ -244,7 +244,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterClientQuotasRequest:
         entity_n -= 1
         left -= entity_n
         if entity_n < 0 or entity_n * 3 > end - pos or left < 0:
-            raise length_error("entity", entity_n, pos, end)
+            raise length_error("entity", entity_n * 3, pos, end)
         entity: list[AlterClientQuotasRequestEntityData] = []
         for _ in range(entity_n):
             entity_type_n = buf[pos]
@@ -281,7 +281,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterClientQuotasRequest:
         ops_n -= 1
         left -= ops_n
         if ops_n < 0 or ops_n * 11 > end - pos or left < 0:
-            raise length_error("ops", ops_n, pos, end)
+            raise length_error("ops", ops_n * 11, pos, end)
         ops: list[AlterClientQuotasRequestOpData] = []
         for _ in range(ops_n):
             key_n = buf[pos]
@@ -426,7 +426,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterClientQuotasResponse:
     pos += 8
     left -= entries_n
     if entries_n < 0 or entries_n * 8 > end - pos or left < 0:
-        raise length_error("entries", entries_n, pos, end)
+        raise length_error("entries", entries_n * 8, pos, end)
     entries: list[AlterClientQuotasResponseEntryData] = []
     for _ in range(entries_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -442,7 +442,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterClientQuotasResponse:
         pos += 4
         left -= entity_n
         if entity_n < 0 or entity_n * 4 > end - pos or left < 0:
-            raise length_error("entity", entity_n, pos, end)
+            raise length_error("entity", entity_n * 4, pos, end)
         entity: list[AlterClientQuotasResponseEntityData] = []
         for _ in range(entity_n):
             entity_type_n, = _U_h(buf, pos)
@@ -476,7 +476,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterClientQuotasResponse:
     entries_n -= 1
     left -= entries_n
     if entries_n < 0 or entries_n * 5 > end - pos or left < 0:
-        raise length_error("entries", entries_n, pos, end)
+        raise length_error("entries", entries_n * 5, pos, end)
     entries: list[AlterClientQuotasResponseEntryData] = []
     for _ in range(entries_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -498,7 +498,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterClientQuotasResponse:
         entity_n -= 1
         left -= entity_n
         if entity_n < 0 or entity_n * 3 > end - pos or left < 0:
-            raise length_error("entity", entity_n, pos, end)
+            raise length_error("entity", entity_n * 3, pos, end)
         entity: list[AlterClientQuotasResponseEntityData] = []
         for _ in range(entity_n):
             entity_type_n = buf[pos]

@@ -149,7 +149,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterConfigsRequest:
     pos += 4
     left -= resources_n
     if resources_n < 0 or resources_n * 7 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 7, pos, end)
     resources: list[AlterConfigsRequestAlterConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -163,7 +163,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterConfigsRequest:
         pos += 4
         left -= configs_n
         if configs_n < 0 or configs_n * 4 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 4, pos, end)
         configs: list[AlterConfigsRequestAlterableConfig] = []
         for _ in range(configs_n):
             name_n, = _U_h(buf, pos)
@@ -199,7 +199,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> AlterConfigsRequest:
     resources_n -= 1
     left -= resources_n
     if resources_n < 0 or resources_n * 4 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 4, pos, end)
     resources: list[AlterConfigsRequestAlterConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bB(buf, pos)
@@ -219,7 +219,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> AlterConfigsRequest:
         configs_n -= 1
         left -= configs_n
         if configs_n < 0 or configs_n * 3 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 3, pos, end)
         configs: list[AlterConfigsRequestAlterableConfig] = []
         for _ in range(configs_n):
             name_n = buf[pos]
@@ -372,7 +372,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterConfigsResponse:
     pos += 8
     left -= responses_n
     if responses_n < 0 or responses_n * 7 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 7, pos, end)
     responses: list[AlterConfigsResponseAlterConfigsResourceResponse] = []
     for _ in range(responses_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -405,7 +405,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> AlterConfigsResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[AlterConfigsResponseAlterConfigsResourceResponse] = []
     for _ in range(responses_n):
         error_code, error_message_n = _U_hB(buf, pos)

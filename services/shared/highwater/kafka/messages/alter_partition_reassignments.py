@@ -161,7 +161,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[AlterPartitionReassignmentsRequestReassignableTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -181,7 +181,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[AlterPartitionReassignmentsRequestReassignablePartition] = []
         for _ in range(partitions_n):
             partition_index, replicas_n = _U_iB(buf, pos)
@@ -193,7 +193,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
             if replicas_n >= 0:
                 left -= replicas_n
                 if replicas_n < 0 or replicas_n * 4 > end - pos or left < 0:
-                    raise length_error("replicas", replicas_n, pos, end)
+                    raise length_error("replicas", replicas_n * 4, pos, end)
                 replicas = list(unpack_from(f">{replicas_n}i", buf, pos))
                 pos += replicas_n * 4
             tags = buf[pos]
@@ -223,7 +223,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[AlterPartitionReassignmentsRequestReassignableTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -243,7 +243,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[AlterPartitionReassignmentsRequestReassignablePartition] = []
         for _ in range(partitions_n):
             partition_index, replicas_n = _U_iB(buf, pos)
@@ -255,7 +255,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterPartitionReassignmentsReque
             if replicas_n >= 0:
                 left -= replicas_n
                 if replicas_n < 0 or replicas_n * 4 > end - pos or left < 0:
-                    raise length_error("replicas", replicas_n, pos, end)
+                    raise length_error("replicas", replicas_n * 4, pos, end)
                 replicas = list(unpack_from(f">{replicas_n}i", buf, pos))
                 pos += replicas_n * 4
             tags = buf[pos]
@@ -401,7 +401,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterPartitionReassignmentsResp
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 3 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 3, pos, end)
     responses: list[AlterPartitionReassignmentsResponseReassignableTopicResponse] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -421,7 +421,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterPartitionReassignmentsResp
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 8 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 8, pos, end)
         partitions: list[AlterPartitionReassignmentsResponseReassignablePartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)
@@ -475,7 +475,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterPartitionReassignmentsResp
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 3 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 3, pos, end)
     responses: list[AlterPartitionReassignmentsResponseReassignableTopicResponse] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -495,7 +495,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterPartitionReassignmentsResp
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 8 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 8, pos, end)
         partitions: list[AlterPartitionReassignmentsResponseReassignablePartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)

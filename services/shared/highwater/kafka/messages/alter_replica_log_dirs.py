@@ -146,7 +146,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
     pos += 4
     left -= dirs_n
     if dirs_n < 0 or dirs_n * 6 > end - pos or left < 0:
-        raise length_error("dirs", dirs_n, pos, end)
+        raise length_error("dirs", dirs_n * 6, pos, end)
     dirs: list[AlterReplicaLogDirsRequestAlterReplicaLogDir] = []
     for _ in range(dirs_n):
         path_n, = _U_h(buf, pos)
@@ -160,7 +160,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
         pos += 4
         left -= topics_n
         if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 6, pos, end)
         topics: list[AlterReplicaLogDirsRequestAlterReplicaLogDirTopic] = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -174,7 +174,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
             pos += 4
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             topics.append(AlterReplicaLogDirsRequestAlterReplicaLogDirTopic(name, partitions))
@@ -192,7 +192,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
     dirs_n -= 1
     left -= dirs_n
     if dirs_n < 0 or dirs_n * 3 > end - pos or left < 0:
-        raise length_error("dirs", dirs_n, pos, end)
+        raise length_error("dirs", dirs_n * 3, pos, end)
     dirs: list[AlterReplicaLogDirsRequestAlterReplicaLogDir] = []
     for _ in range(dirs_n):
         path_n = buf[pos]
@@ -212,7 +212,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[AlterReplicaLogDirsRequestAlterReplicaLogDirTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -232,7 +232,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> AlterReplicaLogDirsRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -352,7 +352,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterReplicaLogDirsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 6 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 6, pos, end)
     results: list[AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult] = []
     for _ in range(results_n):
         topic_name_n, = _U_h(buf, pos)
@@ -366,7 +366,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> AlterReplicaLogDirsResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult] = []
         for _ in range(partitions_n):
             partition_index, error_code = _U_ih(buf, pos)
@@ -386,7 +386,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> AlterReplicaLogDirsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 3 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 3, pos, end)
     results: list[AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult] = []
     for _ in range(results_n):
         topic_name_n = buf[pos]
@@ -406,7 +406,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> AlterReplicaLogDirsResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 7 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 7, pos, end)
         partitions: list[AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult] = []
         for _ in range(partitions_n):
             partition_index, error_code, tags = _U_ihB(buf, pos)

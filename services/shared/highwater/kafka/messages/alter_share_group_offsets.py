@@ -165,7 +165,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterShareGroupOffsetsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[AlterShareGroupOffsetsRequestAlterShareGroupOffsetsRequestTopic] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -185,7 +185,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterShareGroupOffsetsRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 13 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 13, pos, end)
         partitions: list[AlterShareGroupOffsetsRequestAlterShareGroupOffsetsRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, start_offset, tags = _U_iqB(buf, pos)
@@ -286,7 +286,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterShareGroupOffsetsResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 19 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 19, pos, end)
     responses: list[AlterShareGroupOffsetsResponseAlterShareGroupOffsetsResponseTopic] = []
     for _ in range(responses_n):
         topic_name_n = buf[pos]
@@ -306,7 +306,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterShareGroupOffsetsResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 8 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 8, pos, end)
         partitions: list[AlterShareGroupOffsetsResponseAlterShareGroupOffsetsResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)

@@ -144,7 +144,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterUserScramCredentialsRequest
     deletions_n -= 1
     left -= deletions_n
     if deletions_n < 0 or deletions_n * 3 > end - pos or left < 0:
-        raise length_error("deletions", deletions_n, pos, end)
+        raise length_error("deletions", deletions_n * 3, pos, end)
     deletions: list[AlterUserScramCredentialsRequestScramCredentialDeletion] = []
     for _ in range(deletions_n):
         name_n = buf[pos]
@@ -169,7 +169,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> AlterUserScramCredentialsRequest
     upsertions_n -= 1
     left -= upsertions_n
     if upsertions_n < 0 or upsertions_n * 9 > end - pos or left < 0:
-        raise length_error("upsertions", upsertions_n, pos, end)
+        raise length_error("upsertions", upsertions_n * 9, pos, end)
     upsertions: list[AlterUserScramCredentialsRequestScramCredentialUpsertion] = []
     for _ in range(upsertions_n):
         name_2_n = buf[pos]
@@ -297,7 +297,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> AlterUserScramCredentialsRespon
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 5 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 5, pos, end)
     results: list[AlterUserScramCredentialsResponseAlterUserScramCredentialsResult] = []
     for _ in range(results_n):
         user_n = buf[pos]

@@ -251,7 +251,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ApiVersionsResponse:
     pos += 6
     left -= api_keys_n
     if api_keys_n < 0 or api_keys_n * 6 > end - pos or left < 0:
-        raise length_error("api_keys", api_keys_n, pos, end)
+        raise length_error("api_keys", api_keys_n * 6, pos, end)
     api_keys: list[ApiVersionsResponseApiVersion] = []
     for _ in range(api_keys_n):
         api_key, min_version, max_version = _U_hhh(buf, pos)
@@ -267,7 +267,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ApiVersionsResponse:
     pos += 6
     left -= api_keys_n
     if api_keys_n < 0 or api_keys_n * 6 > end - pos or left < 0:
-        raise length_error("api_keys", api_keys_n, pos, end)
+        raise length_error("api_keys", api_keys_n * 6, pos, end)
     api_keys: list[ApiVersionsResponseApiVersion] = []
     for _ in range(api_keys_n):
         api_key, min_version, max_version = _U_hhh(buf, pos)
@@ -288,7 +288,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ApiVersionsResponse:
     api_keys_n -= 1
     left -= api_keys_n
     if api_keys_n < 0 or api_keys_n * 7 > end - pos or left < 0:
-        raise length_error("api_keys", api_keys_n, pos, end)
+        raise length_error("api_keys", api_keys_n * 7, pos, end)
     api_keys: list[ApiVersionsResponseApiVersion] = []
     for _ in range(api_keys_n):
         api_key, min_version, max_version, tags = _U_hhhB(buf, pos)
@@ -314,7 +314,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ApiVersionsResponse:
             supported_features_2_n -= 1
             left -= supported_features_2_n
             if supported_features_2_n < 0 or supported_features_2_n * 6 > end - pos or left < 0:
-                raise length_error("supported_features_2", supported_features_2_n, pos, end)
+                raise length_error("supported_features_2", supported_features_2_n * 6, pos, end)
             supported_features_2: list[ApiVersionsResponseSupportedFeatureKey] = []
             for _ in range(supported_features_2_n):
                 name_n = buf[pos]
@@ -345,7 +345,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ApiVersionsResponse:
             finalized_features_2_n -= 1
             left -= finalized_features_2_n
             if finalized_features_2_n < 0 or finalized_features_2_n * 6 > end - pos or left < 0:
-                raise length_error("finalized_features_2", finalized_features_2_n, pos, end)
+                raise length_error("finalized_features_2", finalized_features_2_n * 6, pos, end)
             finalized_features_2: list[ApiVersionsResponseFinalizedFeatureKey] = []
             for _ in range(finalized_features_2_n):
                 name_2_n = buf[pos]

@@ -269,7 +269,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 20 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 20, pos, end)
     groups: list[ConsumerGroupDescribeResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -321,7 +321,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
         members_n -= 1
         left -= members_n
         if members_n < 0 or members_n * 16 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 16, pos, end)
         members: list[ConsumerGroupDescribeResponseMember] = []
         for _ in range(members_n):
             member_id_n = buf[pos]
@@ -418,7 +418,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
             topic_partitions_n -= 1
             left -= topic_partitions_n
             if topic_partitions_n < 0 or topic_partitions_n * 19 > end - pos or left < 0:
-                raise length_error("topic_partitions", topic_partitions_n, pos, end)
+                raise length_error("topic_partitions", topic_partitions_n * 19, pos, end)
             topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions] = []
             for _ in range(topic_partitions_n):
                 topic_id, topic_name_n = _U_uB(buf, pos)
@@ -438,7 +438,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
                 partitions_n -= 1
                 left -= partitions_n
                 if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions", partitions_n, pos, end)
+                    raise length_error("partitions", partitions_n * 4, pos, end)
                 partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
                 pos += partitions_n * 4
                 tags = buf[pos]
@@ -458,7 +458,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
             topic_partitions_2_n -= 1
             left -= topic_partitions_2_n
             if topic_partitions_2_n < 0 or topic_partitions_2_n * 19 > end - pos or left < 0:
-                raise length_error("topic_partitions_2", topic_partitions_2_n, pos, end)
+                raise length_error("topic_partitions_2", topic_partitions_2_n * 19, pos, end)
             topic_partitions_2: list[ConsumerGroupDescribeResponseTopicPartitions] = []
             for _ in range(topic_partitions_2_n):
                 topic_id_2, topic_name_2_n = _U_uB(buf, pos)
@@ -478,7 +478,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
                 partitions_2_n -= 1
                 left -= partitions_2_n
                 if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions_2", partitions_2_n, pos, end)
+                    raise length_error("partitions_2", partitions_2_n * 4, pos, end)
                 partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
                 pos += partitions_2_n * 4
                 tags_3 = buf[pos]
@@ -518,7 +518,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 20 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 20, pos, end)
     groups: list[ConsumerGroupDescribeResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -570,7 +570,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
         members_n -= 1
         left -= members_n
         if members_n < 0 or members_n * 17 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 17, pos, end)
         members: list[ConsumerGroupDescribeResponseMember] = []
         for _ in range(members_n):
             member_id_n = buf[pos]
@@ -667,7 +667,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
             topic_partitions_n -= 1
             left -= topic_partitions_n
             if topic_partitions_n < 0 or topic_partitions_n * 19 > end - pos or left < 0:
-                raise length_error("topic_partitions", topic_partitions_n, pos, end)
+                raise length_error("topic_partitions", topic_partitions_n * 19, pos, end)
             topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions] = []
             for _ in range(topic_partitions_n):
                 topic_id, topic_name_n = _U_uB(buf, pos)
@@ -687,7 +687,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
                 partitions_n -= 1
                 left -= partitions_n
                 if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions", partitions_n, pos, end)
+                    raise length_error("partitions", partitions_n * 4, pos, end)
                 partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
                 pos += partitions_n * 4
                 tags = buf[pos]
@@ -707,7 +707,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
             topic_partitions_2_n -= 1
             left -= topic_partitions_2_n
             if topic_partitions_2_n < 0 or topic_partitions_2_n * 19 > end - pos or left < 0:
-                raise length_error("topic_partitions_2", topic_partitions_2_n, pos, end)
+                raise length_error("topic_partitions_2", topic_partitions_2_n * 19, pos, end)
             topic_partitions_2: list[ConsumerGroupDescribeResponseTopicPartitions] = []
             for _ in range(topic_partitions_2_n):
                 topic_id_2, topic_name_2_n = _U_uB(buf, pos)
@@ -727,7 +727,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ConsumerGroupDescribeResponse:
                 partitions_2_n -= 1
                 left -= partitions_2_n
                 if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions_2", partitions_2_n, pos, end)
+                    raise length_error("partitions_2", partitions_2_n * 4, pos, end)
                 partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
                 pos += partitions_2_n * 4
                 tags_3 = buf[pos]

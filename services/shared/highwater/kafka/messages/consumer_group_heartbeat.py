@@ -241,7 +241,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatRequest:
     if topic_partitions_n >= 0:
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 18 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 18, pos, end)
         topic_partitions = []
         for _ in range(topic_partitions_n):
             topic_id, partitions_n = _U_uB(buf, pos)
@@ -251,7 +251,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -369,7 +369,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatRequest:
     if topic_partitions_n >= 0:
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 18 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 18, pos, end)
         topic_partitions = []
         for _ in range(topic_partitions_n):
             topic_id, partitions_n = _U_uB(buf, pos)
@@ -379,7 +379,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -609,7 +609,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatResponse:
         topic_partitions_n -= 1
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 18 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 18, pos, end)
         topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = []
         for _ in range(topic_partitions_n):
             topic_id, partitions_n = _U_uB(buf, pos)
@@ -619,7 +619,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ConsumerGroupHeartbeatResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]

@@ -82,7 +82,7 @@ def _decode_data_0(buf: Buffer, pos: int) -> ConsumerProtocolAssignment:
     pos += 4
     left -= assigned_partitions_n
     if assigned_partitions_n < 0 or assigned_partitions_n * 6 > end - pos or left < 0:
-        raise length_error("assigned_partitions", assigned_partitions_n, pos, end)
+        raise length_error("assigned_partitions", assigned_partitions_n * 6, pos, end)
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = []
     for _ in range(assigned_partitions_n):
         topic_n, = _U_h(buf, pos)
@@ -96,7 +96,7 @@ def _decode_data_0(buf: Buffer, pos: int) -> ConsumerProtocolAssignment:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         assigned_partitions.append(ConsumerProtocolAssignmentTopicPartition(topic, partitions))

@@ -90,7 +90,7 @@ def _decode_data_0(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[str] = []
     for _ in range(topics_n):
         topics_item_n, = _U_h(buf, pos)
@@ -120,7 +120,7 @@ def _decode_data_1(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[str] = []
     for _ in range(topics_n):
         topics_item_n, = _U_h(buf, pos)
@@ -144,7 +144,7 @@ def _decode_data_1(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= owned_partitions_n
     if owned_partitions_n < 0 or owned_partitions_n * 6 > end - pos or left < 0:
-        raise length_error("owned_partitions", owned_partitions_n, pos, end)
+        raise length_error("owned_partitions", owned_partitions_n * 6, pos, end)
     owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = []
     for _ in range(owned_partitions_n):
         topic_n, = _U_h(buf, pos)
@@ -158,7 +158,7 @@ def _decode_data_1(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         owned_partitions.append(ConsumerProtocolSubscriptionTopicPartition(topic, partitions))
@@ -172,7 +172,7 @@ def _decode_data_2(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[str] = []
     for _ in range(topics_n):
         topics_item_n, = _U_h(buf, pos)
@@ -196,7 +196,7 @@ def _decode_data_2(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= owned_partitions_n
     if owned_partitions_n < 0 or owned_partitions_n * 6 > end - pos or left < 0:
-        raise length_error("owned_partitions", owned_partitions_n, pos, end)
+        raise length_error("owned_partitions", owned_partitions_n * 6, pos, end)
     owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = []
     for _ in range(owned_partitions_n):
         topic_n, = _U_h(buf, pos)
@@ -210,7 +210,7 @@ def _decode_data_2(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         owned_partitions.append(ConsumerProtocolSubscriptionTopicPartition(topic, partitions))
@@ -226,7 +226,7 @@ def _decode_data_3(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[str] = []
     for _ in range(topics_n):
         topics_item_n, = _U_h(buf, pos)
@@ -250,7 +250,7 @@ def _decode_data_3(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
     pos += 4
     left -= owned_partitions_n
     if owned_partitions_n < 0 or owned_partitions_n * 6 > end - pos or left < 0:
-        raise length_error("owned_partitions", owned_partitions_n, pos, end)
+        raise length_error("owned_partitions", owned_partitions_n * 6, pos, end)
     owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = []
     for _ in range(owned_partitions_n):
         topic_n, = _U_h(buf, pos)
@@ -264,7 +264,7 @@ def _decode_data_3(buf: Buffer, pos: int) -> ConsumerProtocolSubscription:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
         pos += partitions_n * 4
         owned_partitions.append(ConsumerProtocolSubscriptionTopicPartition(topic, partitions))

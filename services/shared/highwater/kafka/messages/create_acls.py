@@ -137,7 +137,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> CreateAclsRequest:
     pos += 4
     left -= creations_n
     if creations_n < 0 or creations_n * 10 > end - pos or left < 0:
-        raise length_error("creations", creations_n, pos, end)
+        raise length_error("creations", creations_n * 10, pos, end)
     creations: list[CreateAclsRequestAclCreation] = []
     for _ in range(creations_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -177,7 +177,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreateAclsRequest:
     creations_n -= 1
     left -= creations_n
     if creations_n < 0 or creations_n * 8 > end - pos or left < 0:
-        raise length_error("creations", creations_n, pos, end)
+        raise length_error("creations", creations_n * 8, pos, end)
     creations: list[CreateAclsRequestAclCreation] = []
     for _ in range(creations_n):
         resource_type, resource_name_n = _U_bB(buf, pos)
@@ -324,7 +324,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> CreateAclsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 4 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 4, pos, end)
     results: list[CreateAclsResponseAclCreationResult] = []
     for _ in range(results_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -350,7 +350,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> CreateAclsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 4 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 4, pos, end)
     results: list[CreateAclsResponseAclCreationResult] = []
     for _ in range(results_n):
         error_code, error_message_n = _U_hB(buf, pos)

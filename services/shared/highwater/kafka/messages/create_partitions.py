@@ -142,7 +142,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> CreatePartitionsRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 10 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 10, pos, end)
     topics: list[CreatePartitionsRequestCreatePartitionsTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -158,14 +158,14 @@ def _decode_request_0(buf: Buffer, pos: int) -> CreatePartitionsRequest:
         if assignments_n >= 0:
             left -= assignments_n
             if assignments_n < 0 or assignments_n * 4 > end - pos or left < 0:
-                raise length_error("assignments", assignments_n, pos, end)
+                raise length_error("assignments", assignments_n * 4, pos, end)
             assignments = []
             for _ in range(assignments_n):
                 broker_ids_n, = _U_i(buf, pos)
                 pos += 4
                 left -= broker_ids_n
                 if broker_ids_n < 0 or broker_ids_n * 4 > end - pos or left < 0:
-                    raise length_error("broker_ids", broker_ids_n, pos, end)
+                    raise length_error("broker_ids", broker_ids_n * 4, pos, end)
                 broker_ids: list[int] = list(unpack_from(f">{broker_ids_n}i", buf, pos))
                 pos += broker_ids_n * 4
                 assignments.append(CreatePartitionsRequestCreatePartitionsAssignment(broker_ids))
@@ -185,7 +185,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreatePartitionsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 7 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 7, pos, end)
     topics: list[CreatePartitionsRequestCreatePartitionsTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -207,7 +207,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreatePartitionsRequest:
         if assignments_n >= 0:
             left -= assignments_n
             if assignments_n < 0 or assignments_n * 2 > end - pos or left < 0:
-                raise length_error("assignments", assignments_n, pos, end)
+                raise length_error("assignments", assignments_n * 2, pos, end)
             assignments = []
             for _ in range(assignments_n):
                 broker_ids_n = buf[pos]
@@ -217,7 +217,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreatePartitionsRequest:
                 broker_ids_n -= 1
                 left -= broker_ids_n
                 if broker_ids_n < 0 or broker_ids_n * 4 > end - pos or left < 0:
-                    raise length_error("broker_ids", broker_ids_n, pos, end)
+                    raise length_error("broker_ids", broker_ids_n * 4, pos, end)
                 broker_ids: list[int] = list(unpack_from(f">{broker_ids_n}i", buf, pos))
                 pos += broker_ids_n * 4
                 tags = buf[pos]
@@ -336,7 +336,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> CreatePartitionsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 6 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 6, pos, end)
     results: list[CreatePartitionsResponseCreatePartitionsTopicResult] = []
     for _ in range(results_n):
         name_n, = _U_h(buf, pos)
@@ -369,7 +369,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> CreatePartitionsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 5 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 5, pos, end)
     results: list[CreatePartitionsResponseCreatePartitionsTopicResult] = []
     for _ in range(results_n):
         name_n = buf[pos]

@@ -202,7 +202,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreateTopicsRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 16 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 16, pos, end)
     topics: list[CreateTopicsRequestCreatableTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -216,14 +216,14 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreateTopicsRequest:
         pos += 10
         left -= assignments_n
         if assignments_n < 0 or assignments_n * 8 > end - pos or left < 0:
-            raise length_error("assignments", assignments_n, pos, end)
+            raise length_error("assignments", assignments_n * 8, pos, end)
         assignments: list[CreateTopicsRequestCreatableReplicaAssignment] = []
         for _ in range(assignments_n):
             partition_index, broker_ids_n = _U_ii(buf, pos)
             pos += 8
             left -= broker_ids_n
             if broker_ids_n < 0 or broker_ids_n * 4 > end - pos or left < 0:
-                raise length_error("broker_ids", broker_ids_n, pos, end)
+                raise length_error("broker_ids", broker_ids_n * 4, pos, end)
             broker_ids: list[int] = list(unpack_from(f">{broker_ids_n}i", buf, pos))
             pos += broker_ids_n * 4
             assignments.append(CreateTopicsRequestCreatableReplicaAssignment(partition_index, broker_ids))
@@ -231,7 +231,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> CreateTopicsRequest:
         pos += 4
         left -= configs_n
         if configs_n < 0 or configs_n * 4 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 4, pos, end)
         configs: list[CreateTopicsRequestCreatableTopicConfig] = []
         for _ in range(configs_n):
             name_2_n, = _U_h(buf, pos)
@@ -267,7 +267,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> CreateTopicsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 10 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 10, pos, end)
     topics: list[CreateTopicsRequestCreatableTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -287,7 +287,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> CreateTopicsRequest:
         assignments_n -= 1
         left -= assignments_n
         if assignments_n < 0 or assignments_n * 6 > end - pos or left < 0:
-            raise length_error("assignments", assignments_n, pos, end)
+            raise length_error("assignments", assignments_n * 6, pos, end)
         assignments: list[CreateTopicsRequestCreatableReplicaAssignment] = []
         for _ in range(assignments_n):
             partition_index, broker_ids_n = _U_iB(buf, pos)
@@ -297,7 +297,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> CreateTopicsRequest:
             broker_ids_n -= 1
             left -= broker_ids_n
             if broker_ids_n < 0 or broker_ids_n * 4 > end - pos or left < 0:
-                raise length_error("broker_ids", broker_ids_n, pos, end)
+                raise length_error("broker_ids", broker_ids_n * 4, pos, end)
             broker_ids: list[int] = list(unpack_from(f">{broker_ids_n}i", buf, pos))
             pos += broker_ids_n * 4
             tags = buf[pos]
@@ -312,7 +312,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> CreateTopicsRequest:
         configs_n -= 1
         left -= configs_n
         if configs_n < 0 or configs_n * 3 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 3, pos, end)
         configs: list[CreateTopicsRequestCreatableTopicConfig] = []
         for _ in range(configs_n):
             name_2_n = buf[pos]
@@ -494,7 +494,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> CreateTopicsResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[CreateTopicsResponseCreatableTopicResult] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -527,7 +527,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> CreateTopicsResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 12 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 12, pos, end)
     topics: list[CreateTopicsResponseCreatableTopicResult] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -561,7 +561,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> CreateTopicsResponse:
         if configs_n >= 0:
             left -= configs_n
             if configs_n < 0 or configs_n * 6 > end - pos or left < 0:
-                raise length_error("configs", configs_n, pos, end)
+                raise length_error("configs", configs_n * 6, pos, end)
             configs = []
             for _ in range(configs_n):
                 name_2_n = buf[pos]
@@ -624,7 +624,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> CreateTopicsResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 28 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 28, pos, end)
     topics: list[CreateTopicsResponseCreatableTopicResult] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -658,7 +658,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> CreateTopicsResponse:
         if configs_n >= 0:
             left -= configs_n
             if configs_n < 0 or configs_n * 6 > end - pos or left < 0:
-                raise length_error("configs", configs_n, pos, end)
+                raise length_error("configs", configs_n * 6, pos, end)
             configs = []
             for _ in range(configs_n):
                 name_2_n = buf[pos]

@@ -167,7 +167,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DeleteAclsRequest:
     pos += 4
     left -= filters_n
     if filters_n < 0 or filters_n * 10 > end - pos or left < 0:
-        raise length_error("filters", filters_n, pos, end)
+        raise length_error("filters", filters_n * 10, pos, end)
     filters: list[DeleteAclsRequestDeleteAclsFilter] = []
     for _ in range(filters_n):
         resource_type_filter, resource_name_filter_n = _U_bh(buf, pos)
@@ -213,7 +213,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> DeleteAclsRequest:
     filters_n -= 1
     left -= filters_n
     if filters_n < 0 or filters_n * 8 > end - pos or left < 0:
-        raise length_error("filters", filters_n, pos, end)
+        raise length_error("filters", filters_n * 8, pos, end)
     filters: list[DeleteAclsRequestDeleteAclsFilter] = []
     for _ in range(filters_n):
         resource_type_filter, resource_name_filter_n = _U_bB(buf, pos)
@@ -378,7 +378,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DeleteAclsResponse:
     pos += 8
     left -= filter_results_n
     if filter_results_n < 0 or filter_results_n * 8 > end - pos or left < 0:
-        raise length_error("filter_results", filter_results_n, pos, end)
+        raise length_error("filter_results", filter_results_n * 8, pos, end)
     filter_results: list[DeleteAclsResponseDeleteAclsFilterResult] = []
     for _ in range(filter_results_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -394,7 +394,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DeleteAclsResponse:
         pos += 4
         left -= matching_acls_n
         if matching_acls_n < 0 or matching_acls_n * 14 > end - pos or left < 0:
-            raise length_error("matching_acls", matching_acls_n, pos, end)
+            raise length_error("matching_acls", matching_acls_n * 14, pos, end)
         matching_acls: list[DeleteAclsResponseDeleteAclsMatchingAcl] = []
         for _ in range(matching_acls_n):
             error_code_2, error_message_2_n = _U_hh(buf, pos)
@@ -444,7 +444,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DeleteAclsResponse:
     filter_results_n -= 1
     left -= filter_results_n
     if filter_results_n < 0 or filter_results_n * 5 > end - pos or left < 0:
-        raise length_error("filter_results", filter_results_n, pos, end)
+        raise length_error("filter_results", filter_results_n * 5, pos, end)
     filter_results: list[DeleteAclsResponseDeleteAclsFilterResult] = []
     for _ in range(filter_results_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -466,7 +466,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DeleteAclsResponse:
         matching_acls_n -= 1
         left -= matching_acls_n
         if matching_acls_n < 0 or matching_acls_n * 11 > end - pos or left < 0:
-            raise length_error("matching_acls", matching_acls_n, pos, end)
+            raise length_error("matching_acls", matching_acls_n * 11, pos, end)
         matching_acls: list[DeleteAclsResponseDeleteAclsMatchingAcl] = []
         for _ in range(matching_acls_n):
             error_code_2, error_message_2_n = _U_hB(buf, pos)

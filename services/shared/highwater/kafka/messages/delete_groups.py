@@ -102,7 +102,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DeleteGroupsRequest:
     pos += 4
     left -= groups_names_n
     if groups_names_n < 0 or groups_names_n * 2 > end - pos or left < 0:
-        raise length_error("groups_names", groups_names_n, pos, end)
+        raise length_error("groups_names", groups_names_n * 2, pos, end)
     groups_names: list[str] = []
     for _ in range(groups_names_n):
         groups_names_item_n, = _U_h(buf, pos)
@@ -217,7 +217,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DeleteGroupsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 4 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 4, pos, end)
     results: list[DeleteGroupsResponseDeletableGroupResult] = []
     for _ in range(results_n):
         group_id_n, = _U_h(buf, pos)
@@ -243,7 +243,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DeleteGroupsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 4 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 4, pos, end)
     results: list[DeleteGroupsResponseDeletableGroupResult] = []
     for _ in range(results_n):
         group_id_n = buf[pos]

@@ -155,7 +155,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DeleteRecordsRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[DeleteRecordsRequestDeleteRecordsTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -169,7 +169,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DeleteRecordsRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 12 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 12, pos, end)
         partitions: list[DeleteRecordsRequestDeleteRecordsPartition] = []
         for _ in range(partitions_n):
             partition_index, offset = _U_iq(buf, pos)
@@ -191,7 +191,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> DeleteRecordsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DeleteRecordsRequestDeleteRecordsTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -211,7 +211,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> DeleteRecordsRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 13 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 13, pos, end)
         partitions: list[DeleteRecordsRequestDeleteRecordsPartition] = []
         for _ in range(partitions_n):
             partition_index, offset, tags = _U_iqB(buf, pos)
@@ -315,7 +315,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DeleteRecordsResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[DeleteRecordsResponseDeleteRecordsTopicResult] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -329,7 +329,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DeleteRecordsResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 14 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 14, pos, end)
         partitions: list[DeleteRecordsResponseDeleteRecordsPartitionResult] = []
         for _ in range(partitions_n):
             partition_index, low_watermark, error_code = _U_iqh(buf, pos)
@@ -349,7 +349,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DeleteRecordsResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DeleteRecordsResponseDeleteRecordsTopicResult] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -369,7 +369,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DeleteRecordsResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 15 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 15, pos, end)
         partitions: list[DeleteRecordsResponseDeleteRecordsPartitionResult] = []
         for _ in range(partitions_n):
             partition_index, low_watermark, error_code, tags = _U_iqhB(buf, pos)

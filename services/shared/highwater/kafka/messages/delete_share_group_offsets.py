@@ -133,7 +133,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DeleteShareGroupOffsetsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[DeleteShareGroupOffsetsRequestDeleteShareGroupOffsetsRequestTopic] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -234,7 +234,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DeleteShareGroupOffsetsResponse
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 21 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 21, pos, end)
     responses: list[DeleteShareGroupOffsetsResponseDeleteShareGroupOffsetsResponseTopic] = []
     for _ in range(responses_n):
         topic_name_n = buf[pos]

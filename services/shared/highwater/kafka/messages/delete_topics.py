@@ -131,7 +131,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DeleteTopicsRequest:
     pos += 4
     left -= topic_names_n
     if topic_names_n < 0 or topic_names_n * 2 > end - pos or left < 0:
-        raise length_error("topic_names", topic_names_n, pos, end)
+        raise length_error("topic_names", topic_names_n * 2, pos, end)
     topic_names: list[str] = []
     for _ in range(topic_names_n):
         topic_names_item_n, = _U_h(buf, pos)
@@ -188,7 +188,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> DeleteTopicsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[DeleteTopicsRequestDeleteTopicState] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -313,7 +313,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DeleteTopicsResponse:
     pos += 8
     left -= responses_n
     if responses_n < 0 or responses_n * 4 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 4, pos, end)
     responses: list[DeleteTopicsResponseDeletableTopicResult] = []
     for _ in range(responses_n):
         name_n, = _U_h(buf, pos)
@@ -339,7 +339,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DeleteTopicsResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 4 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 4, pos, end)
     responses: list[DeleteTopicsResponseDeletableTopicResult] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -374,7 +374,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DeleteTopicsResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 5 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 5, pos, end)
     responses: list[DeleteTopicsResponseDeletableTopicResult] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -421,7 +421,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> DeleteTopicsResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 21 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 21, pos, end)
     responses: list[DeleteTopicsResponseDeletableTopicResult] = []
     for _ in range(responses_n):
         name_n = buf[pos]

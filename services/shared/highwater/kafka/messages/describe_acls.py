@@ -336,7 +336,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeAclsResponse:
     pos += 4
     left -= resources_n
     if resources_n < 0 or resources_n * 8 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 8, pos, end)
     resources: list[DescribeAclsResponseDescribeAclsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -350,7 +350,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeAclsResponse:
         pos += 5
         left -= acls_n
         if acls_n < 0 or acls_n * 6 > end - pos or left < 0:
-            raise length_error("acls", acls_n, pos, end)
+            raise length_error("acls", acls_n * 6, pos, end)
         acls: list[DescribeAclsResponseAclDescription] = []
         for _ in range(acls_n):
             principal_n, = _U_h(buf, pos)
@@ -396,7 +396,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeAclsResponse:
     resources_n -= 1
     left -= resources_n
     if resources_n < 0 or resources_n * 5 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 5, pos, end)
     resources: list[DescribeAclsResponseDescribeAclsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bB(buf, pos)
@@ -416,7 +416,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeAclsResponse:
         acls_n -= 1
         left -= acls_n
         if acls_n < 0 or acls_n * 5 > end - pos or left < 0:
-            raise length_error("acls", acls_n, pos, end)
+            raise length_error("acls", acls_n * 5, pos, end)
         acls: list[DescribeAclsResponseAclDescription] = []
         for _ in range(acls_n):
             principal_n = buf[pos]

@@ -164,7 +164,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeClientQuotasRequest:
     pos += 4
     left -= components_n
     if components_n < 0 or components_n * 5 > end - pos or left < 0:
-        raise length_error("components", components_n, pos, end)
+        raise length_error("components", components_n * 5, pos, end)
     components: list[DescribeClientQuotasRequestComponentData] = []
     for _ in range(components_n):
         entity_type_n, = _U_h(buf, pos)
@@ -199,7 +199,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DescribeClientQuotasRequest:
     components_n -= 1
     left -= components_n
     if components_n < 0 or components_n * 4 > end - pos or left < 0:
-        raise length_error("components", components_n, pos, end)
+        raise length_error("components", components_n * 4, pos, end)
     components: list[DescribeClientQuotasRequestComponentData] = []
     for _ in range(components_n):
         entity_type_n = buf[pos]
@@ -337,14 +337,14 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeClientQuotasResponse:
     if entries_n >= 0:
         left -= entries_n
         if entries_n < 0 or entries_n * 8 > end - pos or left < 0:
-            raise length_error("entries", entries_n, pos, end)
+            raise length_error("entries", entries_n * 8, pos, end)
         entries = []
         for _ in range(entries_n):
             entity_n, = _U_i(buf, pos)
             pos += 4
             left -= entity_n
             if entity_n < 0 or entity_n * 4 > end - pos or left < 0:
-                raise length_error("entity", entity_n, pos, end)
+                raise length_error("entity", entity_n * 4, pos, end)
             entity: list[DescribeClientQuotasResponseEntityData] = []
             for _ in range(entity_n):
                 entity_type_n, = _U_h(buf, pos)
@@ -368,7 +368,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeClientQuotasResponse:
             pos += 4
             left -= values_n
             if values_n < 0 or values_n * 10 > end - pos or left < 0:
-                raise length_error("values", values_n, pos, end)
+                raise length_error("values", values_n * 10, pos, end)
             values: list[DescribeClientQuotasResponseValueData] = []
             for _ in range(values_n):
                 key_n, = _U_h(buf, pos)
@@ -409,7 +409,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeClientQuotasResponse:
     if entries_n >= 0:
         left -= entries_n
         if entries_n < 0 or entries_n * 3 > end - pos or left < 0:
-            raise length_error("entries", entries_n, pos, end)
+            raise length_error("entries", entries_n * 3, pos, end)
         entries = []
         for _ in range(entries_n):
             entity_n = buf[pos]
@@ -419,7 +419,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeClientQuotasResponse:
             entity_n -= 1
             left -= entity_n
             if entity_n < 0 or entity_n * 3 > end - pos or left < 0:
-                raise length_error("entity", entity_n, pos, end)
+                raise length_error("entity", entity_n * 3, pos, end)
             entity: list[DescribeClientQuotasResponseEntityData] = []
             for _ in range(entity_n):
                 entity_type_n = buf[pos]
@@ -456,7 +456,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeClientQuotasResponse:
             values_n -= 1
             left -= values_n
             if values_n < 0 or values_n * 10 > end - pos or left < 0:
-                raise length_error("values", values_n, pos, end)
+                raise length_error("values", values_n * 10, pos, end)
             values: list[DescribeClientQuotasResponseValueData] = []
             for _ in range(values_n):
                 key_n = buf[pos]

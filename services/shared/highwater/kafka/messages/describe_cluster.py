@@ -241,7 +241,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeClusterResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[DescribeClusterResponseDescribeClusterBroker] = []
     for _ in range(brokers_n):
         broker_id, host_n = _U_iB(buf, pos)
@@ -310,7 +310,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeClusterResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[DescribeClusterResponseDescribeClusterBroker] = []
     for _ in range(brokers_n):
         broker_id, host_n = _U_iB(buf, pos)
@@ -379,7 +379,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeClusterResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[DescribeClusterResponseDescribeClusterBroker] = []
     for _ in range(brokers_n):
         broker_id, host_n = _U_iB(buf, pos)

@@ -192,7 +192,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DescribeConfigsRequest:
     pos += 4
     left -= resources_n
     if resources_n < 0 or resources_n * 7 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 7, pos, end)
     resources: list[DescribeConfigsRequestDescribeConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -208,7 +208,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DescribeConfigsRequest:
         if configuration_keys_n >= 0:
             left -= configuration_keys_n
             if configuration_keys_n < 0 or configuration_keys_n * 2 > end - pos or left < 0:
-                raise length_error("configuration_keys", configuration_keys_n, pos, end)
+                raise length_error("configuration_keys", configuration_keys_n * 2, pos, end)
             configuration_keys = []
             for _ in range(configuration_keys_n):
                 configuration_keys_item_n, = _U_h(buf, pos)
@@ -232,7 +232,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> DescribeConfigsRequest:
     pos += 4
     left -= resources_n
     if resources_n < 0 or resources_n * 7 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 7, pos, end)
     resources: list[DescribeConfigsRequestDescribeConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -248,7 +248,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> DescribeConfigsRequest:
         if configuration_keys_n >= 0:
             left -= configuration_keys_n
             if configuration_keys_n < 0 or configuration_keys_n * 2 > end - pos or left < 0:
-                raise length_error("configuration_keys", configuration_keys_n, pos, end)
+                raise length_error("configuration_keys", configuration_keys_n * 2, pos, end)
             configuration_keys = []
             for _ in range(configuration_keys_n):
                 configuration_keys_item_n, = _U_h(buf, pos)
@@ -275,7 +275,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> DescribeConfigsRequest:
     resources_n -= 1
     left -= resources_n
     if resources_n < 0 or resources_n * 4 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 4, pos, end)
     resources: list[DescribeConfigsRequestDescribeConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bB(buf, pos)
@@ -443,7 +443,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeConfigsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 11 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 11, pos, end)
     results: list[DescribeConfigsResponseDescribeConfigsResult] = []
     for _ in range(results_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -466,7 +466,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeConfigsResponse:
         pos += 4
         left -= configs_n
         if configs_n < 0 or configs_n * 11 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 11, pos, end)
         configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
         for _ in range(configs_n):
             name_n, = _U_h(buf, pos)
@@ -489,7 +489,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeConfigsResponse:
             pos += 7
             left -= synonyms_n
             if synonyms_n < 0 or synonyms_n * 5 > end - pos or left < 0:
-                raise length_error("synonyms", synonyms_n, pos, end)
+                raise length_error("synonyms", synonyms_n * 5, pos, end)
             synonyms: list[DescribeConfigsResponseDescribeConfigsSynonym] = []
             for _ in range(synonyms_n):
                 name_2_n, = _U_h(buf, pos)
@@ -523,7 +523,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeConfigsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 11 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 11, pos, end)
     results: list[DescribeConfigsResponseDescribeConfigsResult] = []
     for _ in range(results_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -546,7 +546,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeConfigsResponse:
         pos += 4
         left -= configs_n
         if configs_n < 0 or configs_n * 14 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 14, pos, end)
         configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
         for _ in range(configs_n):
             name_n, = _U_h(buf, pos)
@@ -569,7 +569,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeConfigsResponse:
             pos += 7
             left -= synonyms_n
             if synonyms_n < 0 or synonyms_n * 5 > end - pos or left < 0:
-                raise length_error("synonyms", synonyms_n, pos, end)
+                raise length_error("synonyms", synonyms_n * 5, pos, end)
             synonyms: list[DescribeConfigsResponseDescribeConfigsSynonym] = []
             for _ in range(synonyms_n):
                 name_2_n, = _U_h(buf, pos)
@@ -615,7 +615,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeConfigsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 7 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 7, pos, end)
     results: list[DescribeConfigsResponseDescribeConfigsResult] = []
     for _ in range(results_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -647,7 +647,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeConfigsResponse:
         configs_n -= 1
         left -= configs_n
         if configs_n < 0 or configs_n * 9 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 9, pos, end)
         configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
         for _ in range(configs_n):
             name_n = buf[pos]
@@ -679,7 +679,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeConfigsResponse:
             synonyms_n -= 1
             left -= synonyms_n
             if synonyms_n < 0 or synonyms_n * 4 > end - pos or left < 0:
-                raise length_error("synonyms", synonyms_n, pos, end)
+                raise length_error("synonyms", synonyms_n * 4, pos, end)
             synonyms: list[DescribeConfigsResponseDescribeConfigsSynonym] = []
             for _ in range(synonyms_n):
                 name_2_n = buf[pos]

@@ -145,7 +145,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeGroupsRequest:
     pos += 4
     left -= groups_n
     if groups_n < 0 or groups_n * 2 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 2, pos, end)
     groups: list[str] = []
     for _ in range(groups_n):
         groups_item_n, = _U_h(buf, pos)
@@ -166,7 +166,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> DescribeGroupsRequest:
     pos += 4
     left -= groups_n
     if groups_n < 0 or groups_n * 2 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 2, pos, end)
     groups: list[str] = []
     for _ in range(groups_n):
         groups_item_n, = _U_h(buf, pos)
@@ -306,7 +306,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     pos += 4
     left -= groups_n
     if groups_n < 0 or groups_n * 14 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 14, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, group_id_n = _U_hh(buf, pos)
@@ -341,7 +341,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         pos += 4
         left -= members_n
         if members_n < 0 or members_n * 14 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 14, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n, = _U_h(buf, pos)
@@ -391,7 +391,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     pos += 8
     left -= groups_n
     if groups_n < 0 or groups_n * 14 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 14, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, group_id_n = _U_hh(buf, pos)
@@ -426,7 +426,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         pos += 4
         left -= members_n
         if members_n < 0 or members_n * 14 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 14, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n, = _U_h(buf, pos)
@@ -476,7 +476,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     pos += 8
     left -= groups_n
     if groups_n < 0 or groups_n * 18 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 18, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, group_id_n = _U_hh(buf, pos)
@@ -511,7 +511,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         pos += 4
         left -= members_n
         if members_n < 0 or members_n * 14 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 14, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n, = _U_h(buf, pos)
@@ -563,7 +563,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     pos += 8
     left -= groups_n
     if groups_n < 0 or groups_n * 18 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 18, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, group_id_n = _U_hh(buf, pos)
@@ -598,7 +598,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         pos += 4
         left -= members_n
         if members_n < 0 or members_n * 16 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 16, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n, = _U_h(buf, pos)
@@ -662,7 +662,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 12 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 12, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, group_id_n = _U_hB(buf, pos)
@@ -712,7 +712,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         members_n -= 1
         left -= members_n
         if members_n < 0 or members_n * 7 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 7, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n = buf[pos]
@@ -804,7 +804,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> DescribeGroupsResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 13 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 13, pos, end)
     groups: list[DescribeGroupsResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -866,7 +866,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> DescribeGroupsResponse:
         members_n -= 1
         left -= members_n
         if members_n < 0 or members_n * 7 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 7, pos, end)
         members: list[DescribeGroupsResponseDescribedGroupMember] = []
         for _ in range(members_n):
             member_id_n = buf[pos]

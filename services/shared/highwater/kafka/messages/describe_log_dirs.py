@@ -173,7 +173,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DescribeLogDirsRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 6, pos, end)
         topics = []
         for _ in range(topics_n):
             topic_n, = _U_h(buf, pos)
@@ -187,7 +187,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> DescribeLogDirsRequest:
             pos += 4
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             topics.append(DescribeLogDirsRequestDescribableLogDirTopic(topic, partitions))
@@ -206,7 +206,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> DescribeLogDirsRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics = []
         for _ in range(topics_n):
             topic_n = buf[pos]
@@ -226,7 +226,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> DescribeLogDirsRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -328,7 +328,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
     pos += 8
     left -= results_n
     if results_n < 0 or results_n * 8 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 8, pos, end)
     results: list[DescribeLogDirsResponseDescribeLogDirsResult] = []
     for _ in range(results_n):
         error_code, log_dir_n = _U_hh(buf, pos)
@@ -342,7 +342,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
         pos += 4
         left -= topics_n
         if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 6, pos, end)
         topics: list[DescribeLogDirsResponseDescribeLogDirsTopic] = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -356,7 +356,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
             pos += 4
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 21 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 21, pos, end)
             partitions: list[DescribeLogDirsResponseDescribeLogDirsPartition] = []
             for _ in range(partitions_n):
                 partition_index, partition_size, offset_lag, is_future_key = _U_iqqo(buf, pos)
@@ -377,7 +377,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 5 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 5, pos, end)
     results: list[DescribeLogDirsResponseDescribeLogDirsResult] = []
     for _ in range(results_n):
         error_code, log_dir_n = _U_hB(buf, pos)
@@ -397,7 +397,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[DescribeLogDirsResponseDescribeLogDirsTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -417,7 +417,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 22, pos, end)
             partitions: list[DescribeLogDirsResponseDescribeLogDirsPartition] = []
             for _ in range(partitions_n):
                 partition_index, partition_size, offset_lag, is_future_key, tags = _U_iqqoB(buf, pos)
@@ -452,7 +452,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 5 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 5, pos, end)
     results: list[DescribeLogDirsResponseDescribeLogDirsResult] = []
     for _ in range(results_n):
         error_code_2, log_dir_n = _U_hB(buf, pos)
@@ -472,7 +472,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[DescribeLogDirsResponseDescribeLogDirsTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -492,7 +492,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 22, pos, end)
             partitions: list[DescribeLogDirsResponseDescribeLogDirsPartition] = []
             for _ in range(partitions_n):
                 partition_index, partition_size, offset_lag, is_future_key, tags = _U_iqqoB(buf, pos)
@@ -527,7 +527,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 21 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 21, pos, end)
     results: list[DescribeLogDirsResponseDescribeLogDirsResult] = []
     for _ in range(results_n):
         error_code_2, log_dir_n = _U_hB(buf, pos)
@@ -547,7 +547,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[DescribeLogDirsResponseDescribeLogDirsTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -567,7 +567,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 22, pos, end)
             partitions: list[DescribeLogDirsResponseDescribeLogDirsPartition] = []
             for _ in range(partitions_n):
                 partition_index, partition_size, offset_lag, is_future_key, tags = _U_iqqoB(buf, pos)
@@ -602,7 +602,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 22 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 22, pos, end)
     results: list[DescribeLogDirsResponseDescribeLogDirsResult] = []
     for _ in range(results_n):
         error_code_2, log_dir_n = _U_hB(buf, pos)
@@ -622,7 +622,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[DescribeLogDirsResponseDescribeLogDirsTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -642,7 +642,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> DescribeLogDirsResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 22, pos, end)
             partitions: list[DescribeLogDirsResponseDescribeLogDirsPartition] = []
             for _ in range(partitions_n):
                 partition_index, partition_size, offset_lag, is_future_key, tags = _U_iqqoB(buf, pos)

@@ -157,7 +157,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeProducersRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeProducersRequestTopicRequest] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -177,7 +177,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeProducersRequest:
         partition_indexes_n -= 1
         left -= partition_indexes_n
         if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-            raise length_error("partition_indexes", partition_indexes_n, pos, end)
+            raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
         partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
         pos += partition_indexes_n * 4
         tags = buf[pos]
@@ -256,7 +256,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeProducersResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeProducersResponseTopicResponse] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -276,7 +276,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeProducersResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 9 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 9, pos, end)
         partitions: list[DescribeProducersResponsePartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code, error_message_n = _U_ihB(buf, pos)
@@ -298,7 +298,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeProducersResponse:
             active_producers_n -= 1
             left -= active_producers_n
             if active_producers_n < 0 or active_producers_n * 37 > end - pos or left < 0:
-                raise length_error("active_producers", active_producers_n, pos, end)
+                raise length_error("active_producers", active_producers_n * 37, pos, end)
             active_producers: list[DescribeProducersResponseProducerState] = []
             for _ in range(active_producers_n):
                 producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset, tags = _U_qiiqiqB(buf, pos)

@@ -225,7 +225,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeQuorumRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeQuorumRequestTopicData] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -245,7 +245,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeQuorumRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 5 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 5, pos, end)
         partitions: list[DescribeQuorumRequestPartitionData] = []
         for _ in range(partitions_n):
             partition_index, tags = _U_iB(buf, pos)
@@ -333,7 +333,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeQuorumResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeQuorumResponseTopicData] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -353,7 +353,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeQuorumResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 25 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 25, pos, end)
         partitions: list[DescribeQuorumResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, leader_id, leader_epoch, high_watermark, current_voters_n = _U_ihiiqB(buf, pos)
@@ -363,7 +363,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             current_voters_n -= 1
             left -= current_voters_n
             if current_voters_n < 0 or current_voters_n * 13 > end - pos or left < 0:
-                raise length_error("current_voters", current_voters_n, pos, end)
+                raise length_error("current_voters", current_voters_n * 13, pos, end)
             current_voters: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(current_voters_n):
                 replica_id, log_end_offset, tags = _U_iqB(buf, pos)
@@ -378,7 +378,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             observers_n -= 1
             left -= observers_n
             if observers_n < 0 or observers_n * 13 > end - pos or left < 0:
-                raise length_error("observers", observers_n, pos, end)
+                raise length_error("observers", observers_n * 13, pos, end)
             observers: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(observers_n):
                 replica_id_2, log_end_offset_2, tags_2 = _U_iqB(buf, pos)
@@ -413,7 +413,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeQuorumResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeQuorumResponseTopicData] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -433,7 +433,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeQuorumResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 25 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 25, pos, end)
         partitions: list[DescribeQuorumResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, leader_id, leader_epoch, high_watermark, current_voters_n = _U_ihiiqB(buf, pos)
@@ -443,7 +443,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             current_voters_n -= 1
             left -= current_voters_n
             if current_voters_n < 0 or current_voters_n * 29 > end - pos or left < 0:
-                raise length_error("current_voters", current_voters_n, pos, end)
+                raise length_error("current_voters", current_voters_n * 29, pos, end)
             current_voters: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(current_voters_n):
                 replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tags = _U_iqqqB(buf, pos)
@@ -458,7 +458,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             observers_n -= 1
             left -= observers_n
             if observers_n < 0 or observers_n * 29 > end - pos or left < 0:
-                raise length_error("observers", observers_n, pos, end)
+                raise length_error("observers", observers_n * 29, pos, end)
             observers: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(observers_n):
                 replica_id_2, log_end_offset_2, last_fetch_timestamp_2, last_caught_up_timestamp_2, tags_2 = _U_iqqqB(buf, pos)
@@ -505,7 +505,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[DescribeQuorumResponseTopicData] = []
     for _ in range(topics_n):
         topic_name_n = buf[pos]
@@ -525,7 +525,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 26 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 26, pos, end)
         partitions: list[DescribeQuorumResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)
@@ -547,7 +547,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             current_voters_n -= 1
             left -= current_voters_n
             if current_voters_n < 0 or current_voters_n * 45 > end - pos or left < 0:
-                raise length_error("current_voters", current_voters_n, pos, end)
+                raise length_error("current_voters", current_voters_n * 45, pos, end)
             current_voters: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(current_voters_n):
                 replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tags = _U_iuqqqB(buf, pos)
@@ -562,7 +562,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
             observers_n -= 1
             left -= observers_n
             if observers_n < 0 or observers_n * 45 > end - pos or left < 0:
-                raise length_error("observers", observers_n, pos, end)
+                raise length_error("observers", observers_n * 45, pos, end)
             observers: list[DescribeQuorumResponseReplicaState] = []
             for _ in range(observers_n):
                 replica_id_2, replica_directory_id_2, log_end_offset_2, last_fetch_timestamp_2, last_caught_up_timestamp_2, tags_2 = _U_iuqqqB(buf, pos)
@@ -587,7 +587,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
     nodes_n -= 1
     left -= nodes_n
     if nodes_n < 0 or nodes_n * 6 > end - pos or left < 0:
-        raise length_error("nodes", nodes_n, pos, end)
+        raise length_error("nodes", nodes_n * 6, pos, end)
     nodes: list[DescribeQuorumResponseNode] = []
     for _ in range(nodes_n):
         node_id, listeners_n = _U_iB(buf, pos)
@@ -597,7 +597,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> DescribeQuorumResponse:
         listeners_n -= 1
         left -= listeners_n
         if listeners_n < 0 or listeners_n * 5 > end - pos or left < 0:
-            raise length_error("listeners", listeners_n, pos, end)
+            raise length_error("listeners", listeners_n * 5, pos, end)
         listeners: list[DescribeQuorumResponseListener] = []
         for _ in range(listeners_n):
             name_n = buf[pos]

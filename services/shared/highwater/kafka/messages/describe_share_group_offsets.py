@@ -180,7 +180,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRequest
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 3 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 3, pos, end)
     groups: list[DescribeShareGroupOffsetsRequestDescribeShareGroupOffsetsRequestGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -202,7 +202,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRequest
         if topics_n >= 0:
             left -= topics_n
             if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-                raise length_error("topics", topics_n, pos, end)
+                raise length_error("topics", topics_n * 3, pos, end)
             topics = []
             for _ in range(topics_n):
                 topic_name_n = buf[pos]
@@ -222,7 +222,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRequest
                 partitions_n -= 1
                 left -= partitions_n
                 if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions", partitions_n, pos, end)
+                    raise length_error("partitions", partitions_n * 4, pos, end)
                 partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
                 pos += partitions_n * 4
                 tags = buf[pos]
@@ -318,7 +318,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 6 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 6, pos, end)
     groups: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -338,7 +338,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 19 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 19, pos, end)
         topics: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponseTopic] = []
         for _ in range(topics_n):
             topic_name_n = buf[pos]
@@ -358,7 +358,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 20, pos, end)
             partitions: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponsePartition] = []
             for _ in range(partitions_n):
                 partition_index, start_offset, leader_epoch, error_code, error_message_n = _U_iqihB(buf, pos)
@@ -417,7 +417,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 6 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 6, pos, end)
     groups: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponseGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -437,7 +437,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 19 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 19, pos, end)
         topics: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponseTopic] = []
         for _ in range(topics_n):
             topic_name_n = buf[pos]
@@ -457,7 +457,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> DescribeShareGroupOffsetsRespon
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 28 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 28, pos, end)
             partitions: list[DescribeShareGroupOffsetsResponseDescribeShareGroupOffsetsResponsePartition] = []
             for _ in range(partitions_n):
                 partition_index, start_offset, leader_epoch, lag, error_code, error_message_n = _U_iqiqhB(buf, pos)

@@ -194,7 +194,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[DescribeTopicPartitionsRequestTopicRequest] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -306,7 +306,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 26 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 26, pos, end)
     topics: list[DescribeTopicPartitionsResponseDescribeTopicPartitionsResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -328,7 +328,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 20, pos, end)
         partitions: list[DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -338,7 +338,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -348,7 +348,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             eligible_leader_replicas_n = buf[pos]
@@ -360,7 +360,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
             if eligible_leader_replicas_n >= 0:
                 left -= eligible_leader_replicas_n
                 if eligible_leader_replicas_n < 0 or eligible_leader_replicas_n * 4 > end - pos or left < 0:
-                    raise length_error("eligible_leader_replicas", eligible_leader_replicas_n, pos, end)
+                    raise length_error("eligible_leader_replicas", eligible_leader_replicas_n * 4, pos, end)
                 eligible_leader_replicas = list(unpack_from(f">{eligible_leader_replicas_n}i", buf, pos))
                 pos += eligible_leader_replicas_n * 4
             last_known_elr_n = buf[pos]
@@ -372,7 +372,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
             if last_known_elr_n >= 0:
                 left -= last_known_elr_n
                 if last_known_elr_n < 0 or last_known_elr_n * 4 > end - pos or left < 0:
-                    raise length_error("last_known_elr", last_known_elr_n, pos, end)
+                    raise length_error("last_known_elr", last_known_elr_n * 4, pos, end)
                 last_known_elr = list(unpack_from(f">{last_known_elr_n}i", buf, pos))
                 pos += last_known_elr_n * 4
             offline_replicas_n = buf[pos]
@@ -382,7 +382,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTopicPartitionsResponse
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags = buf[pos]

@@ -208,7 +208,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTransactionsResponse:
     transaction_states_n -= 1
     left -= transaction_states_n
     if transaction_states_n < 0 or transaction_states_n * 28 > end - pos or left < 0:
-        raise length_error("transaction_states", transaction_states_n, pos, end)
+        raise length_error("transaction_states", transaction_states_n * 28, pos, end)
     transaction_states: list[DescribeTransactionsResponseTransactionState] = []
     for _ in range(transaction_states_n):
         error_code, transactional_id_n = _U_hB(buf, pos)
@@ -238,7 +238,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTransactionsResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[DescribeTransactionsResponseTopicData] = []
         for _ in range(topics_n):
             topic_n = buf[pos]
@@ -258,7 +258,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeTransactionsResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]

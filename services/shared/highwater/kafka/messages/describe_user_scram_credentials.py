@@ -139,7 +139,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> DescribeUserScramCredentialsRequ
     if users_n >= 0:
         left -= users_n
         if users_n < 0 or users_n * 2 > end - pos or left < 0:
-            raise length_error("users", users_n, pos, end)
+            raise length_error("users", users_n * 2, pos, end)
         users = []
         for _ in range(users_n):
             name_n = buf[pos]
@@ -235,7 +235,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeUserScramCredentialsRes
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 6 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 6, pos, end)
     results: list[DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult] = []
     for _ in range(results_n):
         user_n = buf[pos]
@@ -267,7 +267,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> DescribeUserScramCredentialsRes
         credential_infos_n -= 1
         left -= credential_infos_n
         if credential_infos_n < 0 or credential_infos_n * 6 > end - pos or left < 0:
-            raise length_error("credential_infos", credential_infos_n, pos, end)
+            raise length_error("credential_infos", credential_infos_n * 6, pos, end)
         credential_infos: list[DescribeUserScramCredentialsResponseCredentialInfo] = []
         for _ in range(credential_infos_n):
             mechanism, iterations, tags = _U_biB(buf, pos)

@@ -150,7 +150,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ElectLeadersRequest:
     if topic_partitions_n >= 0:
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 6 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 6, pos, end)
         topic_partitions = []
         for _ in range(topic_partitions_n):
             topic_n, = _U_h(buf, pos)
@@ -164,7 +164,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ElectLeadersRequest:
             pos += 4
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             topic_partitions.append(ElectLeadersRequestTopicPartitions(topic, partitions))
@@ -182,7 +182,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ElectLeadersRequest:
     if topic_partitions_n >= 0:
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 6 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 6, pos, end)
         topic_partitions = []
         for _ in range(topic_partitions_n):
             topic_n, = _U_h(buf, pos)
@@ -196,7 +196,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ElectLeadersRequest:
             pos += 4
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             topic_partitions.append(ElectLeadersRequestTopicPartitions(topic, partitions))
@@ -217,7 +217,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ElectLeadersRequest:
     if topic_partitions_n >= 0:
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 3 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 3, pos, end)
         topic_partitions = []
         for _ in range(topic_partitions_n):
             topic_n = buf[pos]
@@ -237,7 +237,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ElectLeadersRequest:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]
@@ -361,7 +361,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ElectLeadersResponse:
     pos += 8
     left -= replica_election_results_n
     if replica_election_results_n < 0 or replica_election_results_n * 6 > end - pos or left < 0:
-        raise length_error("replica_election_results", replica_election_results_n, pos, end)
+        raise length_error("replica_election_results", replica_election_results_n * 6, pos, end)
     replica_election_results: list[ElectLeadersResponseReplicaElectionResult] = []
     for _ in range(replica_election_results_n):
         topic_n, = _U_h(buf, pos)
@@ -375,7 +375,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ElectLeadersResponse:
         pos += 4
         left -= partition_result_n
         if partition_result_n < 0 or partition_result_n * 8 > end - pos or left < 0:
-            raise length_error("partition_result", partition_result_n, pos, end)
+            raise length_error("partition_result", partition_result_n * 8, pos, end)
         partition_result: list[ElectLeadersResponsePartitionResult] = []
         for _ in range(partition_result_n):
             partition_id, error_code, error_message_n = _U_ihh(buf, pos)
@@ -399,7 +399,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ElectLeadersResponse:
     pos += 10
     left -= replica_election_results_n
     if replica_election_results_n < 0 or replica_election_results_n * 6 > end - pos or left < 0:
-        raise length_error("replica_election_results", replica_election_results_n, pos, end)
+        raise length_error("replica_election_results", replica_election_results_n * 6, pos, end)
     replica_election_results: list[ElectLeadersResponseReplicaElectionResult] = []
     for _ in range(replica_election_results_n):
         topic_n, = _U_h(buf, pos)
@@ -413,7 +413,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ElectLeadersResponse:
         pos += 4
         left -= partition_result_n
         if partition_result_n < 0 or partition_result_n * 8 > end - pos or left < 0:
-            raise length_error("partition_result", partition_result_n, pos, end)
+            raise length_error("partition_result", partition_result_n * 8, pos, end)
         partition_result: list[ElectLeadersResponsePartitionResult] = []
         for _ in range(partition_result_n):
             partition_id, error_code_2, error_message_n = _U_ihh(buf, pos)
@@ -440,7 +440,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ElectLeadersResponse:
     replica_election_results_n -= 1
     left -= replica_election_results_n
     if replica_election_results_n < 0 or replica_election_results_n * 3 > end - pos or left < 0:
-        raise length_error("replica_election_results", replica_election_results_n, pos, end)
+        raise length_error("replica_election_results", replica_election_results_n * 3, pos, end)
     replica_election_results: list[ElectLeadersResponseReplicaElectionResult] = []
     for _ in range(replica_election_results_n):
         topic_n = buf[pos]
@@ -460,7 +460,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ElectLeadersResponse:
         partition_result_n -= 1
         left -= partition_result_n
         if partition_result_n < 0 or partition_result_n * 8 > end - pos or left < 0:
-            raise length_error("partition_result", partition_result_n, pos, end)
+            raise length_error("partition_result", partition_result_n * 8, pos, end)
         partition_result: list[ElectLeadersResponsePartitionResult] = []
         for _ in range(partition_result_n):
             partition_id, error_code_2, error_message_n = _U_ihB(buf, pos)

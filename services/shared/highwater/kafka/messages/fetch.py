@@ -355,7 +355,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> FetchRequest:
     pos += 21
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -369,7 +369,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 16, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, fetch_offset, partition_max_bytes = _U_iqi(buf, pos)
@@ -386,7 +386,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> FetchRequest:
     pos += 21
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -400,7 +400,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 24 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 24, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, fetch_offset, log_start_offset, partition_max_bytes = _U_iqqi(buf, pos)
@@ -417,7 +417,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> FetchRequest:
     pos += 29
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -431,7 +431,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 24 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 24, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, fetch_offset, log_start_offset, partition_max_bytes = _U_iqqi(buf, pos)
@@ -442,7 +442,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> FetchRequest:
     pos += 4
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 6 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 6, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_2_n, = _U_h(buf, pos)
@@ -456,7 +456,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         forgotten_topics_data.append(FetchRequestForgottenTopic(topic_2, ZERO_UUID, partitions_2))
@@ -470,7 +470,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> FetchRequest:
     pos += 29
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -484,7 +484,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 28 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 28, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = _U_iiqqi(buf, pos)
@@ -495,7 +495,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> FetchRequest:
     pos += 4
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 6 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 6, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_2_n, = _U_h(buf, pos)
@@ -509,7 +509,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         forgotten_topics_data.append(FetchRequestForgottenTopic(topic_2, ZERO_UUID, partitions_2))
@@ -523,7 +523,7 @@ def _decode_request_11(buf: Buffer, pos: int) -> FetchRequest:
     pos += 29
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -537,7 +537,7 @@ def _decode_request_11(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 28 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 28, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = _U_iiqqi(buf, pos)
@@ -548,7 +548,7 @@ def _decode_request_11(buf: Buffer, pos: int) -> FetchRequest:
     pos += 4
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 6 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 6, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_2_n, = _U_h(buf, pos)
@@ -562,7 +562,7 @@ def _decode_request_11(buf: Buffer, pos: int) -> FetchRequest:
         pos += 4
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         forgotten_topics_data.append(FetchRequestForgottenTopic(topic_2, ZERO_UUID, partitions_2))
@@ -586,7 +586,7 @@ def _decode_request_12(buf: Buffer, pos: int) -> FetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_n = buf[pos]
@@ -606,7 +606,7 @@ def _decode_request_12(buf: Buffer, pos: int) -> FetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 33 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 33, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _U_iiqiqiB(buf, pos)
@@ -626,7 +626,7 @@ def _decode_request_12(buf: Buffer, pos: int) -> FetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 3 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 3, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_2_n = buf[pos]
@@ -646,7 +646,7 @@ def _decode_request_12(buf: Buffer, pos: int) -> FetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_3 = buf[pos]
@@ -702,7 +702,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> FetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -712,7 +712,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> FetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 33 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 33, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _U_iiqiqiB(buf, pos)
@@ -732,7 +732,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> FetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -742,7 +742,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> FetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_3 = buf[pos]
@@ -798,7 +798,7 @@ def _decode_request_15(buf: Buffer, pos: int) -> FetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -808,7 +808,7 @@ def _decode_request_15(buf: Buffer, pos: int) -> FetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 33 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 33, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _U_iiqiqiB(buf, pos)
@@ -828,7 +828,7 @@ def _decode_request_15(buf: Buffer, pos: int) -> FetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -838,7 +838,7 @@ def _decode_request_15(buf: Buffer, pos: int) -> FetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_3 = buf[pos]
@@ -902,7 +902,7 @@ def _decode_request_17(buf: Buffer, pos: int) -> FetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -912,7 +912,7 @@ def _decode_request_17(buf: Buffer, pos: int) -> FetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 33 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 33, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _U_iiqiqiB(buf, pos)
@@ -943,7 +943,7 @@ def _decode_request_17(buf: Buffer, pos: int) -> FetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -953,7 +953,7 @@ def _decode_request_17(buf: Buffer, pos: int) -> FetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_3 = buf[pos]
@@ -1017,7 +1017,7 @@ def _decode_request_18(buf: Buffer, pos: int) -> FetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[FetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -1027,7 +1027,7 @@ def _decode_request_18(buf: Buffer, pos: int) -> FetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 33 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 33, pos, end)
         partitions: list[FetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags = _U_iiqiqiB(buf, pos)
@@ -1063,7 +1063,7 @@ def _decode_request_18(buf: Buffer, pos: int) -> FetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[FetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -1073,7 +1073,7 @@ def _decode_request_18(buf: Buffer, pos: int) -> FetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_3 = buf[pos]
@@ -1698,7 +1698,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> FetchResponse:
     pos += 8
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_n, = _U_h(buf, pos)
@@ -1712,7 +1712,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> FetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 30 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 30, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code, high_watermark, last_stable_offset, aborted_transactions_n = _U_ihqqi(buf, pos)
@@ -1721,7 +1721,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 16 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 16, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset = _U_qq(buf, pos)
@@ -1749,7 +1749,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> FetchResponse:
     pos += 8
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_n, = _U_h(buf, pos)
@@ -1763,7 +1763,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> FetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 38 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 38, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqi(buf, pos)
@@ -1772,7 +1772,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 16 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 16, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset = _U_qq(buf, pos)
@@ -1800,7 +1800,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> FetchResponse:
     pos += 14
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_n, = _U_h(buf, pos)
@@ -1814,7 +1814,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> FetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 38 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 38, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqi(buf, pos)
@@ -1823,7 +1823,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 16 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 16, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset = _U_qq(buf, pos)
@@ -1851,7 +1851,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> FetchResponse:
     pos += 14
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_n, = _U_h(buf, pos)
@@ -1865,7 +1865,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> FetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 42 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 42, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqi(buf, pos)
@@ -1874,7 +1874,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 16 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 16, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset = _U_qq(buf, pos)
@@ -1905,7 +1905,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> FetchResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 3 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 3, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_n = buf[pos]
@@ -1925,7 +1925,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> FetchResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 37 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 37, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqB(buf, pos)
@@ -1937,7 +1937,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 17 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 17, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset, tags = _U_qqB(buf, pos)
@@ -2015,7 +2015,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> FetchResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -2025,7 +2025,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> FetchResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 37 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 37, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqB(buf, pos)
@@ -2037,7 +2037,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 17 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 17, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset, tags = _U_qqB(buf, pos)
@@ -2115,7 +2115,7 @@ def _decode_response_16(buf: Buffer, pos: int) -> FetchResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[FetchResponseFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -2125,7 +2125,7 @@ def _decode_response_16(buf: Buffer, pos: int) -> FetchResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 37 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 37, pos, end)
         partitions: list[FetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_n = _U_ihqqqB(buf, pos)
@@ -2137,7 +2137,7 @@ def _decode_response_16(buf: Buffer, pos: int) -> FetchResponse:
             if aborted_transactions_n >= 0:
                 left -= aborted_transactions_n
                 if aborted_transactions_n < 0 or aborted_transactions_n * 17 > end - pos or left < 0:
-                    raise length_error("aborted_transactions", aborted_transactions_n, pos, end)
+                    raise length_error("aborted_transactions", aborted_transactions_n * 17, pos, end)
                 aborted_transactions = []
                 for _ in range(aborted_transactions_n):
                     producer_id, first_offset, tags = _U_qqB(buf, pos)
@@ -2212,7 +2212,7 @@ def _decode_response_16(buf: Buffer, pos: int) -> FetchResponse:
             node_endpoints_2_n -= 1
             left -= node_endpoints_2_n
             if node_endpoints_2_n < 0 or node_endpoints_2_n * 11 > end - pos or left < 0:
-                raise length_error("node_endpoints_2", node_endpoints_2_n, pos, end)
+                raise length_error("node_endpoints_2", node_endpoints_2_n * 11, pos, end)
             node_endpoints_2: list[FetchResponseNodeEndpoint] = []
             for _ in range(node_endpoints_2_n):
                 node_id, host_n = _U_iB(buf, pos)

@@ -383,7 +383,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> FindCoordinatorResponse:
     coordinators_n -= 1
     left -= coordinators_n
     if coordinators_n < 0 or coordinators_n * 14 > end - pos or left < 0:
-        raise length_error("coordinators", coordinators_n, pos, end)
+        raise length_error("coordinators", coordinators_n * 14, pos, end)
     coordinators: list[FindCoordinatorResponseCoordinator] = []
     for _ in range(coordinators_n):
         key_n = buf[pos]

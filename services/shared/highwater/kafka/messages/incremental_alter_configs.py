@@ -151,7 +151,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> IncrementalAlterConfigsRequest:
     pos += 4
     left -= resources_n
     if resources_n < 0 or resources_n * 7 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 7, pos, end)
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bh(buf, pos)
@@ -165,7 +165,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> IncrementalAlterConfigsRequest:
         pos += 4
         left -= configs_n
         if configs_n < 0 or configs_n * 5 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 5, pos, end)
         configs: list[IncrementalAlterConfigsRequestAlterableConfig] = []
         for _ in range(configs_n):
             name_n, = _U_h(buf, pos)
@@ -201,7 +201,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> IncrementalAlterConfigsRequest:
     resources_n -= 1
     left -= resources_n
     if resources_n < 0 or resources_n * 4 > end - pos or left < 0:
-        raise length_error("resources", resources_n, pos, end)
+        raise length_error("resources", resources_n * 4, pos, end)
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource] = []
     for _ in range(resources_n):
         resource_type, resource_name_n = _U_bB(buf, pos)
@@ -221,7 +221,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> IncrementalAlterConfigsRequest:
         configs_n -= 1
         left -= configs_n
         if configs_n < 0 or configs_n * 4 > end - pos or left < 0:
-            raise length_error("configs", configs_n, pos, end)
+            raise length_error("configs", configs_n * 4, pos, end)
         configs: list[IncrementalAlterConfigsRequestAlterableConfig] = []
         for _ in range(configs_n):
             name_n = buf[pos]
@@ -376,7 +376,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> IncrementalAlterConfigsResponse
     pos += 8
     left -= responses_n
     if responses_n < 0 or responses_n * 7 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 7, pos, end)
     responses: list[IncrementalAlterConfigsResponseAlterConfigsResourceResponse] = []
     for _ in range(responses_n):
         error_code, error_message_n = _U_hh(buf, pos)
@@ -409,7 +409,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> IncrementalAlterConfigsResponse
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[IncrementalAlterConfigsResponseAlterConfigsResourceResponse] = []
     for _ in range(responses_n):
         error_code, error_message_n = _U_hB(buf, pos)

@@ -178,7 +178,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> JoinGroupRequest:
     pos += 4
     left -= protocols_n
     if protocols_n < 0 or protocols_n * 6 > end - pos or left < 0:
-        raise length_error("protocols", protocols_n, pos, end)
+        raise length_error("protocols", protocols_n * 6, pos, end)
     protocols: list[JoinGroupRequestJoinGroupRequestProtocol] = []
     for _ in range(protocols_n):
         name_n, = _U_h(buf, pos)
@@ -227,7 +227,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> JoinGroupRequest:
     pos += 4
     left -= protocols_n
     if protocols_n < 0 or protocols_n * 6 > end - pos or left < 0:
-        raise length_error("protocols", protocols_n, pos, end)
+        raise length_error("protocols", protocols_n * 6, pos, end)
     protocols: list[JoinGroupRequestJoinGroupRequestProtocol] = []
     for _ in range(protocols_n):
         name_n, = _U_h(buf, pos)
@@ -285,7 +285,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> JoinGroupRequest:
     pos += 4
     left -= protocols_n
     if protocols_n < 0 or protocols_n * 6 > end - pos or left < 0:
-        raise length_error("protocols", protocols_n, pos, end)
+        raise length_error("protocols", protocols_n * 6, pos, end)
     protocols: list[JoinGroupRequestJoinGroupRequestProtocol] = []
     for _ in range(protocols_n):
         name_n, = _U_h(buf, pos)
@@ -358,7 +358,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> JoinGroupRequest:
     protocols_n -= 1
     left -= protocols_n
     if protocols_n < 0 or protocols_n * 3 > end - pos or left < 0:
-        raise length_error("protocols", protocols_n, pos, end)
+        raise length_error("protocols", protocols_n * 3, pos, end)
     protocols: list[JoinGroupRequestJoinGroupRequestProtocol] = []
     for _ in range(protocols_n):
         name_n = buf[pos]
@@ -445,7 +445,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> JoinGroupRequest:
     protocols_n -= 1
     left -= protocols_n
     if protocols_n < 0 or protocols_n * 3 > end - pos or left < 0:
-        raise length_error("protocols", protocols_n, pos, end)
+        raise length_error("protocols", protocols_n * 3, pos, end)
     protocols: list[JoinGroupRequestJoinGroupRequestProtocol] = []
     for _ in range(protocols_n):
         name_n = buf[pos]
@@ -781,7 +781,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> JoinGroupResponse:
     pos += 4
     left -= members_n
     if members_n < 0 or members_n * 6 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 6, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n, = _U_h(buf, pos)
@@ -830,7 +830,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> JoinGroupResponse:
     pos += 4
     left -= members_n
     if members_n < 0 or members_n * 6 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 6, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n, = _U_h(buf, pos)
@@ -879,7 +879,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> JoinGroupResponse:
     pos += 4
     left -= members_n
     if members_n < 0 or members_n * 8 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 8, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n, = _U_h(buf, pos)
@@ -949,7 +949,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> JoinGroupResponse:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 4 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 4, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n = buf[pos]
@@ -1050,7 +1050,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> JoinGroupResponse:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 4 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 4, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n = buf[pos]
@@ -1151,7 +1151,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> JoinGroupResponse:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 4 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 4, pos, end)
     members: list[JoinGroupResponseJoinGroupResponseMember] = []
     for _ in range(members_n):
         member_id_2_n = buf[pos]

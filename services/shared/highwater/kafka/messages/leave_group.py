@@ -154,7 +154,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> LeaveGroupRequest:
     pos += 4
     left -= members_n
     if members_n < 0 or members_n * 4 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 4, pos, end)
     members: list[LeaveGroupRequestMemberIdentity] = []
     for _ in range(members_n):
         member_id_n, = _U_h(buf, pos)
@@ -197,7 +197,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> LeaveGroupRequest:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 3 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 3, pos, end)
     members: list[LeaveGroupRequestMemberIdentity] = []
     for _ in range(members_n):
         member_id_n = buf[pos]
@@ -254,7 +254,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> LeaveGroupRequest:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 4 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 4, pos, end)
     members: list[LeaveGroupRequestMemberIdentity] = []
     for _ in range(members_n):
         member_id_n = buf[pos]
@@ -476,7 +476,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> LeaveGroupResponse:
     pos += 10
     left -= members_n
     if members_n < 0 or members_n * 6 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 6, pos, end)
     members: list[LeaveGroupResponseMemberResponse] = []
     for _ in range(members_n):
         member_id_n, = _U_h(buf, pos)
@@ -511,7 +511,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> LeaveGroupResponse:
     members_n -= 1
     left -= members_n
     if members_n < 0 or members_n * 5 > end - pos or left < 0:
-        raise length_error("members", members_n, pos, end)
+        raise length_error("members", members_n * 5, pos, end)
     members: list[LeaveGroupResponseMemberResponse] = []
     for _ in range(members_n):
         member_id_n = buf[pos]

@@ -184,7 +184,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListConfigResourcesResponse:
     config_resources_n -= 1
     left -= config_resources_n
     if config_resources_n < 0 or config_resources_n * 2 > end - pos or left < 0:
-        raise length_error("config_resources", config_resources_n, pos, end)
+        raise length_error("config_resources", config_resources_n * 2, pos, end)
     config_resources: list[ListConfigResourcesResponseConfigResource] = []
     for _ in range(config_resources_n):
         resource_name_n = buf[pos]
@@ -219,7 +219,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ListConfigResourcesResponse:
     config_resources_n -= 1
     left -= config_resources_n
     if config_resources_n < 0 or config_resources_n * 3 > end - pos or left < 0:
-        raise length_error("config_resources", config_resources_n, pos, end)
+        raise length_error("config_resources", config_resources_n * 3, pos, end)
     config_resources: list[ListConfigResourcesResponseConfigResource] = []
     for _ in range(config_resources_n):
         resource_name_n = buf[pos]

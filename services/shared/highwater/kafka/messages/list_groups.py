@@ -299,7 +299,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListGroupsResponse:
     pos += 6
     left -= groups_n
     if groups_n < 0 or groups_n * 4 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 4, pos, end)
     groups: list[ListGroupsResponseListedGroup] = []
     for _ in range(groups_n):
         group_id_n, = _U_h(buf, pos)
@@ -327,7 +327,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ListGroupsResponse:
     pos += 10
     left -= groups_n
     if groups_n < 0 or groups_n * 4 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 4, pos, end)
     groups: list[ListGroupsResponseListedGroup] = []
     for _ in range(groups_n):
         group_id_n, = _U_h(buf, pos)
@@ -358,7 +358,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ListGroupsResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 3 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 3, pos, end)
     groups: list[ListGroupsResponseListedGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -403,7 +403,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> ListGroupsResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 4 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 4, pos, end)
     groups: list[ListGroupsResponseListedGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -458,7 +458,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> ListGroupsResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 5 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 5, pos, end)
     groups: list[ListGroupsResponseListedGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]

@@ -178,7 +178,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ListOffsetsRequest:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsRequestListOffsetsTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -192,7 +192,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ListOffsetsRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 12 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 12, pos, end)
         partitions: list[ListOffsetsRequestListOffsetsPartition] = []
         for _ in range(partitions_n):
             partition_index, timestamp = _U_iq(buf, pos)
@@ -209,7 +209,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ListOffsetsRequest:
     pos += 9
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsRequestListOffsetsTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -223,7 +223,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ListOffsetsRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 12 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 12, pos, end)
         partitions: list[ListOffsetsRequestListOffsetsPartition] = []
         for _ in range(partitions_n):
             partition_index, timestamp = _U_iq(buf, pos)
@@ -240,7 +240,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> ListOffsetsRequest:
     pos += 9
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsRequestListOffsetsTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -254,7 +254,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> ListOffsetsRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 16, pos, end)
         partitions: list[ListOffsetsRequestListOffsetsPartition] = []
         for _ in range(partitions_n):
             partition_index, current_leader_epoch, timestamp = _U_iiq(buf, pos)
@@ -274,7 +274,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> ListOffsetsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[ListOffsetsRequestListOffsetsTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -294,7 +294,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> ListOffsetsRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 17 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 17, pos, end)
         partitions: list[ListOffsetsRequestListOffsetsPartition] = []
         for _ in range(partitions_n):
             partition_index, current_leader_epoch, timestamp, tags = _U_iiqB(buf, pos)
@@ -324,7 +324,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> ListOffsetsRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[ListOffsetsRequestListOffsetsTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -344,7 +344,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> ListOffsetsRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 17 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 17, pos, end)
         partitions: list[ListOffsetsRequestListOffsetsPartition] = []
         for _ in range(partitions_n):
             partition_index, current_leader_epoch, timestamp, tags = _U_iiqB(buf, pos)
@@ -539,7 +539,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ListOffsetsResponse:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsResponseListOffsetsTopicResponse] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -553,7 +553,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ListOffsetsResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 22, pos, end)
         partitions: list[ListOffsetsResponseListOffsetsPartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code, timestamp, offset = _U_ihqq(buf, pos)
@@ -570,7 +570,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ListOffsetsResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsResponseListOffsetsTopicResponse] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -584,7 +584,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ListOffsetsResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 22, pos, end)
         partitions: list[ListOffsetsResponseListOffsetsPartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code, timestamp, offset = _U_ihqq(buf, pos)
@@ -601,7 +601,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> ListOffsetsResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[ListOffsetsResponseListOffsetsTopicResponse] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -615,7 +615,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> ListOffsetsResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 26 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 26, pos, end)
         partitions: list[ListOffsetsResponseListOffsetsPartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code, timestamp, offset, leader_epoch = _U_ihqqi(buf, pos)
@@ -635,7 +635,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> ListOffsetsResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[ListOffsetsResponseListOffsetsTopicResponse] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -655,7 +655,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> ListOffsetsResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 27 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 27, pos, end)
         partitions: list[ListOffsetsResponseListOffsetsPartitionResponse] = []
         for _ in range(partitions_n):
             partition_index, error_code, timestamp, offset, leader_epoch, tags = _U_ihqqiB(buf, pos)

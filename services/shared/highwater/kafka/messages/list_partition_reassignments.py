@@ -141,7 +141,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsReques
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -161,7 +161,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsReques
             partition_indexes_n -= 1
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             tags = buf[pos]
@@ -256,7 +256,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsRespo
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[ListPartitionReassignmentsResponseOngoingTopicReassignment] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -276,7 +276,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsRespo
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 8 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 8, pos, end)
         partitions: list[ListPartitionReassignmentsResponseOngoingPartitionReassignment] = []
         for _ in range(partitions_n):
             partition_index, replicas_n = _U_iB(buf, pos)
@@ -286,7 +286,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsRespo
             replicas_n -= 1
             left -= replicas_n
             if replicas_n < 0 or replicas_n * 4 > end - pos or left < 0:
-                raise length_error("replicas", replicas_n, pos, end)
+                raise length_error("replicas", replicas_n * 4, pos, end)
             replicas: list[int] = list(unpack_from(f">{replicas_n}i", buf, pos))
             pos += replicas_n * 4
             adding_replicas_n = buf[pos]
@@ -296,7 +296,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsRespo
             adding_replicas_n -= 1
             left -= adding_replicas_n
             if adding_replicas_n < 0 or adding_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("adding_replicas", adding_replicas_n, pos, end)
+                raise length_error("adding_replicas", adding_replicas_n * 4, pos, end)
             adding_replicas: list[int] = list(unpack_from(f">{adding_replicas_n}i", buf, pos))
             pos += adding_replicas_n * 4
             removing_replicas_n = buf[pos]
@@ -306,7 +306,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListPartitionReassignmentsRespo
             removing_replicas_n -= 1
             left -= removing_replicas_n
             if removing_replicas_n < 0 or removing_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("removing_replicas", removing_replicas_n, pos, end)
+                raise length_error("removing_replicas", removing_replicas_n * 4, pos, end)
             removing_replicas: list[int] = list(unpack_from(f">{removing_replicas_n}i", buf, pos))
             pos += removing_replicas_n * 4
             tags = buf[pos]

@@ -135,7 +135,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> ListTransactionsRequest:
     producer_id_filters_n -= 1
     left -= producer_id_filters_n
     if producer_id_filters_n < 0 or producer_id_filters_n * 8 > end - pos or left < 0:
-        raise length_error("producer_id_filters", producer_id_filters_n, pos, end)
+        raise length_error("producer_id_filters", producer_id_filters_n * 8, pos, end)
     producer_id_filters: list[int] = list(unpack_from(f">{producer_id_filters_n}q", buf, pos))
     pos += producer_id_filters_n * 8
     tags = buf[pos]
@@ -176,7 +176,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ListTransactionsRequest:
     producer_id_filters_n -= 1
     left -= producer_id_filters_n
     if producer_id_filters_n < 0 or producer_id_filters_n * 8 > end - pos or left < 0:
-        raise length_error("producer_id_filters", producer_id_filters_n, pos, end)
+        raise length_error("producer_id_filters", producer_id_filters_n * 8, pos, end)
     producer_id_filters: list[int] = list(unpack_from(f">{producer_id_filters_n}q", buf, pos))
     pos += producer_id_filters_n * 8
     duration_filter, tags = _U_qB(buf, pos)
@@ -217,7 +217,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ListTransactionsRequest:
     producer_id_filters_n -= 1
     left -= producer_id_filters_n
     if producer_id_filters_n < 0 or producer_id_filters_n * 8 > end - pos or left < 0:
-        raise length_error("producer_id_filters", producer_id_filters_n, pos, end)
+        raise length_error("producer_id_filters", producer_id_filters_n * 8, pos, end)
     producer_id_filters: list[int] = list(unpack_from(f">{producer_id_filters_n}q", buf, pos))
     pos += producer_id_filters_n * 8
     duration_filter, transactional_id_pattern_n = _U_qB(buf, pos)
@@ -379,7 +379,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> ListTransactionsResponse:
     transaction_states_n -= 1
     left -= transaction_states_n
     if transaction_states_n < 0 or transaction_states_n * 11 > end - pos or left < 0:
-        raise length_error("transaction_states", transaction_states_n, pos, end)
+        raise length_error("transaction_states", transaction_states_n * 11, pos, end)
     transaction_states: list[ListTransactionsResponseTransactionState] = []
     for _ in range(transaction_states_n):
         transactional_id_n = buf[pos]

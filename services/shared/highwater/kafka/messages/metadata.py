@@ -212,7 +212,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> MetadataRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 2, pos, end)
     topics: list[MetadataRequestMetadataRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -235,7 +235,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 2, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -258,7 +258,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 2, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -283,7 +283,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 2, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -311,7 +311,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 2 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 2, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -348,7 +348,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 18, pos, end)
         topics = []
         for _ in range(topics_n):
             topic_id, name_n = _U_uB(buf, pos)
@@ -387,7 +387,7 @@ def _decode_request_11(buf: Buffer, pos: int) -> MetadataRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 18, pos, end)
         topics = []
         for _ in range(topics_n):
             topic_id, name_n = _U_uB(buf, pos)
@@ -610,7 +610,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 4
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 10 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 10, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -627,7 +627,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 8 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 8, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -641,21 +641,21 @@ def _decode_response_0(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, replica_nodes_n = _U_hiii(buf, pos)
             pos += 14
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, -1, replica_nodes, isr_nodes, ()))
@@ -670,7 +670,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 4
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -694,7 +694,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 9 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 9, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -708,21 +708,21 @@ def _decode_response_1(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, replica_nodes_n = _U_hiii(buf, pos)
             pos += 14
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, -1, replica_nodes, isr_nodes, ()))
@@ -737,7 +737,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 4
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -770,7 +770,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 9 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 9, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -784,21 +784,21 @@ def _decode_response_2(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, replica_nodes_n = _U_hiii(buf, pos)
             pos += 14
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, -1, replica_nodes, isr_nodes, ()))
@@ -813,7 +813,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -846,7 +846,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 9 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 9, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -860,21 +860,21 @@ def _decode_response_3(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, replica_nodes_n = _U_hiii(buf, pos)
             pos += 14
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, -1, replica_nodes, isr_nodes, ()))
@@ -889,7 +889,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -922,7 +922,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 9 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 9, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -936,28 +936,28 @@ def _decode_response_5(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 22, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, replica_nodes_n = _U_hiii(buf, pos)
             pos += 14
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n, = _U_i(buf, pos)
             pos += 4
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas))
@@ -972,7 +972,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -1005,7 +1005,7 @@ def _decode_response_7(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 9 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 9, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -1019,28 +1019,28 @@ def _decode_response_7(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 26 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 26, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiii(buf, pos)
             pos += 18
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n, = _U_i(buf, pos)
             pos += 4
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
@@ -1055,7 +1055,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 12 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 12, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_ih(buf, pos)
@@ -1088,7 +1088,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> MetadataResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 13 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 13, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hh(buf, pos)
@@ -1102,28 +1102,28 @@ def _decode_response_8(buf: Buffer, pos: int) -> MetadataResponse:
         pos += 5
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 26 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 26, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiii(buf, pos)
             pos += 18
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n, = _U_i(buf, pos)
             pos += 4
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n, = _U_i(buf, pos)
             pos += 4
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             partitions.append(MetadataResponseMetadataResponsePartition(error_code_2, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
@@ -1145,7 +1145,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -1194,7 +1194,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 10 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 10, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -1214,7 +1214,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -1224,7 +1224,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -1234,7 +1234,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n = buf[pos]
@@ -1244,7 +1244,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> MetadataResponse:
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags_2 = buf[pos]
@@ -1274,7 +1274,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -1323,7 +1323,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 26 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 26, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -1343,7 +1343,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -1353,7 +1353,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -1363,7 +1363,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n = buf[pos]
@@ -1373,7 +1373,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> MetadataResponse:
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags_2 = buf[pos]
@@ -1403,7 +1403,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -1452,7 +1452,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 26 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 26, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -1472,7 +1472,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -1482,7 +1482,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -1492,7 +1492,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n = buf[pos]
@@ -1502,7 +1502,7 @@ def _decode_response_11(buf: Buffer, pos: int) -> MetadataResponse:
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags_2 = buf[pos]
@@ -1532,7 +1532,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -1581,7 +1581,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 26 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 26, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -1603,7 +1603,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -1613,7 +1613,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -1623,7 +1623,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n = buf[pos]
@@ -1633,7 +1633,7 @@ def _decode_response_12(buf: Buffer, pos: int) -> MetadataResponse:
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags_2 = buf[pos]
@@ -1663,7 +1663,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
     brokers_n -= 1
     left -= brokers_n
     if brokers_n < 0 or brokers_n * 11 > end - pos or left < 0:
-        raise length_error("brokers", brokers_n, pos, end)
+        raise length_error("brokers", brokers_n * 11, pos, end)
     brokers: list[MetadataResponseMetadataResponseBroker] = []
     for _ in range(brokers_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -1712,7 +1712,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 26 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 26, pos, end)
     topics: list[MetadataResponseMetadataResponseTopic] = []
     for _ in range(topics_n):
         error_code, name_n = _U_hB(buf, pos)
@@ -1734,7 +1734,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[MetadataResponseMetadataResponsePartition] = []
         for _ in range(partitions_n):
             error_code_2, partition_index, leader_id, leader_epoch, replica_nodes_n = _U_hiiiB(buf, pos)
@@ -1744,7 +1744,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
             replica_nodes_n -= 1
             left -= replica_nodes_n
             if replica_nodes_n < 0 or replica_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("replica_nodes", replica_nodes_n, pos, end)
+                raise length_error("replica_nodes", replica_nodes_n * 4, pos, end)
             replica_nodes: list[int] = list(unpack_from(f">{replica_nodes_n}i", buf, pos))
             pos += replica_nodes_n * 4
             isr_nodes_n = buf[pos]
@@ -1754,7 +1754,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
             isr_nodes_n -= 1
             left -= isr_nodes_n
             if isr_nodes_n < 0 or isr_nodes_n * 4 > end - pos or left < 0:
-                raise length_error("isr_nodes", isr_nodes_n, pos, end)
+                raise length_error("isr_nodes", isr_nodes_n * 4, pos, end)
             isr_nodes: list[int] = list(unpack_from(f">{isr_nodes_n}i", buf, pos))
             pos += isr_nodes_n * 4
             offline_replicas_n = buf[pos]
@@ -1764,7 +1764,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> MetadataResponse:
             offline_replicas_n -= 1
             left -= offline_replicas_n
             if offline_replicas_n < 0 or offline_replicas_n * 4 > end - pos or left < 0:
-                raise length_error("offline_replicas", offline_replicas_n, pos, end)
+                raise length_error("offline_replicas", offline_replicas_n * 4, pos, end)
             offline_replicas: list[int] = list(unpack_from(f">{offline_replicas_n}i", buf, pos))
             pos += offline_replicas_n * 4
             tags_2 = buf[pos]

@@ -192,7 +192,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetCommitRequest:
     pos += 12
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -206,7 +206,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 14 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 14, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_metadata_n = _U_iqh(buf, pos)
@@ -244,7 +244,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> OffsetCommitRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -258,7 +258,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> OffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 14 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 14, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_metadata_n = _U_iqh(buf, pos)
@@ -296,7 +296,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> OffsetCommitRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -310,7 +310,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> OffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqih(buf, pos)
@@ -357,7 +357,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> OffsetCommitRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -371,7 +371,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> OffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqih(buf, pos)
@@ -430,7 +430,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> OffsetCommitRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -450,7 +450,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> OffsetCommitRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqiB(buf, pos)
@@ -524,7 +524,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> OffsetCommitRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[OffsetCommitRequestOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -534,7 +534,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> OffsetCommitRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[OffsetCommitRequestOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqiB(buf, pos)
@@ -887,7 +887,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetCommitResponse:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitResponseOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -901,7 +901,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetCommitResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[OffsetCommitResponseOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code = _U_ih(buf, pos)
@@ -918,7 +918,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> OffsetCommitResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetCommitResponseOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -932,7 +932,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> OffsetCommitResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[OffsetCommitResponseOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code = _U_ih(buf, pos)
@@ -952,7 +952,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> OffsetCommitResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[OffsetCommitResponseOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -972,7 +972,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> OffsetCommitResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 7 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 7, pos, end)
         partitions: list[OffsetCommitResponseOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code, tags = _U_ihB(buf, pos)
@@ -1002,7 +1002,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> OffsetCommitResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[OffsetCommitResponseOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -1012,7 +1012,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> OffsetCommitResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 7 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 7, pos, end)
         partitions: list[OffsetCommitResponseOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code, tags = _U_ihB(buf, pos)

@@ -151,7 +151,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> OffsetDeleteRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetDeleteRequestOffsetDeleteRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -165,7 +165,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> OffsetDeleteRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 4, pos, end)
         partitions: list[OffsetDeleteRequestOffsetDeleteRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, = _U_i(buf, pos)
@@ -239,7 +239,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> OffsetDeleteResponse:
     pos += 10
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetDeleteResponseOffsetDeleteResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -253,7 +253,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> OffsetDeleteResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[OffsetDeleteResponseOffsetDeleteResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code_2 = _U_ih(buf, pos)

@@ -251,7 +251,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> OffsetFetchRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetFetchRequestOffsetFetchRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -265,7 +265,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> OffsetFetchRequest:
         pos += 4
         left -= partition_indexes_n
         if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-            raise length_error("partition_indexes", partition_indexes_n, pos, end)
+            raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
         partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
         pos += partition_indexes_n * 4
         topics.append(OffsetFetchRequestOffsetFetchRequestTopic(name, partition_indexes))
@@ -288,7 +288,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetFetchRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 6, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n, = _U_h(buf, pos)
@@ -302,7 +302,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetFetchRequest:
             pos += 4
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             topics.append(OffsetFetchRequestOffsetFetchRequestTopic(name, partition_indexes))
@@ -331,7 +331,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> OffsetFetchRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -351,7 +351,7 @@ def _decode_request_6(buf: Buffer, pos: int) -> OffsetFetchRequest:
             partition_indexes_n -= 1
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             tags = buf[pos]
@@ -388,7 +388,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> OffsetFetchRequest:
     if topics_n >= 0:
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -408,7 +408,7 @@ def _decode_request_7(buf: Buffer, pos: int) -> OffsetFetchRequest:
             partition_indexes_n -= 1
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             tags = buf[pos]
@@ -433,7 +433,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> OffsetFetchRequest:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 3 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 3, pos, end)
     groups: list[OffsetFetchRequestOffsetFetchRequestGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -455,7 +455,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> OffsetFetchRequest:
         if topics_n >= 0:
             left -= topics_n
             if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-                raise length_error("topics", topics_n, pos, end)
+                raise length_error("topics", topics_n * 3, pos, end)
             topics = []
             for _ in range(topics_n):
                 name_n = buf[pos]
@@ -475,7 +475,7 @@ def _decode_request_8(buf: Buffer, pos: int) -> OffsetFetchRequest:
                 partition_indexes_n -= 1
                 left -= partition_indexes_n
                 if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                    raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                    raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
                 partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
                 pos += partition_indexes_n * 4
                 tags = buf[pos]
@@ -505,7 +505,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> OffsetFetchRequest:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 8 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 8, pos, end)
     groups: list[OffsetFetchRequestOffsetFetchRequestGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -539,7 +539,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> OffsetFetchRequest:
         if topics_n >= 0:
             left -= topics_n
             if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-                raise length_error("topics", topics_n, pos, end)
+                raise length_error("topics", topics_n * 3, pos, end)
             topics = []
             for _ in range(topics_n):
                 name_n = buf[pos]
@@ -559,7 +559,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> OffsetFetchRequest:
                 partition_indexes_n -= 1
                 left -= partition_indexes_n
                 if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                    raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                    raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
                 partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
                 pos += partition_indexes_n * 4
                 tags = buf[pos]
@@ -589,7 +589,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> OffsetFetchRequest:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 8 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 8, pos, end)
     groups: list[OffsetFetchRequestOffsetFetchRequestGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -623,7 +623,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> OffsetFetchRequest:
         if topics_n >= 0:
             left -= topics_n
             if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-                raise length_error("topics", topics_n, pos, end)
+                raise length_error("topics", topics_n * 18, pos, end)
             topics = []
             for _ in range(topics_n):
                 topic_id, partition_indexes_n = _U_uB(buf, pos)
@@ -633,7 +633,7 @@ def _decode_request_10(buf: Buffer, pos: int) -> OffsetFetchRequest:
                 partition_indexes_n -= 1
                 left -= partition_indexes_n
                 if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                    raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                    raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
                 partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
                 pos += partition_indexes_n * 4
                 tags = buf[pos]
@@ -945,7 +945,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> OffsetFetchResponse:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetFetchResponseOffsetFetchResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -959,7 +959,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> OffsetFetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 16, pos, end)
         partitions: list[OffsetFetchResponseOffsetFetchResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, metadata_n = _U_iqh(buf, pos)
@@ -985,7 +985,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetFetchResponse:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetFetchResponseOffsetFetchResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -999,7 +999,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetFetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 16, pos, end)
         partitions: list[OffsetFetchResponseOffsetFetchResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, metadata_n = _U_iqh(buf, pos)
@@ -1027,7 +1027,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> OffsetFetchResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetFetchResponseOffsetFetchResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -1041,7 +1041,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> OffsetFetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 16 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 16, pos, end)
         partitions: list[OffsetFetchResponseOffsetFetchResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, metadata_n = _U_iqh(buf, pos)
@@ -1069,7 +1069,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> OffsetFetchResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetFetchResponseOffsetFetchResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -1083,7 +1083,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> OffsetFetchResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 20, pos, end)
         partitions: list[OffsetFetchResponseOffsetFetchResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, metadata_n = _U_iqih(buf, pos)
@@ -1114,7 +1114,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> OffsetFetchResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[OffsetFetchResponseOffsetFetchResponseTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -1134,7 +1134,7 @@ def _decode_response_6(buf: Buffer, pos: int) -> OffsetFetchResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 20, pos, end)
         partitions: list[OffsetFetchResponseOffsetFetchResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, metadata_n = _U_iqiB(buf, pos)
@@ -1176,7 +1176,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> OffsetFetchResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 5 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 5, pos, end)
     groups: list[OffsetFetchResponseOffsetFetchResponseGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -1196,7 +1196,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> OffsetFetchResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[OffsetFetchResponseOffsetFetchResponseTopics] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -1216,7 +1216,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> OffsetFetchResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 20, pos, end)
             partitions: list[OffsetFetchResponseOffsetFetchResponsePartitions] = []
             for _ in range(partitions_n):
                 partition_index, committed_offset, committed_leader_epoch, metadata_n = _U_iqiB(buf, pos)
@@ -1263,7 +1263,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> OffsetFetchResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 5 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 5, pos, end)
     groups: list[OffsetFetchResponseOffsetFetchResponseGroup] = []
     for _ in range(groups_n):
         group_id_n = buf[pos]
@@ -1283,7 +1283,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> OffsetFetchResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 18, pos, end)
         topics: list[OffsetFetchResponseOffsetFetchResponseTopics] = []
         for _ in range(topics_n):
             topic_id, partitions_n = _U_uB(buf, pos)
@@ -1293,7 +1293,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> OffsetFetchResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 20 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 20, pos, end)
             partitions: list[OffsetFetchResponseOffsetFetchResponsePartitions] = []
             for _ in range(partitions_n):
                 partition_index, committed_offset, committed_leader_epoch, metadata_n = _U_iqiB(buf, pos)

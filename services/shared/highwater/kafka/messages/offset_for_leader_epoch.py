@@ -158,7 +158,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
     pos += 4
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetForLeaderEpochRequestOffsetForLeaderTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -172,7 +172,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 12 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 12, pos, end)
         partitions: list[OffsetForLeaderEpochRequestOffsetForLeaderPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, leader_epoch = _U_iii(buf, pos)
@@ -189,7 +189,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetForLeaderEpochRequestOffsetForLeaderTopic] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -203,7 +203,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 12 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 12, pos, end)
         partitions: list[OffsetForLeaderEpochRequestOffsetForLeaderPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, leader_epoch = _U_iii(buf, pos)
@@ -223,7 +223,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[OffsetForLeaderEpochRequestOffsetForLeaderTopic] = []
     for _ in range(topics_n):
         topic_n = buf[pos]
@@ -243,7 +243,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> OffsetForLeaderEpochRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 13 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 13, pos, end)
         partitions: list[OffsetForLeaderEpochRequestOffsetForLeaderPartition] = []
         for _ in range(partitions_n):
             partition, current_leader_epoch, leader_epoch, tags = _U_iiiB(buf, pos)
@@ -368,7 +368,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetForLeaderEpochResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[OffsetForLeaderEpochResponseOffsetForLeaderTopicResult] = []
     for _ in range(topics_n):
         topic_n, = _U_h(buf, pos)
@@ -382,7 +382,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> OffsetForLeaderEpochResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[OffsetForLeaderEpochResponseEpochEndOffset] = []
         for _ in range(partitions_n):
             error_code, partition, leader_epoch, end_offset = _U_hiiq(buf, pos)
@@ -402,7 +402,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> OffsetForLeaderEpochResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[OffsetForLeaderEpochResponseOffsetForLeaderTopicResult] = []
     for _ in range(topics_n):
         topic_n = buf[pos]
@@ -422,7 +422,7 @@ def _decode_response_4(buf: Buffer, pos: int) -> OffsetForLeaderEpochResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 19 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 19, pos, end)
         partitions: list[OffsetForLeaderEpochResponseEpochEndOffset] = []
         for _ in range(partitions_n):
             error_code, partition, leader_epoch, end_offset, tags = _U_hiiqB(buf, pos)

@@ -243,7 +243,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> ProduceRequest:
     pos += 10
     left -= topic_data_n
     if topic_data_n < 0 or topic_data_n * 6 > end - pos or left < 0:
-        raise length_error("topic_data", topic_data_n, pos, end)
+        raise length_error("topic_data", topic_data_n * 6, pos, end)
     topic_data: list[ProduceRequestTopicProduceData] = []
     for _ in range(topic_data_n):
         name_n, = _U_h(buf, pos)
@@ -257,7 +257,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> ProduceRequest:
         pos += 4
         left -= partition_data_n
         if partition_data_n < 0 or partition_data_n * 8 > end - pos or left < 0:
-            raise length_error("partition_data", partition_data_n, pos, end)
+            raise length_error("partition_data", partition_data_n * 8, pos, end)
         partition_data: list[ProduceRequestPartitionProduceData] = []
         for _ in range(partition_data_n):
             index, records_n = _U_ii(buf, pos)
@@ -297,7 +297,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> ProduceRequest:
     topic_data_n -= 1
     left -= topic_data_n
     if topic_data_n < 0 or topic_data_n * 3 > end - pos or left < 0:
-        raise length_error("topic_data", topic_data_n, pos, end)
+        raise length_error("topic_data", topic_data_n * 3, pos, end)
     topic_data: list[ProduceRequestTopicProduceData] = []
     for _ in range(topic_data_n):
         name_n = buf[pos]
@@ -317,7 +317,7 @@ def _decode_request_9(buf: Buffer, pos: int) -> ProduceRequest:
         partition_data_n -= 1
         left -= partition_data_n
         if partition_data_n < 0 or partition_data_n * 6 > end - pos or left < 0:
-            raise length_error("partition_data", partition_data_n, pos, end)
+            raise length_error("partition_data", partition_data_n * 6, pos, end)
         partition_data: list[ProduceRequestPartitionProduceData] = []
         for _ in range(partition_data_n):
             index, records_n = _U_iB(buf, pos)
@@ -372,7 +372,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> ProduceRequest:
     topic_data_n -= 1
     left -= topic_data_n
     if topic_data_n < 0 or topic_data_n * 18 > end - pos or left < 0:
-        raise length_error("topic_data", topic_data_n, pos, end)
+        raise length_error("topic_data", topic_data_n * 18, pos, end)
     topic_data: list[ProduceRequestTopicProduceData] = []
     for _ in range(topic_data_n):
         topic_id, partition_data_n = _U_uB(buf, pos)
@@ -382,7 +382,7 @@ def _decode_request_13(buf: Buffer, pos: int) -> ProduceRequest:
         partition_data_n -= 1
         left -= partition_data_n
         if partition_data_n < 0 or partition_data_n * 6 > end - pos or left < 0:
-            raise length_error("partition_data", partition_data_n, pos, end)
+            raise length_error("partition_data", partition_data_n * 6, pos, end)
         partition_data: list[ProduceRequestPartitionProduceData] = []
         for _ in range(partition_data_n):
             index, records_n = _U_iB(buf, pos)
@@ -601,7 +601,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ProduceResponse:
     pos += 4
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         name_n, = _U_h(buf, pos)
@@ -615,7 +615,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> ProduceResponse:
         pos += 4
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 22 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 22, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms = _U_ihqq(buf, pos)
@@ -634,7 +634,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> ProduceResponse:
     pos += 4
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         name_n, = _U_h(buf, pos)
@@ -648,7 +648,7 @@ def _decode_response_5(buf: Buffer, pos: int) -> ProduceResponse:
         pos += 4
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 30 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 30, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms, log_start_offset = _U_ihqqq(buf, pos)
@@ -667,7 +667,7 @@ def _decode_response_8(buf: Buffer, pos: int) -> ProduceResponse:
     pos += 4
     left -= responses_n
     if responses_n < 0 or responses_n * 6 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 6, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         name_n, = _U_h(buf, pos)
@@ -681,14 +681,14 @@ def _decode_response_8(buf: Buffer, pos: int) -> ProduceResponse:
         pos += 4
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 36 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 36, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_n = _U_ihqqqi(buf, pos)
             pos += 34
             left -= record_errors_n
             if record_errors_n < 0 or record_errors_n * 6 > end - pos or left < 0:
-                raise length_error("record_errors", record_errors_n, pos, end)
+                raise length_error("record_errors", record_errors_n * 6, pos, end)
             record_errors: list[ProduceResponseBatchIndexAndErrorMessage] = []
             for _ in range(record_errors_n):
                 batch_index, batch_index_error_message_n = _U_ih(buf, pos)
@@ -727,7 +727,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> ProduceResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 3 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 3, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -747,7 +747,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> ProduceResponse:
         partition_responses_n -= 1
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 33 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 33, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_n = _U_ihqqqB(buf, pos)
@@ -757,7 +757,7 @@ def _decode_response_9(buf: Buffer, pos: int) -> ProduceResponse:
             record_errors_n -= 1
             left -= record_errors_n
             if record_errors_n < 0 or record_errors_n * 6 > end - pos or left < 0:
-                raise length_error("record_errors", record_errors_n, pos, end)
+                raise length_error("record_errors", record_errors_n * 6, pos, end)
             record_errors: list[ProduceResponseBatchIndexAndErrorMessage] = []
             for _ in range(record_errors_n):
                 batch_index, batch_index_error_message_n = _U_iB(buf, pos)
@@ -816,7 +816,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> ProduceResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 3 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 3, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         name_n = buf[pos]
@@ -836,7 +836,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> ProduceResponse:
         partition_responses_n -= 1
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 33 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 33, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_n = _U_ihqqqB(buf, pos)
@@ -846,7 +846,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> ProduceResponse:
             record_errors_n -= 1
             left -= record_errors_n
             if record_errors_n < 0 or record_errors_n * 6 > end - pos or left < 0:
-                raise length_error("record_errors", record_errors_n, pos, end)
+                raise length_error("record_errors", record_errors_n * 6, pos, end)
             record_errors: list[ProduceResponseBatchIndexAndErrorMessage] = []
             for _ in range(record_errors_n):
                 batch_index, batch_index_error_message_n = _U_iB(buf, pos)
@@ -917,7 +917,7 @@ def _decode_response_10(buf: Buffer, pos: int) -> ProduceResponse:
             node_endpoints_2_n -= 1
             left -= node_endpoints_2_n
             if node_endpoints_2_n < 0 or node_endpoints_2_n * 11 > end - pos or left < 0:
-                raise length_error("node_endpoints_2", node_endpoints_2_n, pos, end)
+                raise length_error("node_endpoints_2", node_endpoints_2_n * 11, pos, end)
             node_endpoints_2: list[ProduceResponseNodeEndpoint] = []
             for _ in range(node_endpoints_2_n):
                 node_id, host_n = _U_iB(buf, pos)
@@ -965,7 +965,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> ProduceResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[ProduceResponseTopicProduceResponse] = []
     for _ in range(responses_n):
         topic_id, partition_responses_n = _U_uB(buf, pos)
@@ -975,7 +975,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> ProduceResponse:
         partition_responses_n -= 1
         left -= partition_responses_n
         if partition_responses_n < 0 or partition_responses_n * 33 > end - pos or left < 0:
-            raise length_error("partition_responses", partition_responses_n, pos, end)
+            raise length_error("partition_responses", partition_responses_n * 33, pos, end)
         partition_responses: list[ProduceResponsePartitionProduceResponse] = []
         for _ in range(partition_responses_n):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_n = _U_ihqqqB(buf, pos)
@@ -985,7 +985,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> ProduceResponse:
             record_errors_n -= 1
             left -= record_errors_n
             if record_errors_n < 0 or record_errors_n * 6 > end - pos or left < 0:
-                raise length_error("record_errors", record_errors_n, pos, end)
+                raise length_error("record_errors", record_errors_n * 6, pos, end)
             record_errors: list[ProduceResponseBatchIndexAndErrorMessage] = []
             for _ in range(record_errors_n):
                 batch_index, batch_index_error_message_n = _U_iB(buf, pos)
@@ -1056,7 +1056,7 @@ def _decode_response_13(buf: Buffer, pos: int) -> ProduceResponse:
             node_endpoints_2_n -= 1
             left -= node_endpoints_2_n
             if node_endpoints_2_n < 0 or node_endpoints_2_n * 11 > end - pos or left < 0:
-                raise length_error("node_endpoints_2", node_endpoints_2_n, pos, end)
+                raise length_error("node_endpoints_2", node_endpoints_2_n * 11, pos, end)
             node_endpoints_2: list[ProduceResponseNodeEndpoint] = []
             for _ in range(node_endpoints_2_n):
                 node_id, host_n = _U_iB(buf, pos)

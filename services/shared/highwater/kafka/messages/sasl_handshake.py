@@ -139,7 +139,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> SaslHandshakeResponse:
     pos += 6
     left -= mechanisms_n
     if mechanisms_n < 0 or mechanisms_n * 2 > end - pos or left < 0:
-        raise length_error("mechanisms", mechanisms_n, pos, end)
+        raise length_error("mechanisms", mechanisms_n * 2, pos, end)
     mechanisms: list[str] = []
     for _ in range(mechanisms_n):
         mechanisms_item_n, = _U_h(buf, pos)

@@ -246,7 +246,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[ShareAcknowledgeRequestAcknowledgeTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -256,7 +256,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[ShareAcknowledgeRequestAcknowledgePartition] = []
         for _ in range(partitions_n):
             partition_index, acknowledgement_batches_n = _U_iB(buf, pos)
@@ -266,7 +266,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
             acknowledgement_batches_n -= 1
             left -= acknowledgement_batches_n
             if acknowledgement_batches_n < 0 or acknowledgement_batches_n * 18 > end - pos or left < 0:
-                raise length_error("acknowledgement_batches", acknowledgement_batches_n, pos, end)
+                raise length_error("acknowledgement_batches", acknowledgement_batches_n * 18, pos, end)
             acknowledgement_batches: list[ShareAcknowledgeRequestAcknowledgementBatch] = []
             for _ in range(acknowledgement_batches_n):
                 first_offset, last_offset, acknowledge_types_n = _U_qqB(buf, pos)
@@ -335,7 +335,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[ShareAcknowledgeRequestAcknowledgeTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -345,7 +345,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[ShareAcknowledgeRequestAcknowledgePartition] = []
         for _ in range(partitions_n):
             partition_index, acknowledgement_batches_n = _U_iB(buf, pos)
@@ -355,7 +355,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareAcknowledgeRequest:
             acknowledgement_batches_n -= 1
             left -= acknowledgement_batches_n
             if acknowledgement_batches_n < 0 or acknowledgement_batches_n * 18 > end - pos or left < 0:
-                raise length_error("acknowledgement_batches", acknowledgement_batches_n, pos, end)
+                raise length_error("acknowledgement_batches", acknowledgement_batches_n * 18, pos, end)
             acknowledgement_batches: list[ShareAcknowledgeRequestAcknowledgementBatch] = []
             for _ in range(acknowledgement_batches_n):
                 first_offset, last_offset, acknowledge_types_n = _U_qqB(buf, pos)
@@ -560,7 +560,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[ShareAcknowledgeResponseShareAcknowledgeTopicResponse] = []
     for _ in range(responses_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -570,7 +570,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 17 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 17, pos, end)
         partitions: list[ShareAcknowledgeResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)
@@ -607,7 +607,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
     node_endpoints_n -= 1
     left -= node_endpoints_n
     if node_endpoints_n < 0 or node_endpoints_n * 11 > end - pos or left < 0:
-        raise length_error("node_endpoints", node_endpoints_n, pos, end)
+        raise length_error("node_endpoints", node_endpoints_n * 11, pos, end)
     node_endpoints: list[ShareAcknowledgeResponseNodeEndpoint] = []
     for _ in range(node_endpoints_n):
         node_id, host_n = _U_iB(buf, pos)
@@ -666,7 +666,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[ShareAcknowledgeResponseShareAcknowledgeTopicResponse] = []
     for _ in range(responses_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -676,7 +676,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 17 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 17, pos, end)
         partitions: list[ShareAcknowledgeResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)
@@ -713,7 +713,7 @@ def _decode_response_2(buf: Buffer, pos: int) -> ShareAcknowledgeResponse:
     node_endpoints_n -= 1
     left -= node_endpoints_n
     if node_endpoints_n < 0 or node_endpoints_n * 11 > end - pos or left < 0:
-        raise length_error("node_endpoints", node_endpoints_n, pos, end)
+        raise length_error("node_endpoints", node_endpoints_n * 11, pos, end)
     node_endpoints: list[ShareAcknowledgeResponseNodeEndpoint] = []
     for _ in range(node_endpoints_n):
         node_id, host_n = _U_iB(buf, pos)

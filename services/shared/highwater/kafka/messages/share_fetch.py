@@ -307,7 +307,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareFetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[ShareFetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -317,7 +317,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareFetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[ShareFetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition_index, acknowledgement_batches_n = _U_iB(buf, pos)
@@ -327,7 +327,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareFetchRequest:
             acknowledgement_batches_n -= 1
             left -= acknowledgement_batches_n
             if acknowledgement_batches_n < 0 or acknowledgement_batches_n * 18 > end - pos or left < 0:
-                raise length_error("acknowledgement_batches", acknowledgement_batches_n, pos, end)
+                raise length_error("acknowledgement_batches", acknowledgement_batches_n * 18, pos, end)
             acknowledgement_batches: list[ShareFetchRequestAcknowledgementBatch] = []
             for _ in range(acknowledgement_batches_n):
                 first_offset, last_offset, acknowledge_types_n = _U_qqB(buf, pos)
@@ -362,7 +362,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareFetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[ShareFetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -372,7 +372,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> ShareFetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_4 = buf[pos]
@@ -421,7 +421,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareFetchRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 18 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 18, pos, end)
     topics: list[ShareFetchRequestFetchTopic] = []
     for _ in range(topics_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -431,7 +431,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareFetchRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[ShareFetchRequestFetchPartition] = []
         for _ in range(partitions_n):
             partition_index, acknowledgement_batches_n = _U_iB(buf, pos)
@@ -441,7 +441,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareFetchRequest:
             acknowledgement_batches_n -= 1
             left -= acknowledgement_batches_n
             if acknowledgement_batches_n < 0 or acknowledgement_batches_n * 18 > end - pos or left < 0:
-                raise length_error("acknowledgement_batches", acknowledgement_batches_n, pos, end)
+                raise length_error("acknowledgement_batches", acknowledgement_batches_n * 18, pos, end)
             acknowledgement_batches: list[ShareFetchRequestAcknowledgementBatch] = []
             for _ in range(acknowledgement_batches_n):
                 first_offset, last_offset, acknowledge_types_n = _U_qqB(buf, pos)
@@ -476,7 +476,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareFetchRequest:
     forgotten_topics_data_n -= 1
     left -= forgotten_topics_data_n
     if forgotten_topics_data_n < 0 or forgotten_topics_data_n * 18 > end - pos or left < 0:
-        raise length_error("forgotten_topics_data", forgotten_topics_data_n, pos, end)
+        raise length_error("forgotten_topics_data", forgotten_topics_data_n * 18, pos, end)
     forgotten_topics_data: list[ShareFetchRequestForgottenTopic] = []
     for _ in range(forgotten_topics_data_n):
         topic_id_2, partitions_2_n = _U_uB(buf, pos)
@@ -486,7 +486,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> ShareFetchRequest:
         partitions_2_n -= 1
         left -= partitions_2_n
         if partitions_2_n < 0 or partitions_2_n * 4 > end - pos or left < 0:
-            raise length_error("partitions_2", partitions_2_n, pos, end)
+            raise length_error("partitions_2", partitions_2_n * 4, pos, end)
         partitions_2: list[int] = list(unpack_from(f">{partitions_2_n}i", buf, pos))
         pos += partitions_2_n * 4
         tags_4 = buf[pos]
@@ -702,7 +702,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareFetchResponse:
     responses_n -= 1
     left -= responses_n
     if responses_n < 0 or responses_n * 18 > end - pos or left < 0:
-        raise length_error("responses", responses_n, pos, end)
+        raise length_error("responses", responses_n * 18, pos, end)
     responses: list[ShareFetchResponseShareFetchableTopicResponse] = []
     for _ in range(responses_n):
         topic_id, partitions_n = _U_uB(buf, pos)
@@ -712,7 +712,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareFetchResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 22 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 22, pos, end)
         partitions: list[ShareFetchResponsePartitionData] = []
         for _ in range(partitions_n):
             partition_index, error_code_2, error_message_2_n = _U_ihB(buf, pos)
@@ -761,7 +761,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareFetchResponse:
             acquired_records_n -= 1
             left -= acquired_records_n
             if acquired_records_n < 0 or acquired_records_n * 19 > end - pos or left < 0:
-                raise length_error("acquired_records", acquired_records_n, pos, end)
+                raise length_error("acquired_records", acquired_records_n * 19, pos, end)
             acquired_records: list[ShareFetchResponseAcquiredRecords] = []
             for _ in range(acquired_records_n):
                 first_offset, last_offset, delivery_count, tags_2 = _U_qqhB(buf, pos)
@@ -786,7 +786,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareFetchResponse:
     node_endpoints_n -= 1
     left -= node_endpoints_n
     if node_endpoints_n < 0 or node_endpoints_n * 11 > end - pos or left < 0:
-        raise length_error("node_endpoints", node_endpoints_n, pos, end)
+        raise length_error("node_endpoints", node_endpoints_n * 11, pos, end)
     node_endpoints: list[ShareFetchResponseNodeEndpoint] = []
     for _ in range(node_endpoints_n):
         node_id, host_n = _U_iB(buf, pos)

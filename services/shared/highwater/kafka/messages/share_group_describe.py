@@ -256,7 +256,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupDescribeResponse:
     groups_n -= 1
     left -= groups_n
     if groups_n < 0 or groups_n * 20 > end - pos or left < 0:
-        raise length_error("groups", groups_n, pos, end)
+        raise length_error("groups", groups_n * 20, pos, end)
     groups: list[ShareGroupDescribeResponseDescribedGroup] = []
     for _ in range(groups_n):
         error_code, error_message_n = _U_hB(buf, pos)
@@ -308,7 +308,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupDescribeResponse:
         members_n -= 1
         left -= members_n
         if members_n < 0 or members_n * 12 > end - pos or left < 0:
-            raise length_error("members", members_n, pos, end)
+            raise length_error("members", members_n * 12, pos, end)
         members: list[ShareGroupDescribeResponseMember] = []
         for _ in range(members_n):
             member_id_n = buf[pos]
@@ -381,7 +381,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupDescribeResponse:
             topic_partitions_n -= 1
             left -= topic_partitions_n
             if topic_partitions_n < 0 or topic_partitions_n * 19 > end - pos or left < 0:
-                raise length_error("topic_partitions", topic_partitions_n, pos, end)
+                raise length_error("topic_partitions", topic_partitions_n * 19, pos, end)
             topic_partitions: list[ShareGroupDescribeResponseTopicPartitions] = []
             for _ in range(topic_partitions_n):
                 topic_id, topic_name_n = _U_uB(buf, pos)
@@ -401,7 +401,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupDescribeResponse:
                 partitions_n -= 1
                 left -= partitions_n
                 if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                    raise length_error("partitions", partitions_n, pos, end)
+                    raise length_error("partitions", partitions_n * 4, pos, end)
                 partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
                 pos += partitions_n * 4
                 tags = buf[pos]

@@ -297,7 +297,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupHeartbeatResponse:
         topic_partitions_n -= 1
         left -= topic_partitions_n
         if topic_partitions_n < 0 or topic_partitions_n * 18 > end - pos or left < 0:
-            raise length_error("topic_partitions", topic_partitions_n, pos, end)
+            raise length_error("topic_partitions", topic_partitions_n * 18, pos, end)
         topic_partitions: list[ShareGroupHeartbeatResponseTopicPartitions] = []
         for _ in range(topic_partitions_n):
             topic_id, partitions_n = _U_uB(buf, pos)
@@ -307,7 +307,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> ShareGroupHeartbeatResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 4 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 4, pos, end)
             partitions: list[int] = list(unpack_from(f">{partitions_n}i", buf, pos))
             pos += partitions_n * 4
             tags = buf[pos]

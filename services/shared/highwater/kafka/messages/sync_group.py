@@ -138,7 +138,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> SyncGroupRequest:
     pos += 4
     left -= assignments_n
     if assignments_n < 0 or assignments_n * 6 > end - pos or left < 0:
-        raise length_error("assignments", assignments_n, pos, end)
+        raise length_error("assignments", assignments_n * 6, pos, end)
     assignments: list[SyncGroupRequestSyncGroupRequestAssignment] = []
     for _ in range(assignments_n):
         member_id_2_n, = _U_h(buf, pos)
@@ -189,7 +189,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> SyncGroupRequest:
     pos += 4
     left -= assignments_n
     if assignments_n < 0 or assignments_n * 6 > end - pos or left < 0:
-        raise length_error("assignments", assignments_n, pos, end)
+        raise length_error("assignments", assignments_n * 6, pos, end)
     assignments: list[SyncGroupRequestSyncGroupRequestAssignment] = []
     for _ in range(assignments_n):
         member_id_2_n, = _U_h(buf, pos)
@@ -252,7 +252,7 @@ def _decode_request_4(buf: Buffer, pos: int) -> SyncGroupRequest:
     assignments_n -= 1
     left -= assignments_n
     if assignments_n < 0 or assignments_n * 3 > end - pos or left < 0:
-        raise length_error("assignments", assignments_n, pos, end)
+        raise length_error("assignments", assignments_n * 3, pos, end)
     assignments: list[SyncGroupRequestSyncGroupRequestAssignment] = []
     for _ in range(assignments_n):
         member_id_2_n = buf[pos]
@@ -353,7 +353,7 @@ def _decode_request_5(buf: Buffer, pos: int) -> SyncGroupRequest:
     assignments_n -= 1
     left -= assignments_n
     if assignments_n < 0 or assignments_n * 3 > end - pos or left < 0:
-        raise length_error("assignments", assignments_n, pos, end)
+        raise length_error("assignments", assignments_n * 3, pos, end)
     assignments: list[SyncGroupRequestSyncGroupRequestAssignment] = []
     for _ in range(assignments_n):
         member_id_2_n = buf[pos]

@@ -189,7 +189,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
     pos += 14
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[TxnOffsetCommitRequestTxnOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -203,7 +203,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 14 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 14, pos, end)
         partitions: list[TxnOffsetCommitRequestTxnOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_metadata_n = _U_iqh(buf, pos)
@@ -241,7 +241,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
     pos += 14
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[TxnOffsetCommitRequestTxnOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -255,7 +255,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[TxnOffsetCommitRequestTxnOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqih(buf, pos)
@@ -324,7 +324,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[TxnOffsetCommitRequestTxnOffsetCommitRequestTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -344,7 +344,7 @@ def _decode_request_3(buf: Buffer, pos: int) -> TxnOffsetCommitRequest:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 18 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 18, pos, end)
         partitions: list[TxnOffsetCommitRequestTxnOffsetCommitRequestPartition] = []
         for _ in range(partitions_n):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_n = _U_iqiB(buf, pos)
@@ -564,7 +564,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> TxnOffsetCommitResponse:
     pos += 8
     left -= topics_n
     if topics_n < 0 or topics_n * 6 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 6, pos, end)
     topics: list[TxnOffsetCommitResponseTxnOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         name_n, = _U_h(buf, pos)
@@ -578,7 +578,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> TxnOffsetCommitResponse:
         pos += 4
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 6 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 6, pos, end)
         partitions: list[TxnOffsetCommitResponseTxnOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code = _U_ih(buf, pos)
@@ -598,7 +598,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> TxnOffsetCommitResponse:
     topics_n -= 1
     left -= topics_n
     if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-        raise length_error("topics", topics_n, pos, end)
+        raise length_error("topics", topics_n * 3, pos, end)
     topics: list[TxnOffsetCommitResponseTxnOffsetCommitResponseTopic] = []
     for _ in range(topics_n):
         name_n = buf[pos]
@@ -618,7 +618,7 @@ def _decode_response_3(buf: Buffer, pos: int) -> TxnOffsetCommitResponse:
         partitions_n -= 1
         left -= partitions_n
         if partitions_n < 0 or partitions_n * 7 > end - pos or left < 0:
-            raise length_error("partitions", partitions_n, pos, end)
+            raise length_error("partitions", partitions_n * 7, pos, end)
         partitions: list[TxnOffsetCommitResponseTxnOffsetCommitResponsePartition] = []
         for _ in range(partitions_n):
             partition_index, error_code, tags = _U_ihB(buf, pos)

@@ -138,7 +138,7 @@ def _decode_request_0(buf: Buffer, pos: int) -> UpdateFeaturesRequest:
     feature_updates_n -= 1
     left -= feature_updates_n
     if feature_updates_n < 0 or feature_updates_n * 5 > end - pos or left < 0:
-        raise length_error("feature_updates", feature_updates_n, pos, end)
+        raise length_error("feature_updates", feature_updates_n * 5, pos, end)
     feature_updates: list[UpdateFeaturesRequestFeatureUpdateKey] = []
     for _ in range(feature_updates_n):
         feature_n = buf[pos]
@@ -173,7 +173,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> UpdateFeaturesRequest:
     feature_updates_n -= 1
     left -= feature_updates_n
     if feature_updates_n < 0 or feature_updates_n * 5 > end - pos or left < 0:
-        raise length_error("feature_updates", feature_updates_n, pos, end)
+        raise length_error("feature_updates", feature_updates_n * 5, pos, end)
     feature_updates: list[UpdateFeaturesRequestFeatureUpdateKey] = []
     for _ in range(feature_updates_n):
         feature_n = buf[pos]
@@ -302,7 +302,7 @@ def _decode_response_0(buf: Buffer, pos: int) -> UpdateFeaturesResponse:
     results_n -= 1
     left -= results_n
     if results_n < 0 or results_n * 5 > end - pos or left < 0:
-        raise length_error("results", results_n, pos, end)
+        raise length_error("results", results_n * 5, pos, end)
     results: list[UpdateFeaturesResponseUpdatableFeatureResult] = []
     for _ in range(results_n):
         feature_n = buf[pos]

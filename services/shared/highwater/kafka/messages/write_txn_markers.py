@@ -169,7 +169,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
     markers_n -= 1
     left -= markers_n
     if markers_n < 0 or markers_n * 17 > end - pos or left < 0:
-        raise length_error("markers", markers_n, pos, end)
+        raise length_error("markers", markers_n * 17, pos, end)
     markers: list[WriteTxnMarkersRequestWritableTxnMarker] = []
     for _ in range(markers_n):
         producer_id, producer_epoch, transaction_result, topics_n = _U_qhoB(buf, pos)
@@ -179,7 +179,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[WriteTxnMarkersRequestWritableTxnMarkerTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -199,7 +199,7 @@ def _decode_request_1(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
             partition_indexes_n -= 1
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             tags = buf[pos]
@@ -229,7 +229,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
     markers_n -= 1
     left -= markers_n
     if markers_n < 0 or markers_n * 18 > end - pos or left < 0:
-        raise length_error("markers", markers_n, pos, end)
+        raise length_error("markers", markers_n * 18, pos, end)
     markers: list[WriteTxnMarkersRequestWritableTxnMarker] = []
     for _ in range(markers_n):
         producer_id, producer_epoch, transaction_result, topics_n = _U_qhoB(buf, pos)
@@ -239,7 +239,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[WriteTxnMarkersRequestWritableTxnMarkerTopic] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -259,7 +259,7 @@ def _decode_request_2(buf: Buffer, pos: int) -> WriteTxnMarkersRequest:
             partition_indexes_n -= 1
             left -= partition_indexes_n
             if partition_indexes_n < 0 or partition_indexes_n * 4 > end - pos or left < 0:
-                raise length_error("partition_indexes", partition_indexes_n, pos, end)
+                raise length_error("partition_indexes", partition_indexes_n * 4, pos, end)
             partition_indexes: list[int] = list(unpack_from(f">{partition_indexes_n}i", buf, pos))
             pos += partition_indexes_n * 4
             tags = buf[pos]
@@ -383,7 +383,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> WriteTxnMarkersResponse:
     markers_n -= 1
     left -= markers_n
     if markers_n < 0 or markers_n * 10 > end - pos or left < 0:
-        raise length_error("markers", markers_n, pos, end)
+        raise length_error("markers", markers_n * 10, pos, end)
     markers: list[WriteTxnMarkersResponseWritableTxnMarkerResult] = []
     for _ in range(markers_n):
         producer_id, topics_n = _U_qB(buf, pos)
@@ -393,7 +393,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> WriteTxnMarkersResponse:
         topics_n -= 1
         left -= topics_n
         if topics_n < 0 or topics_n * 3 > end - pos or left < 0:
-            raise length_error("topics", topics_n, pos, end)
+            raise length_error("topics", topics_n * 3, pos, end)
         topics: list[WriteTxnMarkersResponseWritableTxnMarkerTopicResult] = []
         for _ in range(topics_n):
             name_n = buf[pos]
@@ -413,7 +413,7 @@ def _decode_response_1(buf: Buffer, pos: int) -> WriteTxnMarkersResponse:
             partitions_n -= 1
             left -= partitions_n
             if partitions_n < 0 or partitions_n * 7 > end - pos or left < 0:
-                raise length_error("partitions", partitions_n, pos, end)
+                raise length_error("partitions", partitions_n * 7, pos, end)
             partitions: list[WriteTxnMarkersResponseWritableTxnMarkerPartitionResult] = []
             for _ in range(partitions_n):
                 partition_index, error_code, tags = _U_ihB(buf, pos)

@@ -1,0 +1,26 @@
+"""The error tree: what callers catch."""
+
+from highwater.kafka import errors
+
+
+def test_everything_on_the_way_in_is_a_decode_error() -> None:
+    for kind in (
+        errors.TruncatedError,
+        errors.InvalidLengthError,
+        errors.InvalidValueError,
+        errors.UnknownApiKeyError,
+        errors.UnsupportedVersionError,
+        errors.RecordsError,
+        errors.UnknownCompressionError,
+        errors.CorruptCompressedDataError,
+        errors.DecompressedTooLargeError,
+    ):
+        assert issubclass(kind, errors.DecodeError)
+        assert not issubclass(kind, errors.EncodeError)
+
+
+def test_errors_keep_what_was_asked_for() -> None:
+    unsupported = errors.UnsupportedVersionError(1, 99)
+    assert (unsupported.api_key, unsupported.version) == (1, 99)
+    assert "99" in str(unsupported)
+    assert errors.UnknownApiKeyError(77).api_key == 77
