@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.support.process import wait_until
@@ -23,20 +23,19 @@ def unique_name(hint: str) -> str:
 def make_topic(
     bootstrap: str, name: str, *, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> str:
-    """Creates the topic and returns its name once Metadata shows leaders for all partitions."""
+    """Creates the topic and returns its name once the leaders of all partitions answer."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=configs or {})
     admin.create_topics([new], request_timeout=_TIMEOUT_S)[name].result(_TIMEOUT_S)
 
-    def has_leaders() -> bool:
-        found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
-        return (
-            found is not None
-            and len(found.partitions) == partitions
-            and all(partition.leader >= 0 for partition in found.partitions.values())
-        )
+    def leads() -> bool:
+        # Metadata may name a leader that does not know it yet; one that answers does.
+        try:
+            return len(end_offsets(bootstrap, name, partitions)) == partitions
+        except KafkaException:
+            return False
 
-    wait_until(has_leaders, timeout_s=_TIMEOUT_S, what=f"leaders for {name}")
+    wait_until(leads, timeout_s=_TIMEOUT_S, what=f"leaders for {name}")
     return name
 
 

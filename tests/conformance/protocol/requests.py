@@ -1,0 +1,173 @@
+"""Requests of the raw protocol tests, for one topic, and the parts of replies they look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from highwater.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestFetchPartition,
+    FetchRequestFetchTopic,
+)
+from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
+from highwater.kafka.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestListOffsetsPartition,
+    ListOffsetsRequestListOffsetsTopic,
+)
+from highwater.kafka.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartitionProduceData,
+    ProduceRequestTopicProduceData,
+)
+from highwater.kafka.records.batch import RecordBatchView, iter_batches
+from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.kafka.records.compression import Compression
+from tests.support.wire import RawConnection, only
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+LIST_OFFSETS_VERSION = 7
+
+_TIMEOUT_MS = 10_000
+
+
+def now_ms() -> int:
+    """The wall clock in ms since the epoch, as records carry it."""
+    return int(time.time() * 1000)
+
+
+def batch(
+    values: Sequence[bytes],
+    *,
+    timestamps: Sequence[int] | None = None,
+    compression: int = Compression.NONE,
+    producer: tuple[int, int] = (-1, -1),
+    sequence: int = -1,
+    control: bool = False,
+) -> bytes:
+    """Builds a record batch; `producer` is (producer id, epoch)."""
+    builder = RecordBatchBuilder(
+        compression=compression,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        control=control,
+    )
+    stamps = timestamps or [now_ms()] * len(values)
+    for value, timestamp in zip(values, stamps, strict=True):
+        builder.append(key=b"key", value=value, timestamp_ms=timestamp)
+    return builder.build()
+
+
+def produce_request(
+    topic: str, batches: dict[int, bytes | None], *, acks: int = -1
+) -> ProduceRequest:
+    """One Produce with one record set for each partition."""
+    parts = [
+        ProduceRequestPartitionProduceData(index=index, records=records)
+        for index, records in batches.items()
+    ]
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=_TIMEOUT_MS,
+        topic_data=[ProduceRequestTopicProduceData(name=topic, partition_data=parts)],
+    )
+
+
+def produce(
+    connection: RawConnection,
+    topic: str,
+    records: bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = PRODUCE_VERSION,
+) -> Any:
+    """Produces to one partition and returns its part of the reply."""
+    reply = connection.ask(produce_request(topic, {partition: records}, acks=acks), version)
+    return only(only(reply.responses).partition_responses)
+
+
+def fetch_request(
+    topic: str,
+    offsets: dict[int, int],
+    *,
+    max_wait_ms: int = 500,
+    min_bytes: int = 1,
+    max_bytes: int = 50 << 20,
+    partition_max_bytes: int = 1 << 20,
+    current_leader_epoch: int = -1,
+) -> FetchRequest:
+    """A full fetch without a session."""
+    parts = [
+        FetchRequestFetchPartition(
+            partition=partition,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+            current_leader_epoch=current_leader_epoch,
+        )
+        for partition, offset in offsets.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[FetchRequestFetchTopic(topic=topic, partitions=parts)],
+    )
+
+
+def fetch(
+    connection: RawConnection,
+    topic: str,
+    offset: int,
+    *,
+    partition: int = 0,
+    version: int = FETCH_VERSION,
+    **settings: Any,
+) -> Any:
+    """Fetches one partition and returns its part of the reply."""
+    reply = connection.ask(fetch_request(topic, {partition: offset}, **settings), version)
+    assert reply.error_code == 0
+    return only(only(reply.responses).partitions)
+
+
+def batches_of(part: Any) -> list[RecordBatchView]:
+    """The whole batches of a fetched partition, their CRCs checked; none for no records."""
+    views = list(iter_batches(part.records or b""))
+    assert all(view.crc_ok() for view in views)
+    return views
+
+
+def list_offset(
+    connection: RawConnection,
+    topic: str,
+    timestamp: int,
+    *,
+    partition: int = 0,
+    version: int = LIST_OFFSETS_VERSION,
+    current_leader_epoch: int = -1,
+    isolation_level: int = 0,
+) -> Any:
+    """Asks for one timestamp (or -1 latest, -2 earliest, ...) and returns the partition's part."""
+    part = ListOffsetsRequestListOffsetsPartition(
+        partition_index=partition,
+        timestamp=timestamp,
+        current_leader_epoch=current_leader_epoch,
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[ListOffsetsRequestListOffsetsTopic(name=topic, partitions=[part])],
+    )
+    return only(only(connection.ask(request, version).topics).partitions)
+
+
+def init_producer(connection: RawConnection) -> tuple[int, int]:
+    """Gets a producer id without a transactional id; returns (producer id, epoch)."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    reply = connection.ask(request, 4)
+    assert reply.error_code == 0
+    return reply.producer_id, reply.producer_epoch

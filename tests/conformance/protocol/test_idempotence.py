@@ -1,0 +1,106 @@
+"""Idempotent produce: sequences by producer id and partition (KIP-98, `ProducerAppendInfo`)."""
+
+from __future__ import annotations
+
+import pytest
+from highwater.kafka.error_codes import ErrorCode
+from tests.conformance.protocol.requests import (
+    batch,
+    init_producer,
+    list_offset,
+    produce,
+)
+from tests.support.wire import RawConnection
+
+_SEQUENCE_MAX = 2**31 - 1
+
+
+def _send(
+    connection: RawConnection,
+    topic: str,
+    producer: tuple[int, int],
+    sequence: int,
+    count: int = 1,
+    partition: int = 0,
+) -> tuple[int, int]:
+    values = [b"%d" % (sequence + index) for index in range(count)]
+    records = batch(values, producer=producer, sequence=sequence)
+    part = produce(connection, topic, records, partition=partition)
+    return part.error_code, part.base_offset
+
+
+def _end(connection: RawConnection, topic: str) -> int:
+    end: int = list_offset(connection, topic, -1).offset
+    return end
+
+
+@pytest.mark.core
+def test_producer_ids_are_new(connection: RawConnection) -> None:
+    producers = [init_producer(connection) for _ in range(3)]
+    assert len({producer_id for producer_id, _ in producers}) == 3
+    assert all(producer_id >= 0 and epoch == 0 for producer_id, epoch in producers)
+
+
+@pytest.mark.core
+def test_a_duplicate_gets_the_offset_of_the_first(
+    connection: RawConnection, made_topic: str
+) -> None:
+    producer = init_producer(connection)
+    assert _send(connection, made_topic, producer, 0, 3) == (ErrorCode.NONE, 0)
+    assert _send(connection, made_topic, producer, 3, 2) == (ErrorCode.NONE, 3)
+    assert _send(connection, made_topic, producer, 0, 3) == (ErrorCode.NONE, 0)
+    assert _send(connection, made_topic, producer, 3, 2) == (ErrorCode.NONE, 3)
+    assert _end(connection, made_topic) == 5
+
+
+def test_the_last_five_batches_are_remembered(connection: RawConnection, made_topic: str) -> None:
+    producer = init_producer(connection)
+    for sequence in range(6):
+        assert _send(connection, made_topic, producer, sequence) == (ErrorCode.NONE, sequence)
+    assert _send(connection, made_topic, producer, 1) == (ErrorCode.NONE, 1)
+    code, _ = _send(connection, made_topic, producer, 0)
+    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert _end(connection, made_topic) == 6
+
+
+@pytest.mark.parametrize("sequence", [2, 5, _SEQUENCE_MAX])
+def test_a_gap(connection: RawConnection, made_topic: str, sequence: int) -> None:
+    producer = init_producer(connection)
+    assert _send(connection, made_topic, producer, 0) == (ErrorCode.NONE, 0)
+    code, _ = _send(connection, made_topic, producer, sequence)
+    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert _send(connection, made_topic, producer, 1) == (ErrorCode.NONE, 1)
+
+
+def test_partitions_have_sequences_of_their_own(
+    connection: RawConnection, made_topic: str
+) -> None:
+    producer = init_producer(connection)
+    assert _send(connection, made_topic, producer, 0, partition=0) == (ErrorCode.NONE, 0)
+    assert _send(connection, made_topic, producer, 0, partition=1) == (ErrorCode.NONE, 0)
+
+
+def test_a_new_epoch_starts_again_and_fences_the_old(
+    connection: RawConnection, made_topic: str
+) -> None:
+    producer_id, epoch = init_producer(connection)
+    assert _send(connection, made_topic, (producer_id, epoch), 0) == (ErrorCode.NONE, 0)
+    code, _ = _send(connection, made_topic, (producer_id, epoch + 1), 4)
+    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert _send(connection, made_topic, (producer_id, epoch + 1), 0) == (ErrorCode.NONE, 1)
+    code, _ = _send(connection, made_topic, (producer_id, epoch), 1)
+    assert code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_wrap(connection: RawConnection, made_topic: str) -> None:
+    producer = init_producer(connection)
+    # A producer that the partition knows nothing of may start anywhere: its state may have expired.
+    assert _send(connection, made_topic, producer, _SEQUENCE_MAX - 1, 2) == (ErrorCode.NONE, 0)
+    assert _send(connection, made_topic, producer, 0) == (ErrorCode.NONE, 2)
+    assert _send(connection, made_topic, producer, _SEQUENCE_MAX - 1, 2) == (ErrorCode.NONE, 0)
+
+
+def test_sequences_wrap_inside_a_batch(connection: RawConnection, made_topic: str) -> None:
+    producer = init_producer(connection)
+    assert _send(connection, made_topic, producer, _SEQUENCE_MAX, 3) == (ErrorCode.NONE, 0)
+    assert _send(connection, made_topic, producer, 2) == (ErrorCode.NONE, 3)

@@ -1,0 +1,136 @@
+"""ListOffsets and OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestOffsetForLeaderPartition,
+    OffsetForLeaderEpochRequestOffsetForLeaderTopic,
+)
+from highwater.kafka.records.compression import Compression
+from tests.conformance.protocol.requests import batch, list_offset, now_ms, produce
+from tests.support.wire import RawConnection, only
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("version", range(1, 10))
+def test_the_ends_of_the_log(connection: RawConnection, made_topic: str, version: int) -> None:
+    for end in (EARLIEST, LATEST):
+        part = list_offset(connection, made_topic, end, version=version)
+        assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, 0, -1)
+    produce(connection, made_topic, batch([b"a", b"b"]))
+    earliest = list_offset(connection, made_topic, EARLIEST, version=version)
+    latest = list_offset(connection, made_topic, LATEST, version=version)
+    assert (earliest.offset, latest.offset) == (0, 2)
+    if version >= 4:
+        assert latest.leader_epoch == 0
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("codec", list(Compression))
+def test_the_first_record_at_or_after_a_timestamp(
+    connection: RawConnection, made_topic: str, codec: Compression
+) -> None:
+    start = now_ms() - 1_000_000
+    for first in (0, 4):
+        stamps = [start + 10 * index for index in range(first, first + 4)]
+        produce(
+            connection,
+            made_topic,
+            batch([b"%d" % stamp for stamp in stamps], timestamps=stamps, compression=codec),
+        )
+    for asked, offset in [(0, 0), (start, 0), (start + 11, 2), (start + 30, 3), (start + 61, 7)]:
+        part = list_offset(connection, made_topic, asked)
+        assert (part.error_code, part.offset) == (ErrorCode.NONE, offset)
+        assert part.timestamp == start + 10 * offset
+    none = list_offset(connection, made_topic, start + 71)
+    assert (none.error_code, none.offset, none.timestamp) == (ErrorCode.NONE, -1, -1)
+
+
+def test_timestamps_that_go_back(connection: RawConnection, made_topic: str) -> None:
+    start = now_ms() - 1_000_000
+    produce(connection, made_topic, batch([b"a"], timestamps=[start + 50]))
+    produce(connection, made_topic, batch([b"b", b"c"], timestamps=[start + 20, start + 10]))
+    produce(connection, made_topic, batch([b"d"], timestamps=[start + 90]))
+    assert list_offset(connection, made_topic, start + 15).offset == 0
+    assert list_offset(connection, made_topic, start + 60).offset == 3
+
+
+@pytest.mark.parametrize("version", [7, 8, 9])
+def test_the_largest_timestamp(connection: RawConnection, made_topic: str, version: int) -> None:
+    part = list_offset(connection, made_topic, MAX_TIMESTAMP, version=version)
+    assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, -1, -1)
+    start = now_ms() - 1_000_000
+    produce(connection, made_topic, batch([b"a", b"b"], timestamps=[start, start + 9]))
+    produce(connection, made_topic, batch([b"c"], timestamps=[start + 5]))
+    part = list_offset(connection, made_topic, MAX_TIMESTAMP, version=version)
+    assert (part.error_code, part.offset, part.timestamp) == (ErrorCode.NONE, 1, start + 9)
+
+
+def test_the_earliest_local_offset(connection: RawConnection, made_topic: str) -> None:
+    produce(connection, made_topic, batch([b"a"]))
+    part = list_offset(connection, made_topic, EARLIEST_LOCAL, version=8)
+    assert (part.error_code, part.offset) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-77, 7)])
+def test_a_special_timestamp_that_the_version_does_not_have(
+    connection: RawConnection, made_topic: str, timestamp: int, version: int
+) -> None:
+    part = list_offset(connection, made_topic, timestamp, version=version)
+    assert part.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_unknown_partition(connection: RawConnection, made_topic: str) -> None:
+    part = list_offset(connection, made_topic, LATEST, partition=9)
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_leader_epoch_that_is_not_yet(connection: RawConnection, made_topic: str) -> None:
+    part = list_offset(connection, made_topic, LATEST, current_leader_epoch=1_000)
+    assert part.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _end_of_epoch(
+    connection: RawConnection,
+    topic: str,
+    epoch: int,
+    *,
+    partition: int = 0,
+    current_leader_epoch: int = -1,
+    version: int = 4,
+) -> Any:
+    part = OffsetForLeaderEpochRequestOffsetForLeaderPartition(
+        partition=partition, leader_epoch=epoch, current_leader_epoch=current_leader_epoch
+    )
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1,
+        topics=[OffsetForLeaderEpochRequestOffsetForLeaderTopic(topic=topic, partitions=[part])],
+    )
+    return only(only(connection.ask(request, version).topics).partitions)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_the_end_of_the_leader_epoch(
+    connection: RawConnection, made_topic: str, version: int
+) -> None:
+    produce(connection, made_topic, batch([b"a", b"b"]))
+    part = _end_of_epoch(connection, made_topic, 0, version=version)
+    assert (part.error_code, part.leader_epoch, part.end_offset) == (ErrorCode.NONE, 0, 2)
+
+
+def test_epochs_that_are_not(connection: RawConnection, made_topic: str) -> None:
+    produce(connection, made_topic, batch([b"a"]))
+    part = _end_of_epoch(connection, made_topic, 5)
+    assert (part.error_code, part.leader_epoch, part.end_offset) == (ErrorCode.NONE, -1, -1)
+    part = _end_of_epoch(connection, made_topic, 0, current_leader_epoch=1_000)
+    assert part.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    part = _end_of_epoch(connection, made_topic, 0, partition=9)
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
