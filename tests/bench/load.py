@@ -1,0 +1,178 @@
+"""Builds the load generator and runs it once against one broker."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.kafka.records.compression import Compression
+from tests.bench.workloads import (
+    FETCH_VERSION,
+    LZ4_RECORD_BYTES,
+    PRODUCE_VERSION,
+    Batch,
+    Metric,
+    Workload,
+)
+
+SOURCE = Path(__file__).with_name("loadgen")
+EXECUTABLE = SOURCE / "build" / "loadgen"
+BUILD_TIMEOUT_S = 120
+# The generator itself gives up after 15 s without an answer at the end of a run, and after 30 s
+# of silence within it; set-up waits up to 20 s for a topic.
+RUN_SLACK_S = 90.0
+ERRORS_IN_RESPONSES = 3
+
+
+class LoadFailed(RuntimeError):
+    """The generator could not run to its end, or responses carried errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches."""
+
+    requests: int
+    requests_per_s: float
+    mb_per_s: float
+    latency_us: Mapping[str, float]
+    client_cpu_s: float
+    per_second: tuple[int, ...]
+
+    def value(self, metric: Metric) -> float:
+        """The number that a row with this metric is judged by."""
+        if metric is Metric.MEGABYTES:
+            return self.mb_per_s
+        if metric is Metric.REQUESTS:
+            return self.requests_per_s
+        return self.latency_us["p50"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a run goes: a bootstrap address and a topic; see --no-metadata of the generator."""
+
+    bootstrap: str
+    topic: str
+    no_metadata: bool = False
+
+    @property
+    def arguments(self) -> list[str]:
+        """The generator's options for this target, without the partition count."""
+        first = self.bootstrap.split(",")[0]
+        return ["--bootstrap", first, "--topic", self.topic]
+
+
+def build() -> Path:
+    """Compiles the generator when its sources are newer. Raises LoadFailed."""
+    if shutil.which("make") is None or (shutil.which("cc") is None):
+        raise LoadFailed("make and a C compiler are needed: apt-get install build-essential")
+    (SOURCE / "build").mkdir(exist_ok=True)
+    with (SOURCE / "build" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            ["make", "-s", "-C", str(SOURCE)],
+            capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise LoadFailed(done.stdout + done.stderr)
+    return EXECUTABLE
+
+
+def run(workload: Workload, target: Target, *, seconds: float, warmup_seconds: float) -> LoadResult:
+    """Runs `workload` for its window. Raises LoadFailed on any error in a response."""
+    arguments = [
+        "--connections", str(workload.connections),
+        "--in-flight", str(workload.in_flight),
+        "--seconds", str(seconds),
+        "--warmup-seconds", str(warmup_seconds),
+    ]  # fmt: skip
+    if workload.rate is not None:
+        arguments += ["--rate", str(workload.rate)]
+    arguments += _fetch_options(workload) if workload.fetch else _produce_options(workload)
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch:
+        if workload.batch is Batch.LZ4:
+            file = Path(scratch) / "batch"
+            file.write_bytes(lz4_batch(workload.request_bytes))
+            arguments += ["--batch-file", str(file)]
+        return _run(target, workload.partitions, arguments, seconds + warmup_seconds)
+
+
+def send(
+    target: Target, *, partitions: int, batch_bytes: int, requests: int, auto_create: bool = False
+) -> LoadResult:
+    """Sends exactly `requests` batches, dealt evenly to the partitions, as fast as it goes."""
+    longest_s = 600.0
+    arguments = [
+        "--mode", "produce", "--version", str(PRODUCE_VERSION),
+        "--connections", "4" if requests >= 1000 else "1",
+        "--in-flight", "4", "--requests", str(requests), "--batch-bytes", str(batch_bytes),
+        "--seconds", str(longest_s), "--warmup-seconds", "0",
+    ]  # fmt: skip
+    if auto_create:
+        arguments.append("--auto-create")
+    return _run(target, partitions, arguments, longest_s)
+
+
+def lz4_batch(size: int) -> bytes:
+    """A batch of 1 KiB records, compressed to about `size` bytes; text-like, so about 3 to 1."""
+    now_ms = int(time.time() * 1000)
+    builder = RecordBatchBuilder(compression=Compression.LZ4)
+    words = [f"{n:x}".encode() for n in range(40_000, 44_000)]
+    count, finished = 0, b""
+    while len(finished) < size:
+        for _ in range(4):
+            value = b" ".join(words[(count * 97 + i * i) % len(words)] for i in range(220))
+            builder.append(key=None, value=value[:LZ4_RECORD_BYTES], timestamp_ms=now_ms)
+            count += 1
+        finished = builder.build()
+    return finished
+
+
+def _produce_options(workload: Workload) -> list[str]:
+    options = [
+        "--mode", "produce", "--version", str(PRODUCE_VERSION), "--acks", "1",
+        "--batch-bytes", str(workload.request_bytes),
+    ]  # fmt: skip
+    return [*options, "--idempotent"] if workload.idempotent else options
+
+
+def _fetch_options(workload: Workload) -> list[str]:
+    return [
+        "--mode", "fetch", "--version", str(FETCH_VERSION), "--discard",
+        "--max-bytes", str(workload.request_bytes),
+    ]  # fmt: skip
+
+
+def _run(target: Target, partitions: int, arguments: list[str], expected_s: float) -> LoadResult:
+    if target.no_metadata:
+        arguments = [*arguments, "--no-metadata", "--partitions", str(partitions)]
+    command = [str(EXECUTABLE), *target.arguments, *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=expected_s + RUN_SLACK_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LoadFailed(f"no end after {error.timeout:.0f} s: {' '.join(command)}") from error
+    if done.returncode != 0:
+        what = (
+            f" in responses: {done.stdout[:400]}" if done.returncode == ERRORS_IN_RESPONSES else ""
+        )
+        raise LoadFailed(f"{done.stderr.strip()}{what}\n{' '.join(command)}")
+    found = json.loads(done.stdout)
+    return LoadResult(
+        requests=found["requests"],
+        requests_per_s=found["requests_per_s"],
+        mb_per_s=found["mb_per_s"],
+        latency_us=found["latency_us"],
+        client_cpu_s=sum(found["client_cpu_s"].values()),
+        per_second=tuple(found["per_second"]),
+    )

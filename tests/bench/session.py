@@ -1,0 +1,252 @@
+"""Runs rows: every peer warmed until steady, then measured in turns, pair after pair."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+
+from tests.bench import load
+from tests.bench.peers import Peer
+from tests.bench.workloads import KIB, Metric, Workload
+
+PREPARED_BATCH_BYTES = 16 * KIB
+# Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: three
+# batches a partition leave that behind before anything is measured.
+PRIME_BATCHES_PER_PARTITION = 3
+PRIME_TIMEOUT_S = 180.0
+PRIME_PAUSE_S = 0.5
+STEADY_WITHIN = 0.10
+STEADY_WINDOWS_MAX = 6
+SETTLE_S = 1.0
+FREE_DISK_BYTES_MIN = 15 * 10**9
+
+# The same for every peer. Segments roll and old ones go while a row runs, so that a fast broker
+# cannot fill the disk; files of deleted segments must not wait the default minute for the same
+# reason.
+SEGMENT_BYTES = 256 * KIB * KIB
+TOPIC_CONFIGS = {
+    "segment.bytes": str(SEGMENT_BYTES),
+    "retention.bytes": str(SEGMENT_BYTES),
+    "file.delete.delay.ms": "100",
+}
+# With many partitions no segment fills in the time of a run; data to be read must stay.
+KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Lengths of the windows in seconds, and how many pairs are measured."""
+
+    pairs: int = 5
+    seconds: float = 4.0
+    warmup_seconds: float = 1.0
+    first_warmup_seconds: float = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measured window of one peer. `server_cpu_us` is per request."""
+
+    value: float
+    p50_us: float
+    p99_us: float
+    requests_per_s: float
+    mb_per_s: float
+    server_cpu_us: float | None
+
+
+@dataclass(slots=True)
+class Row:
+    """What a workload gave: samples by peer, in order, and why a peer has none."""
+
+    workload: Workload
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def median(self, peer: str) -> float | None:
+        """The median over this peer's windows."""
+        values = [sample.value for sample in self.samples.get(peer, [])]
+        return median(values) if values else None
+
+    def ratio(self, peer: str, baseline: str) -> float | None:
+        """The median of the ratios pair by pair, so that a slow phase of the machine cancels."""
+        pairs = zip(self.samples.get(peer, []), self.samples.get(baseline, []), strict=False)
+        ratios = [ours.value / theirs.value for ours, theirs in pairs if theirs.value > 0]
+        return median(ratios) if ratios else None
+
+
+class Session:
+    """Measures rows on peers that are already started. One thread, no concurrency."""
+
+    def __init__(
+        self, peers: Sequence[Peer], settings: Settings, tell: Callable[[str], None]
+    ) -> None:
+        self._peers = peers
+        self._settings = settings
+        self._tell = tell
+        self._kept_topics: set[tuple[str, str]] = set()
+
+    def measure(self, workload: Workload) -> Row:
+        """Runs one row. A peer that fails is reported in the row and left out of its rest."""
+        row = Row(workload)
+        _check_disk()
+        for peer in self._peers:
+            self._guard(row, peer, partial(self._prepare, workload, peer))
+        for pair in range(self._settings.pairs):
+            # Who comes first changes from pair to pair.
+            order = self._peers if pair % 2 == 0 else self._peers[::-1]
+            for peer in order:
+                self._guard(row, peer, partial(self._sample, row, peer))
+        for peer in self._peers:
+            if not workload.shares_topic:
+                self._guard(row, peer, partial(peer.delete_topic, workload.topic))
+        time.sleep(SETTLE_S)
+        return row
+
+    def warm_up(self, workloads: Sequence[Workload]) -> None:
+        """Puts `first_warmup_seconds` of each load on every peer: compilers and page caches.
+
+        The rows' own warming looks for two equal windows, which a Java compiler that has hardly
+        begun would also give. A peer that fails here will fail, and be reported, in its rows.
+        """
+        for peer in self._peers:
+            for workload in workloads:
+                row = Row(workload)
+                target = self._target(workload, peer)
+                self._guard(row, peer, partial(self._create, workload, peer))
+                self._guard(
+                    row,
+                    peer,
+                    partial(
+                        load.run,
+                        workload,
+                        target,
+                        seconds=self._settings.first_warmup_seconds,
+                        warmup_seconds=0,
+                    ),
+                )
+                if not workload.shares_topic:
+                    self._guard(row, peer, partial(peer.delete_topic, workload.topic))
+
+    def release(self) -> None:
+        """Deletes the topics that rows shared."""
+        for peer in self._peers:
+            for name, topic in sorted(self._kept_topics):
+                if name == peer.name:
+                    peer.delete_topic(topic)
+        self._kept_topics.clear()
+
+    def _guard(self, row: Row, peer: Peer, action: Callable[[], object]) -> None:
+        if peer.name in row.failures:
+            return
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  Whatever a broker does, the other rows go on.
+            row.failures[peer.name] = f"{type(error).__name__}: {error}"
+            self._tell(f"  {peer.name}: failed: {error}")
+
+    def _target(self, workload: Workload, peer: Peer) -> load.Target:
+        return load.Target(
+            bootstrap=peer.bootstrap, topic=workload.topic, no_metadata=peer.no_metadata
+        )
+
+    def _prepare(self, workload: Workload, peer: Peer) -> None:
+        target = self._target(workload, peer)
+        self._create(workload, peer)
+        before: float | None = None
+        for _ in range(STEADY_WINDOWS_MAX):
+            result = self._run(workload, target)
+            value = result.requests_per_s
+            self._tell(f"  {peer.name}: warming, {_show(result, workload)}")
+            if before is not None and abs(value - before) <= STEADY_WITHIN * max(value, before):
+                return
+            before = value
+
+    def _create(self, workload: Workload, peer: Peer) -> None:
+        if (peer.name, workload.topic) in self._kept_topics:
+            return
+        configs = KEPT_TOPIC_CONFIGS if workload.shares_topic else TOPIC_CONFIGS
+        peer.create_topic(
+            workload.topic, workload.partitions, configs, deep=workload.deep_validation
+        )
+        if workload.shares_topic:
+            self._kept_topics.add((peer.name, workload.topic))
+        self._prime(workload, self._target(workload, peer))
+
+    def _prime(self, workload: Workload, target: load.Target) -> None:
+        """Waits until every partition takes produce requests, and fills what is read later."""
+        deadline = time.monotonic() + PRIME_TIMEOUT_S
+        while True:
+            try:
+                load.send(
+                    target,
+                    partitions=workload.partitions,
+                    batch_bytes=PREPARED_BATCH_BYTES,
+                    requests=workload.partitions * PRIME_BATCHES_PER_PARTITION,
+                )
+                break
+            except load.LoadFailed:
+                # A new partition answers NOT_LEADER_OR_FOLLOWER until its leader knows of it.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(PRIME_PAUSE_S)
+        each = workload.preload_bytes_per_partition // PREPARED_BATCH_BYTES
+        if each > 0:
+            load.send(
+                target,
+                partitions=workload.partitions,
+                batch_bytes=PREPARED_BATCH_BYTES,
+                requests=workload.partitions * each,
+            )
+
+    def _sample(self, row: Row, peer: Peer) -> None:
+        workload = row.workload
+        cpu_before = peer.cpu_seconds()
+        result = self._run(workload, self._target(workload, peer))
+        cpu_after = peer.cpu_seconds()
+        # The processor time also covers the warm-up of the window: per request it is the same.
+        total = result.requests_per_s * (self._settings.seconds + self._settings.warmup_seconds)
+        cpu = None
+        if cpu_before is not None and cpu_after is not None and total > 0:
+            cpu = (cpu_after - cpu_before) / total * 1e6
+        sample = Sample(
+            value=result.value(workload.metric),
+            p50_us=result.latency_us["p50"],
+            p99_us=result.latency_us["p99"],
+            requests_per_s=result.requests_per_s,
+            mb_per_s=result.mb_per_s,
+            server_cpu_us=cpu,
+        )
+        row.samples.setdefault(peer.name, []).append(sample)
+        self._tell(f"  {peer.name}: {_show(result, workload)}")
+
+    def _run(self, workload: Workload, target: load.Target) -> load.LoadResult:
+        return load.run(
+            workload,
+            target,
+            seconds=self._settings.seconds,
+            warmup_seconds=self._settings.warmup_seconds,
+        )
+
+
+def _show(result: load.LoadResult, workload: Workload) -> str:
+    if workload.metric is Metric.MEDIAN_LATENCY:
+        return f"p50 {result.latency_us['p50']:.0f} us, p99 {result.latency_us['p99']:.0f} us"
+    return (
+        f"{result.value(workload.metric):,.0f} {workload.metric.value}, "
+        f"p99 {result.latency_us['p99']:,.0f} us"
+    )
+
+
+def _check_disk() -> None:
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < FREE_DISK_BYTES_MIN:
+        raise RuntimeError(
+            f"{free / 1e9:.1f} GB free in {tempfile.gettempdir()}, a row may need "
+            f"{FREE_DISK_BYTES_MIN / 1e9:.0f} GB"
+        )

@@ -1,0 +1,152 @@
+"""The rows of the benchmark: what is sent, over how many connections, to how many partitions."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+KIB = 1024
+MIB = 1024 * KIB
+
+PRODUCE_VERSION = 9
+FETCH_VERSION = 12
+LZ4_RECORD_BYTES = 1 * KIB
+PACED_REQUESTS_PER_S = 1000
+
+
+class Metric(enum.Enum):
+    """What a row is judged by; the value is its unit."""
+
+    MEGABYTES = "MB/s"
+    REQUESTS = "req/s"
+    MEDIAN_LATENCY = "us p50"
+
+    @property
+    def lower_is_better(self) -> bool:
+        """True for latencies, whose targets are upper limits."""
+        return self is Metric.MEDIAN_LATENCY
+
+
+class Batch(enum.Enum):
+    """What a produced record batch holds."""
+
+    ONE_RECORD = "one record"
+    LZ4 = "lz4, 1 KiB records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One row. `targets` maps a peer's name to the ratio to Kafka that it should reach."""
+
+    name: str
+    fetch: bool = False
+    request_bytes: int
+    connections: int
+    in_flight: int
+    partitions: int
+    metric: Metric
+    idempotent: bool = False
+    batch: Batch = Batch.ONE_RECORD
+    rate: int | None = None
+    deep_validation: bool = False
+    preload_bytes_per_partition: int = 0
+    targets: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        """Rows that may share data share a topic: 1000 partitions take long to create."""
+        if self.fetch:
+            return f"bench-fetch-p{self.partitions}"
+        if self.partitions >= MANY_PARTITIONS:
+            return f"bench-produce-p{self.partitions}"
+        return "bench-" + self.name.replace("/", "-")
+
+    @property
+    def shares_topic(self) -> bool:
+        """Whether the topic is kept for later rows instead of deleted after this one."""
+        return self.fetch or self.partitions >= MANY_PARTITIONS
+
+
+MANY_PARTITIONS = 1000
+
+
+def _targets(embedded: float, services: float) -> dict[str, float]:
+    return {"embedded": embedded, "services": services}
+
+
+_PRODUCE = {
+    "produce-16k-10x8": Workload(
+        name="", request_bytes=16 * KIB, connections=10, in_flight=8, partitions=12,
+        metric=Metric.MEGABYTES, targets=_targets(1.8, 1.5),
+    ),
+    "produce-1m-4x4": Workload(
+        name="", request_bytes=MIB, connections=4, in_flight=4, partitions=12,
+        metric=Metric.MEGABYTES, targets=_targets(3.0, 1.8),
+    ),
+    "produce-200b-50x8": Workload(
+        name="", request_bytes=200, connections=50, in_flight=8, partitions=12,
+        metric=Metric.REQUESTS, targets=_targets(1.5, 1.2),
+    ),
+    "produce-200b-50x1": Workload(
+        name="", request_bytes=200, connections=50, in_flight=1, partitions=12,
+        metric=Metric.REQUESTS, targets=_targets(1.0, 0.6),
+    ),
+    "latency-200b-1000rps": Workload(
+        name="", request_bytes=200, connections=10, in_flight=8, partitions=12,
+        metric=Metric.MEDIAN_LATENCY, rate=PACED_REQUESTS_PER_S, targets={"embedded": 1.5},
+    ),
+}  # fmt: skip
+
+_FETCH = {
+    "fetch-1m-4x1": Workload(
+        name="", fetch=True, request_bytes=MIB, connections=4, in_flight=1, partitions=12,
+        metric=Metric.MEGABYTES, targets=_targets(0.8, 0.6),
+    ),
+    "fetch-16k-10x1": Workload(
+        name="", fetch=True, request_bytes=16 * KIB, connections=10, in_flight=1, partitions=12,
+        metric=Metric.MEGABYTES, targets=_targets(1.0, 0.5),
+    ),
+}  # fmt: skip
+
+# Enough that a reader does not turn round every few requests, little enough to stay cached.
+_PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
+
+
+def _variant(base: Workload, **changes: object) -> Workload:
+    values = {name: getattr(base, name) for name in Workload.__slots__}
+    return Workload(**{**values, **changes})
+
+
+def all_workloads() -> tuple[Workload, ...]:
+    """Every row, named `<what>/p<partitions>/<variant>`."""
+    rows: list[Workload] = []
+    for partitions in (12, 1, 1000):
+        for name, base in (_PRODUCE | _FETCH).items():
+            at = f"{name}/p{partitions}"
+            fixed: dict[str, object] = {"partitions": partitions}
+            if base.fetch:
+                fixed["preload_bytes_per_partition"] = _PRELOAD_BYTES[partitions]
+            if partitions != 12:
+                fixed["targets"] = {}
+            rows.append(_variant(base, name=f"{at}/plain", **fixed))
+            if not base.fetch and base.rate is None:
+                rows.append(_variant(base, name=f"{at}/idempotent", idempotent=True, **fixed))
+    lz4 = {"batch": Batch.LZ4, "targets": {}}
+    base = _PRODUCE["produce-16k-10x8"]
+    rows.append(_variant(base, name="produce-16k-10x8/p12/lz4", **lz4))
+    rows.append(_variant(base, name="produce-16k-10x8/p12/lz4-deep", deep_validation=True, **lz4))
+    return tuple(rows)
+
+
+def select(patterns: Iterable[str]) -> tuple[Workload, ...]:
+    """Rows whose name matches one of the shell patterns. Raises ValueError when one matches none."""
+    rows = all_workloads()
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = {row.name for row in rows if fnmatchcase(row.name, pattern)}
+        if not found:
+            raise ValueError(f"no row is named like {pattern!r}")
+        chosen |= found
+    return tuple(row for row in rows if row.name in chosen)
