@@ -1,0 +1,83 @@
+"""The table of APIs: what is advertised, what is served, and who serves it.
+
+Produce and Fetch have paths of their own (`produce_path`, `fetch_path`). The others are modules of
+`highwater.gateway.handlers`, loaded on first use, as each brings its codec along:
+
+- `async handle(context, request) -> response`, decoded and encoded by the generated codec; or, where
+  `raw` is set, `async handle(context, body) -> body`, as calls for group coordinators are;
+- `failure(request, version, code) -> response`: the same error code in the API's own shape.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.kafka.api_keys import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One row. `served_from` is above `min_version` only where old clients need the lie."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    served_from: int
+    module: str | None
+    """Name in `highwater.gateway.handlers`; None for Produce and Fetch."""
+    raw: bool = False
+
+    def serves(self, version: int) -> bool:
+        """True if requests of this version are answered."""
+        return self.served_from <= version <= self.max_version
+
+
+def _row(
+    key: ApiKey,
+    versions: tuple[int, int],
+    module: str | None,
+    *,
+    served_from: int | None = None,
+    raw: bool = False,
+) -> Api:
+    low, high = versions
+    first = low if served_from is None else served_from
+    return Api(
+        key=key, min_version=low, max_version=high, served_from=first, module=module, raw=raw
+    )
+
+
+_ROWS: Final = (
+    # Without 0 in the range librdkafka before 2.11.1 stops compressing (KAFKA-18659).
+    _row(ApiKey.PRODUCE, (0, 11), None, served_from=3),
+    # 13 and later name topics by id, which Metadata offers from 10 on; they come together.
+    _row(ApiKey.FETCH, (4, 12), None),
+    _row(ApiKey.LIST_OFFSETS, (1, 9), "list_offsets"),
+    _row(ApiKey.METADATA, (0, 9), "metadata"),
+    _row(ApiKey.OFFSET_COMMIT, (2, 8), "offset_commit", raw=True),
+    _row(ApiKey.OFFSET_FETCH, (1, 8), "offset_fetch", raw=True),
+    _row(ApiKey.FIND_COORDINATOR, (0, 4), "find_coordinator"),
+    _row(ApiKey.JOIN_GROUP, (0, 9), "join_group", raw=True),
+    _row(ApiKey.HEARTBEAT, (0, 4), "heartbeat", raw=True),
+    _row(ApiKey.LEAVE_GROUP, (0, 5), "leave_group", raw=True),
+    _row(ApiKey.SYNC_GROUP, (0, 5), "sync_group", raw=True),
+    _row(ApiKey.DESCRIBE_GROUPS, (0, 5), "describe_groups"),
+    _row(ApiKey.LIST_GROUPS, (0, 4), "list_groups"),
+    _row(ApiKey.API_VERSIONS, (0, 4), "api_versions"),
+    _row(ApiKey.CREATE_TOPICS, (2, 7), "create_topics"),
+    _row(ApiKey.DELETE_TOPICS, (1, 6), "delete_topics"),
+    _row(ApiKey.INIT_PRODUCER_ID, (0, 4), "init_producer_id"),
+    _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
+    _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
+    _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
+    _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
+    _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
+    _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), "incremental_alter_configs"),
+    _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), "list_partition_reassignments"),
+    _row(ApiKey.OFFSET_DELETE, (0, 0), "offset_delete", raw=True),
+    _row(ApiKey.DESCRIBE_CLUSTER, (0, 1), "describe_cluster"),
+    _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), "describe_topic_partitions"),
+)
+
+APIS: Final[Mapping[int, Api]] = {int(row.key): row for row in _ROWS}
+"""By api key, ascending: librdkafka searches what ApiVersions tells it by bisection."""

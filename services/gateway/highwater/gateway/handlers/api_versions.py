@@ -1,0 +1,53 @@
+"""ApiVersions v0-4: which APIs and versions this broker answers.
+
+Behaviour
+- Answered always, also before authentication.
+- v3+: the client says what software it is; a malformed name or version is INVALID_REQUEST (KIP-511).
+- A version that is not served gets UNSUPPORTED_VERSION in the format of version 0, with the range of
+  ApiVersions itself, so that the client can ask again (KIP-511); `dispatch` sees to the format.
+
+Version notes
+- v1: throttle time. v3: flexible, except for the response header. v4: features may have minimum 0.
+
+Deviations
+- No features are told: none that a client would act on (transaction.version, group.version,
+  share.version) is implemented.
+"""
+
+import re
+from typing import Final
+
+from highwater.gateway.apis import APIS, Api
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApiVersion,
+)
+
+SOFTWARE_VERSIONS_FROM: Final = 3
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+async def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """All rows of the table of APIs."""
+    version = context.api_version
+    if version >= SOFTWARE_VERSIONS_FROM and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return failure(request, version, ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=[_range(api) for api in APIS.values()])
+
+
+def failure(_request: object, _version: int, code: int) -> ApiVersionsResponse:
+    """The code alone; for an unsupported version with the versions to use instead."""
+    keys = [_range(APIS[ApiKey.API_VERSIONS])] if code == ErrorCode.UNSUPPORTED_VERSION else []
+    return ApiVersionsResponse(error_code=code, api_keys=keys)
+
+
+def _range(api: Api) -> ApiVersionsResponseApiVersion:
+    return ApiVersionsResponseApiVersion(api.key, api.min_version, api.max_version)

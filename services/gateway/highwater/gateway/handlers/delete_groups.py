@@ -1,0 +1,47 @@
+"""DeleteGroups v0-2: empty groups and their offsets are removed.
+
+Behaviour
+- Each group's coordinator decides (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND); results come back in the
+  order of the request.
+
+Version notes
+- v1: throttle time. v2: flexible.
+"""
+
+from collections.abc import Sequence
+
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.group_fan_out import ask_coordinators
+from highwater.kafka.messages import delete_groups as codec
+
+_Result = codec.DeleteGroupsResponseDeletableGroupResult
+
+
+async def handle(
+    context: RequestContext, request: codec.DeleteGroupsRequest
+) -> codec.DeleteGroupsResponse:
+    """Asks the coordinators."""
+    version = context.api_version
+
+    def decode(body: bytes) -> Sequence[_Result]:
+        return codec.decode_response(body, 0, version).results
+
+    # Kafka answers each group once, however often it is named.
+    results = await ask_coordinators(
+        context,
+        list(dict.fromkeys(request.groups_names)),
+        id_of=lambda group_id: group_id,
+        encode=lambda ids: codec.encode_request(codec.DeleteGroupsRequest(ids), version),
+        decode=decode,
+        failed=_Result,
+    )
+    return codec.DeleteGroupsResponse(results=results)
+
+
+def failure(
+    request: codec.DeleteGroupsRequest, _version: int, code: int
+) -> codec.DeleteGroupsResponse:
+    """The code for every group."""
+    return codec.DeleteGroupsResponse(
+        results=[_Result(group_id, code) for group_id in request.groups_names]
+    )

@@ -1,0 +1,54 @@
+"""DescribeGroups v0-5: state and members of groups.
+
+Behaviour
+- Each group's coordinator answers; results come back in the order of the request. A group that
+  does not exist is "Dead" without an error up to v5.
+- Authorized operations (v3+) only when asked for: all of them, as there is no authorizer.
+
+Version notes
+- v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.
+- v6 tells unknown groups by GROUP_ID_NOT_FOUND.
+"""
+
+from collections.abc import Sequence
+
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.group_fan_out import ask_coordinators
+from highwater.gateway.handlers.operations import GROUP_OPERATIONS
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages import describe_groups as codec
+
+_Group = codec.DescribeGroupsResponseDescribedGroup
+
+
+async def handle(
+    context: RequestContext, request: codec.DescribeGroupsRequest
+) -> codec.DescribeGroupsResponse:
+    """Asks the coordinators."""
+    version = context.api_version
+
+    def decode(body: bytes) -> Sequence[_Group]:
+        return codec.decode_response(body, 0, version).groups
+
+    groups = await ask_coordinators(
+        context,
+        request.groups,
+        id_of=lambda group_id: group_id,
+        encode=lambda ids: codec.encode_request(codec.DescribeGroupsRequest(ids), version),
+        decode=decode,
+        failed=lambda group_id, code: _Group(error_code=code, group_id=group_id),
+    )
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return codec.DescribeGroupsResponse(groups=groups)
+
+
+def failure(
+    request: codec.DescribeGroupsRequest, _version: int, code: int
+) -> codec.DescribeGroupsResponse:
+    """The code for every group."""
+    return codec.DescribeGroupsResponse(
+        groups=[_Group(error_code=code, group_id=group_id) for group_id in request.groups]
+    )

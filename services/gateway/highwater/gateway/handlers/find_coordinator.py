@@ -1,0 +1,113 @@
+"""FindCoordinator v0-4: which broker coordinates a group.
+
+Behaviour
+- The first call creates the topic of group metadata and waits for it; until it is there, and while
+  nobody leads the group's partition, the answer is COORDINATOR_NOT_AVAILABLE, which clients repeat.
+- v4 asks for several groups at once; each has its own result.
+- Errors name node -1, host "" and port -1, as Kafka does.
+
+Version notes
+- v0: groups only. v1: key type, error message. v3: flexible. v4: batches (KIP-699).
+- v5, v6 (transactional ids that may be aborted, share groups) come with those features.
+
+Deviations
+- Transactions are not served yet: their coordinator is INVALID_REQUEST with a message that says so.
+  Java clients show that message and stop at once; a retriable code would make them wait a minute
+  for nothing.
+"""
+
+from typing import Final, NamedTuple
+
+from highwater.gateway.handlers.brokers import broker_of
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.topic_creation import group_metadata_topic
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
+from highwater.model.cluster import TopicState
+from highwater.model.ids import NO_NODE
+from highwater.model.partitioning import coordinator_partition
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+BATCHES_FROM: Final = 4
+
+TRANSACTIONS_NOT_SERVED: Final = "transactions are not served by this version of Highwater"
+
+
+class _Found(NamedTuple):
+    error_code: int
+    message: str | None = None
+    node_id: int = NO_NODE
+    host: str = ""
+    port: int = -1
+
+
+async def handle(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """The leader of each group's partition, with the address of its gateway."""
+    refusal = _refusal(context, request)
+    topic = None if refusal is not None else await group_metadata_topic(context)
+    keys = request.coordinator_keys if context.api_version >= BATCHES_FROM else [request.key]
+    return _response(
+        context.api_version,
+        [(key, refusal or _coordinator(context, topic, key)) for key in keys],
+    )
+
+
+def failure(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
+    """The same code for every key."""
+    keys = request.coordinator_keys if version >= BATCHES_FROM else [request.key]
+    return _response(version, [(key, _Found(code)) for key in keys])
+
+
+def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found | None:
+    if request.key_type == GROUP:
+        return None
+    if request.key_type == TRANSACTION:
+        context.backend.log.warning(
+            "transactions_not_served",
+            client_id=context.client_id,
+            transactional_ids=list(request.coordinator_keys) or [request.key],
+        )
+        return _Found(ErrorCode.INVALID_REQUEST, TRANSACTIONS_NOT_SERVED)
+    return _Found(ErrorCode.INVALID_REQUEST, f"unknown coordinator key type {request.key_type}")
+
+
+def _coordinator(context: RequestContext, topic: TopicState | None, group_id: str) -> _Found:
+    if topic is None:
+        return _Found(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the topic of group metadata is being created"
+        )
+    partition = topic.partitions[coordinator_partition(group_id, len(topic.partitions))]
+    broker = broker_of(context.backend.image, partition.leader)
+    if broker is None:
+        return _Found(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"partition {partition.partition} of {topic.name} has no leader at the moment",
+        )
+    return _Found(ErrorCode.NONE, None, broker.node_id, broker.host, broker.port)
+
+
+def _response(version: int, found: list[tuple[str, _Found]]) -> FindCoordinatorResponse:
+    if version >= BATCHES_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[
+                FindCoordinatorResponseCoordinator(
+                    key, one.node_id, one.host, one.port, one.error_code, one.message
+                )
+                for key, one in found
+            ]
+        )
+    [(_, one)] = found
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )

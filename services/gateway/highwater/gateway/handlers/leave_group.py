@@ -1,0 +1,27 @@
+"""LeaveGroup v0-5: members leave; from v3 on several at once, also by instance id (KIP-345).
+
+Version notes
+- v1: throttle time. v3: batches. v4: flexible. v5: reason (KIP-800).
+"""
+
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.coordinators import forward
+from highwater.gateway.handlers.group_id import read_group_id
+from highwater.kafka.messages import leave_group as codec
+
+
+async def handle(context: RequestContext, body: memoryview) -> bytes:
+    """Passes the call to the group's coordinator."""
+    flexible = context.api_version >= codec.FLEXIBLE_FROM
+    group_id, _ = read_group_id(body, flexible=flexible)
+    deadline_ms = context.backend.settings.request_timeout_ms
+    return await forward(
+        context, body, group_id, codec=codec, failure=failure, deadline_ms=deadline_ms
+    )
+
+
+def failure(
+    _request: codec.LeaveGroupRequest, _version: int, code: int
+) -> codec.LeaveGroupResponse:
+    """The code for the whole; members are then not listed."""
+    return codec.LeaveGroupResponse(error_code=code)

@@ -1,0 +1,57 @@
+"""ListGroups v0-4: the groups that a broker coordinates.
+
+Behaviour
+- As in Kafka the answer is the asked broker's part, and the port says which broker that is; tools
+  ask all brokers. A port that stands for no broker answers for the whole cluster.
+- A coordinator that cannot be asked puts its code at the top; the groups of the others are listed.
+
+Version notes
+- v1: throttle time. v3: flexible. v4: states, and a filter by state (KIP-518).
+- v5 (types of groups) comes with the next generation of groups (KIP-848).
+"""
+
+import asyncio
+
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.coordinators import (
+    ALL_LED,
+    CoordinatorPlace,
+    ask_node,
+    leading_nodes,
+)
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages import list_groups as codec
+from highwater.model.ids import NodeId
+
+
+async def handle(
+    context: RequestContext, request: codec.ListGroupsRequest
+) -> codec.ListGroupsResponse:
+    """Asks the nodes."""
+    nodes = leading_nodes(context)
+    if context.peer.node is not None:
+        nodes = [node for node in nodes if node == context.peer.node]
+    body = codec.encode_request(request, context.api_version)
+    async with asyncio.TaskGroup() as tasks:
+        answers = [tasks.create_task(_ask(context, node, body)) for node in nodes]
+    parts = [answer.result() for answer in answers]
+    return codec.ListGroupsResponse(
+        error_code=next((part.error_code for part in parts if part.error_code), ErrorCode.NONE),
+        groups=[group for part in parts for group in part.groups],
+    )
+
+
+def failure(
+    _request: codec.ListGroupsRequest, _version: int, code: int
+) -> codec.ListGroupsResponse:
+    """The code for the whole."""
+    return codec.ListGroupsResponse(error_code=code)
+
+
+async def _ask(context: RequestContext, node: NodeId, body: bytes) -> codec.ListGroupsResponse:
+    place = CoordinatorPlace(node, ALL_LED)
+    deadline_ms = context.backend.settings.request_timeout_ms
+    code, response = await ask_node(context, place, body, deadline_ms)
+    if code:
+        return codec.ListGroupsResponse(error_code=code)
+    return codec.decode_response(response, 0, context.api_version)

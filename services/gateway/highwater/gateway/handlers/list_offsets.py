@@ -1,0 +1,135 @@
+"""ListOffsets v1-9: from a timestamp, or one of the special ones, to an offset.
+
+Behaviour
+- Leaders answer; each is asked once, and answers come back in the order of the request.
+- Special timestamps: -1 latest (last stable offset if read_committed), -2 earliest, -3 the largest
+  timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). One that the version does not
+  have is UNSUPPORTED_VERSION for that partition.
+- A partition that stands twice in a request is INVALID_REQUEST.
+- The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
+
+Version notes
+- v2: isolation level. v4: leader epochs. v6: flexible. v10: timeout, v11: timestamp -6.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.fan_out import Routed, ask_leaders, route_of
+from highwater.hop.ports import NodeLink
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestListOffsetsPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponseListOffsetsPartitionResponse,
+    ListOffsetsResponseListOffsetsTopicResponse,
+)
+
+_SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}
+"""First version of each special timestamp (Kafka: ReplicaManager.timestampMinSupportedVersion)."""
+
+_Answer = ListOffsetsResponseListOffsetsPartitionResponse
+
+
+async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Asks the leaders."""
+    answers: dict[tuple[int, int], _Answer] = {}
+    questions: list[Routed[pb.ListOffsetsPartition]] = []
+    places: list[tuple[int, int]] = []
+    twice = _twice(request)
+    for t, topic in enumerate(request.topics):
+        for p, wanted in enumerate(topic.partitions):
+            index = wanted.partition_index
+            routed: Routed[pb.ListOffsetsPartition] | ErrorCode
+            if (topic.name, index) in twice:
+                routed = ErrorCode.INVALID_REQUEST
+            else:
+                routed = _question(context, topic.name, wanted)
+            if isinstance(routed, Routed):
+                questions.append(routed)
+                places.append((t, p))
+            else:
+                answers[t, p] = _Answer(index, routed)
+
+    timeout_s = context.backend.settings.request_timeout_ms / 1000
+
+    async def ask(
+        link: NodeLink, partitions: list[pb.ListOffsetsPartition]
+    ) -> Sequence[pb.ListOffsetsResult]:
+        asked = pb.ListOffsetsRequest(
+            instance=context.peer.instance,
+            isolation_level=request.isolation_level,
+            partitions=partitions,
+        )
+        return (await link.list_offsets(asked, timeout_s)).results
+
+    results = await ask_leaders(context, questions, ask, _failed)
+    for (t, p), result in zip(places, results, strict=True):
+        answers[t, p] = _Answer(
+            request.topics[t].partitions[p].partition_index,
+            result.error_code,
+            timestamp=result.timestamp,
+            offset=result.offset,
+            leader_epoch=result.leader_epoch,
+        )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponseListOffsetsTopicResponse(
+                topic.name, [answers[t, p] for p in range(len(topic.partitions))]
+            )
+            for t, topic in enumerate(request.topics)
+        ]
+    )
+
+
+def failure(request: ListOffsetsRequest, _version: int, code: int) -> ListOffsetsResponse:
+    """The code for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponseListOffsetsTopicResponse(
+                topic.name, [_Answer(asked.partition_index, code) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _question(
+    context: RequestContext, topic: str, wanted: ListOffsetsRequestListOffsetsPartition
+) -> Routed[pb.ListOffsetsPartition] | ErrorCode:
+    timestamp = wanted.timestamp
+    if timestamp < 0 and context.api_version < _SPECIAL_FROM.get(
+        timestamp, context.api_version + 1
+    ):
+        return ErrorCode.UNSUPPORTED_VERSION
+    way = route_of(context, topic, wanted.partition_index)
+    if isinstance(way, ErrorCode):
+        return way
+    route, link = way
+    return Routed(
+        link,
+        pb.ListOffsetsPartition(
+            topic_id=route.topic_id,
+            partition=route.partition,
+            current_leader_epoch=wanted.current_leader_epoch,
+            timestamp=timestamp,
+        ),
+    )
+
+
+def _failed(code: int) -> pb.ListOffsetsResult:
+    return pb.ListOffsetsResult(error_code=code, timestamp=-1, offset=-1, leader_epoch=-1)
+
+
+def _twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    """Partitions that stand in the request more than once."""
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            place = (topic.name, wanted.partition_index)
+            (twice if place in seen else seen).add(place)
+    return twice

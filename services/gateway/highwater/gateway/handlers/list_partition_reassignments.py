@@ -1,0 +1,72 @@
+"""ListPartitionReassignments v0: partitions whose replicas are being moved (KIP-455).
+
+Behaviour
+- Null topics mean all. Only partitions that gain or lose replicas are listed; one that was asked
+  about and does neither is left out, as in Kafka.
+"""
+
+from collections.abc import Iterable
+
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsResponseOngoingPartitionReassignment,
+    ListPartitionReassignmentsResponseOngoingTopicReassignment,
+)
+from highwater.model.cluster import PartitionState, TopicState
+
+
+async def handle(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Answers from the newest image."""
+    image = context.backend.image
+    instance = context.peer.instance
+    asked: Iterable[tuple[TopicState, Iterable[PartitionState]]]
+    if request.topics is None:
+        topics = (topic for topic in image.topics.values() if topic.instance == instance)
+        asked = ((topic, topic.partitions) for topic in topics)
+    else:
+        named = ((image.topic(one.name, instance), one.partition_indexes) for one in request.topics)
+        asked = (
+            (topic, [p for p in topic.partitions if p.partition in indexes])
+            for topic, indexes in named
+            if topic is not None
+        )
+    found = ((topic, [p for p in some if _moves(p)]) for topic, some in asked)
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[
+            ListPartitionReassignmentsResponseOngoingTopicReassignment(
+                topic.name, [_reassignment(partition) for partition in partitions]
+            )
+            for topic, partitions in found
+            if partitions
+        ],
+    )
+
+
+def failure(
+    _request: ListPartitionReassignmentsRequest, _version: int, code: int
+) -> ListPartitionReassignmentsResponse:
+    """The code for the whole."""
+    return ListPartitionReassignmentsResponse(
+        error_code=code, error_message=ErrorCode(code).message
+    )
+
+
+def _moves(partition: PartitionState) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _reassignment(
+    partition: PartitionState,
+) -> ListPartitionReassignmentsResponseOngoingPartitionReassignment:
+    return ListPartitionReassignmentsResponseOngoingPartitionReassignment(
+        partition.partition,
+        partition.replicas,
+        partition.adding_replicas,
+        partition.removing_replicas,
+    )

@@ -1,0 +1,152 @@
+"""Metadata v0-9: brokers, topics, and who leads which partition.
+
+Behaviour
+- All topics: null (v1+), or an empty list in v0; an empty list in v1+ means none.
+- A named topic that does not exist is created if the gateway does that and the request allows it
+  (v0-3 always do); it is answered with its leaders if they are known in time, with
+  LEADER_NOT_AVAILABLE otherwise. An illegal name is INVALID_TOPIC_EXCEPTION and creates nothing.
+- A partition without a leader, or led by a node that no gateway serves, is LEADER_NOT_AVAILABLE
+  with leader -1.
+- Every node is a broker of its own with the address of the gateway that the controller gave it;
+  fenced nodes stay listed. The controller is the first live one.
+- Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
+
+Version notes
+- v1: racks, controller id, internal topics. v2: cluster id. v4: creation can be forbidden.
+  v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible.
+- v10+ would offer topic ids, which come together with Fetch 13 and Produce 13.
+
+Deviations
+- Kafka creates in the background and answers UNKNOWN_TOPIC_OR_PARTITION first; here the first
+  answer mostly has the leaders already.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from highwater.gateway.handlers.brokers import Broker, controller_among, visible_brokers
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from highwater.gateway.handlers.topic_creation import auto_topic, create_topics
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseMetadataResponseBroker,
+    MetadataResponseMetadataResponsePartition,
+    MetadataResponseMetadataResponseTopic,
+)
+from highwater.model.cluster import PartitionState, TopicState
+from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, NodeId
+from highwater.model.topic_names import invalid_topic_name
+
+NULL_MEANS_ALL_FROM: Final = 1
+
+
+async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Answers from the newest image; creates topics first where that is wanted."""
+    asked = _names(context, request)
+    codes: dict[str, int] = {}
+    if asked is not None and request.allow_auto_topic_creation:
+        codes = await _create_missing(context, asked)
+    image = context.backend.image
+    brokers = visible_brokers(image)
+    reachable = {broker.node_id for broker in brokers}
+    live = {broker.node_id for broker in brokers if not broker.fenced}
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    instance = context.peer.instance
+    topics: list[MetadataResponseMetadataResponseTopic] = []
+    if asked is None:
+        found = (topic for topic in image.topics.values() if topic.instance == instance)
+        topics = [_topic(topic, reachable, live, operations) for topic in found]
+    for name in asked or ():
+        state = image.topic(name, instance)
+        if state is not None:
+            topics.append(_topic(state, reachable, live, operations))
+        else:
+            topics.append(_missing(name, codes.get(name)))
+    return MetadataResponse(
+        brokers=[_broker(broker) for broker in brokers],
+        cluster_id=image.cluster_id,
+        controller_id=controller_among(brokers),
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def failure(request: MetadataRequest, _version: int, code: int) -> MetadataResponse:
+    """There is no code for the whole before v13, so every topic that was named carries it."""
+    topics = request.topics or ()
+    return MetadataResponse(
+        topics=[MetadataResponseMetadataResponseTopic(code, topic.name) for topic in topics]
+    )
+
+
+def _names(context: RequestContext, request: MetadataRequest) -> list[str] | None:
+    """The topics asked for, each once; None for all."""
+    if request.topics is None:
+        return None
+    if not request.topics and context.api_version < NULL_MEANS_ALL_FROM:
+        return None
+    return list(dict.fromkeys(topic.name or "" for topic in request.topics))
+
+
+async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict[str, int]:
+    """Creates what is missing and may be created; error codes of those topics by name."""
+    backend = context.backend
+    if not backend.settings.auto_create_topics:
+        return {}
+    wishes = [
+        auto_topic(context, name)
+        for name in names
+        if backend.image.topic(name, context.peer.instance) is None
+        and invalid_topic_name(name) is None
+        and name != TRANSACTION_STATE_TOPIC
+    ]
+    return await create_topics(context, wishes) if wishes else {}
+
+
+def _missing(name: str, creation_code: int | None) -> MetadataResponseMetadataResponseTopic:
+    """A topic that is not in the image; `creation_code` is None if nobody tried to create it."""
+    if invalid_topic_name(name) is not None:
+        code: int = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif creation_code is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        code = creation_code or ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponseMetadataResponseTopic(error_code=code, name=name)
+
+
+def _broker(broker: Broker) -> MetadataResponseMetadataResponseBroker:
+    return MetadataResponseMetadataResponseBroker(
+        broker.node_id, broker.host, broker.port, broker.rack or None
+    )
+
+
+def _topic(
+    topic: TopicState, reachable: set[NodeId], live: set[NodeId], operations: int
+) -> MetadataResponseMetadataResponseTopic:
+    return MetadataResponseMetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[_partition(partition, reachable, live) for partition in topic.partitions],
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition(
+    state: PartitionState, reachable: set[NodeId], live: set[NodeId]
+) -> MetadataResponseMetadataResponsePartition:
+    led = state.leader in reachable
+    return MetadataResponseMetadataResponsePartition(
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=state.partition,
+        leader_id=state.leader if led else NO_NODE,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=state.replicas,
+        isr_nodes=state.isr,
+        offline_replicas=[node for node in state.replicas if node not in live],
+    )
