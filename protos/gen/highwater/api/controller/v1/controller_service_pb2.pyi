@@ -330,9 +330,15 @@ class SetInstanceResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class WatchClusterRequest(_message.Message):
-    __slots__ = ("from_revision", "cluster_id")
+    __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id")
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     from_revision: int
     cluster_id: str
-    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    node_id: int
+    node_epoch: int
+    gateway_id: str
+    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ...) -> None: ...

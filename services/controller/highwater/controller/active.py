@@ -1,0 +1,202 @@
+"""One term of office of the active controller: everything that exists only while it leads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.controller.core.change_configs import ConfigWish, alter_configs
+from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
+from highwater.controller.core.change_topics import Growth, create_partitions, delete_topics
+from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.create_topics import (
+    CreationResult,
+    CreationRules,
+    TopicDefaults,
+    TopicWish,
+    create_topics,
+)
+from highwater.controller.core.membership import ElectionRules, change_nodes
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.placement import RandomBelow
+from highwater.controller.errors import first_error
+from highwater.controller.members import Members, SessionRules
+from highwater.controller.store import keys
+from highwater.controller.store.image_store import load
+from highwater.controller.store.port import MetadataStore, Operation, Put
+from highwater.controller.writer import Fence, MetadataWriter, left_overs
+from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState, TopicState
+from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.time import Clock
+from highwater.runtime.logging import Logger
+
+PRODUCER_ID_BLOCK: Final = 1_000
+"""KIP-730's block; a node that restarts loses what it has not handed out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRules:
+    """What a controller takes from outside, plain values below the composition root."""
+
+    topics: TopicDefaults
+    sessions: SessionRules
+    configs: ConfigRules
+    random_below: RandomBelow
+    new_topic_id: Callable[[], TopicId]
+    new_cluster_id: Callable[[], str]
+
+
+class ActiveController:
+    """Serves one term. `open` loads the store; `run` must be running until `close`."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        members: Members,
+        elections: ElectionRules,
+        rules: ControllerRules,
+    ) -> None:
+        self._writer = writer
+        self._elections = elections
+        self._rules = rules
+        self.members = members
+
+    @staticmethod
+    async def open(
+        store: MetadataStore, fence: Fence, rules: ControllerRules, clock: Clock, log: Logger
+    ) -> "ActiveController":
+        """Takes over what the store holds. Raises NotActiveError, StoreUnavailableError."""
+        state = load(await store.range(""))
+        writer = MetadataWriter(store, fence, state)
+        aside: list[Operation] = left_overs(state)
+        if not state.image.cluster_id:
+            value = keys.encode({"cluster_id": rules.new_cluster_id()})
+            aside.append(Put(key=keys.CLUSTER, value=value))
+        if aside:
+            await writer.write_aside(aside)
+            writer = MetadataWriter(store, fence, load(await store.range("")))
+        elections = election_rules(writer)
+        members = Members(writer, elections, rules.sessions, clock, log)
+        return ActiveController(writer, members, elections, rules)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        return self._writer.image
+
+    @property
+    def sessions(self) -> SessionRules:
+        """The times that members are told."""
+        return self._rules.sessions
+
+    async def run(self) -> None:
+        """Commits and watches sessions until leadership is lost (NotActiveError)."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._writer.run(), name="metadata-writer")
+                tasks.create_task(self._settle(), name="settle-elections")
+                tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
+        except ExceptionGroup as group:
+            raise first_error(group) from group
+        finally:
+            self._writer.close()
+
+    def changes(
+        self, from_revision: int, cluster_id: str
+    ) -> AsyncIterator[ClusterImage | ClusterDelta]:
+        """The image and what happens to it; ends with NotActiveError."""
+        return self._writer.hub.changes(from_revision, cluster_id)
+
+    async def create_topics(
+        self, instance: InstanceId, wishes: Sequence[TopicWish], *, validate_only: bool
+    ) -> tuple[list[CreationResult], int]:
+        """CreateTopics; results and revision."""
+        rules = CreationRules(
+            defaults=self._rules.topics,
+            configs=self._rules.configs,
+            random_below=self._rules.random_below,
+            new_topic_id=self._rules.new_topic_id,
+        )
+        if validate_only:
+            decision = create_topics(self.image, instance, wishes, rules)
+            return decision.result, self.image.revision
+        return await self._writer.commit(
+            lambda image: create_topics(image, instance, wishes, rules)
+        )
+
+    async def delete_topics(
+        self, instance: InstanceId, topic_ids: Sequence[TopicId]
+    ) -> tuple[list[Refusal | None], int]:
+        """DeleteTopics; outcomes and revision."""
+        return await self._writer.commit(lambda image: delete_topics(image, instance, topic_ids))
+
+    async def create_partitions(
+        self, instance: InstanceId, growths: Sequence[Growth], *, validate_only: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """CreatePartitions; outcomes and revision."""
+        random_below = self._rules.random_below
+        if validate_only:
+            decision = create_partitions(self.image, instance, growths, random_below)
+            return decision.result, self.image.revision
+        return await self._writer.commit(
+            lambda image: create_partitions(image, instance, growths, random_below)
+        )
+
+    async def alter_configs(
+        self, instance: InstanceId, wishes: Sequence[ConfigWish], *, validate_only: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """AlterConfigs; outcomes and revision."""
+        rules = self._rules.configs
+        if validate_only:
+            decision = alter_configs(self.image, instance, wishes, rules)
+            return decision.result, self.image.revision
+        return await self._writer.commit(
+            lambda image: alter_configs(image, instance, wishes, rules)
+        )
+
+    async def alter_partitions(
+        self, leader: NodeId, proposals: Sequence[Proposal]
+    ) -> list[IsrResult]:
+        """AlterPartition; the caller has checked the leader's node epoch."""
+        results, _ = await self._writer.commit(
+            lambda image: alter_partitions(image, leader, proposals, self._elections.min_isr)
+        )
+        return results
+
+    async def allocate_producer_ids(self) -> int:
+        """The first id of a new block of PRODUCER_ID_BLOCK."""
+
+        def decide(_: ClusterImage) -> Decision[int]:
+            start = self._writer.next_producer_id
+            return Decision(delta=None, result=start, next_producer_id=start + PRODUCER_ID_BLOCK)
+
+        start, _ = await self._writer.commit(decide)
+        return start
+
+    async def set_instance(self, instance: InstanceState) -> int:
+        """Creates an instance or replaces its limits; the revision."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            if image.instances.get(instance.instance) == instance:
+                return Decision(delta=None, result=None)
+            delta = ClusterDelta(revision=PENDING_REVISION, instances=(instance,))
+            return Decision(delta=delta, result=None)
+
+        _, revision = await self._writer.commit(decide)
+        return revision
+
+    async def _settle(self) -> None:
+        """Completes elections that the former controller left open."""
+        await self._writer.commit(lambda image: change_nodes(image, (), self._elections))
+
+
+def election_rules(writer: MetadataWriter) -> ElectionRules:
+    """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
+
+    def setting(topic: TopicState, name: str, default: str) -> str:
+        return topic.configs.get(name) or writer.image.cluster_configs.get(name) or default
+
+    return ElectionRules(
+        min_isr=lambda topic: int(setting(topic, "min.insync.replicas", "1")),
+        unclean=lambda topic: setting(topic, "unclean.leader.election.enable", "false") == "true",
+    )

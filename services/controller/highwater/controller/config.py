@@ -1,0 +1,85 @@
+"""Settings of the controller."""
+
+import socket
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from highwater.runtime.logging import LogSettings
+from highwater.runtime.metrics import MetricsSettings
+from highwater.runtime.settings import ServiceSettings, SettingsGroup
+
+
+class EtcdSettings(SettingsGroup):
+    """Where the metadata store is, if it is etcd."""
+
+    endpoints: tuple[str, ...] = Field(
+        default=("127.0.0.1:2379",), description="host:port of each etcd member"
+    )
+    prefix: str = Field(default="/highwater/", description="keys in etcd begin with this")
+    call_timeout_ms: int = Field(
+        default=1_000, ge=100, description="an etcd member that takes longer is left for another one"
+    )
+
+
+class ControllerConfig(ServiceSettings):
+    """The controller's settings."""
+
+    service: ClassVar[str] = "controller"
+
+    host: str = Field("127.0.0.1", description="address of the gRPC server")
+    port: int = Field(9400, ge=0, le=65535, description="its port; 0 lets the system choose")
+    advertised_address: str | None = Field(
+        None, description="host:port that other services are told; the server's own if not set"
+    )
+    controller_id: str = Field(
+        default_factory=socket.gethostname,
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="unique among the controllers of the cluster",
+    )
+    store: Literal["sqlite", "etcd", "memory"] = Field(
+        "sqlite", description="metadata store; only etcd allows more than one controller"
+    )
+    data_dir: Path = Field(
+        Path("data/controller"), description="directory of metadata.sqlite (store = sqlite)"
+    )
+    etcd: EtcdSettings = Field(
+        default_factory=EtcdSettings, description="etcd as metadata store"
+    )
+    lease_ttl_ms: int = Field(
+        5_000,
+        ge=2_000,
+        description="how long a silent active controller stays so; etcd's own elections take "
+        "up to 4 s and must not cost it its office",
+    )
+    session_timeout_ms: int = Field(
+        6_000, ge=500, description="silence after which a node or gateway is fenced"
+    )
+    stream_grace_ms: int = Field(
+        500, ge=50, description="after its watch stream closed a member has this long to return"
+    )
+    heartbeat_interval_ms: int = Field(
+        1_000, ge=50, description="how often members are asked to send heartbeats"
+    )
+    default_partitions: int = Field(
+        1, ge=1, le=10_000, description="partitions of topics that do not say"
+    )
+    default_replication_factor: int = Field(
+        1, ge=1, le=100, description="replicas of topics that do not say; at most all nodes"
+    )
+    internal_partitions: int = Field(
+        50, ge=1, le=10_000, description="partitions of internal topics that do not say"
+    )
+    internal_replication_factor: int = Field(
+        1, ge=1, le=100, description="replicas of internal topics; at most all nodes"
+    )
+    drain_ms: int = Field(1_000, ge=0, description="running calls may end for so long at a stop")
+    log: LogSettings = Field(default_factory=LogSettings, description="logs")
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="metrics")
+
+    @model_validator(mode="after")
+    def _check_times(self) -> "ControllerConfig":
+        if self.session_timeout_ms < 3 * self.heartbeat_interval_ms:
+            raise ValueError("session_timeout_ms must be >= 3 * heartbeat_interval_ms")
+        return self

@@ -1,0 +1,102 @@
+"""AlterConfigs: sets and removes configs of topics and nodes (KIP-339, keys 44 and 33)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from highwater.controller.core.change_topics import topic_of
+from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigWish:
+    """One resource's change; exactly one of `topic_id` and `node_id` is given."""
+
+    topic_id: TopicId | None = None
+    node_id: NodeId | None = None
+    """-1 is all nodes."""
+    set: Mapping[str, str] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+    replace_all: bool = False
+    """True: what is not set goes back to its default."""
+
+
+@dataclass(slots=True)
+class _Changed:
+    topics: dict[TopicId, TopicState] = field(default_factory=dict)
+    cluster: Mapping[str, str] | None = None
+    nodes: dict[NodeId, Mapping[str, str]] | None = None
+
+
+def alter_configs(
+    image: ClusterImage, instance: InstanceId, wishes: Sequence[ConfigWish], rules: ConfigRules
+) -> Decision[list[Refusal | None]]:
+    """The changed configs; None in the result is success. A later wish builds on an earlier."""
+    changed = _Changed()
+    results: list[Refusal | None] = []
+    for wish in wishes:
+        if wish.topic_id is not None:
+            results.append(_alter_topic(image, instance, wish, wish.topic_id, rules, changed))
+        else:
+            results.append(_alter_node(image, wish, rules, changed))
+    delta = ClusterDelta(
+        revision=PENDING_REVISION,
+        topics=tuple(changed.topics.values()),
+        cluster_configs=changed.cluster,
+        node_configs=changed.nodes,
+    )
+    some = changed.topics or changed.cluster is not None or changed.nodes is not None
+    return Decision(delta=delta if some else None, result=results)
+
+
+def _alter_topic(
+    image: ClusterImage,
+    instance: InstanceId,
+    wish: ConfigWish,
+    topic_id: TopicId,
+    rules: ConfigRules,
+    changed: _Changed,
+) -> Refusal | None:
+    topic = topic_of(image, instance, topic_id)
+    if isinstance(topic, Refusal):
+        return topic
+    for name, value in wish.set.items():
+        why = rules.topic_error(name, value)
+        if why is not None:
+            return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    present = changed.topics.get(topic_id, topic)
+    after = replace(present, configs=_merged(present.configs, wish))
+    if after != present:
+        changed.topics[topic_id] = after
+    return None
+
+
+def _alter_node(
+    image: ClusterImage, wish: ConfigWish, rules: ConfigRules, changed: _Changed
+) -> Refusal | None:
+    node = wish.node_id
+    if node is None or (node != NO_NODE and node not in image.nodes):
+        return Refusal(code=ErrorCode.INVALID_REQUEST, message=f"there is no node {node}")
+    for name, value in wish.set.items():
+        why = rules.node_error(name, value)
+        if why is not None:
+            return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    if node == NO_NODE:
+        before = changed.cluster if changed.cluster is not None else image.cluster_configs
+        after = _merged(before, wish)
+        changed.cluster = after if after != before else changed.cluster
+        return None
+    nodes = changed.nodes if changed.nodes is not None else dict(image.node_configs)
+    after = _merged(nodes.get(node, {}), wish)
+    if after != nodes.get(node, {}):
+        nodes[node] = after
+        changed.nodes = nodes
+    return None
+
+
+def _merged(present: Mapping[str, str], wish: ConfigWish) -> dict[str, str]:
+    kept = {} if wish.replace_all else {k: v for k, v in present.items() if k not in wish.deleted}
+    return {**kept, **wish.set}

@@ -1,0 +1,242 @@
+"""CreateTopics: admission by Kafka's rules, placement, and the new topics."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
+from highwater.controller.core.placement import RandomBelow, place_replicas
+from highwater.controller.core.topic_names import collision_key, invalid_name
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.ids import INTERNAL_TOPICS, InstanceId, LeaderEpoch, NodeId, TopicId
+
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+"""What a node is planned for in replicas; a topic larger than that is a mistake."""
+
+TOPICS_PER_REQUEST_MAX: Final = 1_000
+PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+
+DEFAULT: Final = -1
+"""A count that the request leaves to the cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicWish:
+    """One topic as asked for; counts of -1 mean the default."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(partition, replicas) by hand; then both counts are -1."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """Counts for topics that leave them open; factors are cut to the number of nodes."""
+
+    partitions: int = 1
+    replication_factor: int = 1
+    internal_partitions: int = 50
+    internal_replication_factor: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreationRules:
+    """What creation takes from outside: defaults, config rules, randomness and new ids."""
+
+    defaults: TopicDefaults
+    configs: ConfigRules
+    random_below: RandomBelow
+    new_topic_id: Callable[[], TopicId]
+
+
+CreationResult = TopicState | Refusal
+
+
+def create_topics(
+    image: ClusterImage, instance: InstanceId, wishes: Sequence[TopicWish], rules: CreationRules
+) -> Decision[list[CreationResult]]:
+    """The new topics, results in the order of the wishes. A refused topic does not stop others."""
+    limit = _over_limit(wishes)
+    if limit is not None:
+        return unchanged([limit] * len(wishes))
+    names = [wish.name for wish in wishes]
+    twice = (
+        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
+    )
+    taken = {collision_key(name): name for (owner, name) in image.topic_ids if owner == instance}
+    results: list[CreationResult] = []
+    for wish in wishes:
+        refusal = _refuse(image, instance, wish, taken, rules.configs)
+        if wish.name in twice:
+            refusal = _refusal(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
+        if refusal is not None:
+            results.append(refusal)
+            continue
+        replicas = _replicas(image, wish, rules)
+        if isinstance(replicas, Refusal):
+            results.append(replicas)
+            continue
+        taken[collision_key(wish.name)] = wish.name
+        results.append(
+            TopicState(
+                topic_id=rules.new_topic_id(),
+                instance=instance,
+                name=wish.name,
+                partitions=tuple(
+                    new_partition(image, number, nodes) for number, nodes in enumerate(replicas)
+                ),
+                configs=dict(wish.configs),
+                internal=wish.internal,
+            )
+        )
+    created = tuple(result for result in results if isinstance(result, TopicState))
+    delta = ClusterDelta(revision=PENDING_REVISION, topics=created) if created else None
+    return Decision(delta=delta, result=results)
+
+
+def new_partition(image: ClusterImage, number: int, replicas: Sequence[NodeId]) -> PartitionState:
+    """A partition that was never led: everyone alive is in sync, there is nothing to miss.
+
+    At least one replica is alive; the caller has seen to it.
+    """
+    alive = tuple(node for node in replicas if _may_lead(image, node))
+    assert alive
+    return PartitionState(
+        partition=number,
+        leader=alive[0],
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=0,
+        replicas=tuple(replicas),
+        isr=alive,
+        last_known_leader=alive[0],
+    )
+
+
+def usable_racks(image: ClusterImage, factor: int) -> dict[NodeId, str]:
+    """Nodes for new replicas with their racks: those alive, and all if there are too few."""
+    alive = {n.node_id: n.rack for n in image.nodes.values() if _may_lead(image, n.node_id)}
+    if factor <= len(alive) or not alive:
+        return alive
+    return {n.node_id: n.rack for n in image.nodes.values()}
+
+
+def check_assignment(
+    image: ClusterImage, assignments: Iterable[tuple[int, tuple[int, ...]]], first_partition: int
+) -> list[tuple[NodeId, ...]] | Refusal:
+    """A manual assignment of the partitions `first_partition`, ... as replicas in order."""
+    result: list[tuple[NodeId, ...]] = []
+    for expected, (number, replicas) in enumerate(sorted(assignments), first_partition):
+        if number != expected:
+            return _bad_assignment(f"partitions must be consecutive from {first_partition} on")
+        if not replicas or len(set(replicas)) < len(replicas):
+            return _bad_assignment(f"partition {number} has no replicas, or one twice")
+        if result and len(replicas) != len(result[0]):
+            return _bad_assignment("partitions differ in their number of replicas")
+        unknown = [node for node in replicas if node not in image.nodes]
+        if unknown:
+            return _bad_assignment(f"partition {number} names unregistered node {unknown[0]}")
+        nodes = tuple(NodeId(node) for node in replicas)
+        if not any(_may_lead(image, node) for node in nodes):
+            return _bad_assignment(f"all replicas of partition {number} are offline")
+        result.append(nodes)
+    return result
+
+
+def _may_lead(image: ClusterImage, node: NodeId) -> bool:
+    state = image.nodes[node]
+    return not state.fenced and not state.draining
+
+
+def _over_limit(wishes: Sequence[TopicWish]) -> Refusal | None:
+    partitions = sum(max(1, wish.partitions, len(wish.assignments)) for wish in wishes)
+    if len(wishes) > TOPICS_PER_REQUEST_MAX or partitions > PARTITIONS_PER_REQUEST_MAX:
+        return _refusal(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request may create {TOPICS_PER_REQUEST_MAX} topics "
+            f"and {PARTITIONS_PER_REQUEST_MAX} partitions",
+        )
+    return None
+
+
+def _refuse(
+    image: ClusterImage,
+    instance: InstanceId,
+    wish: TopicWish,
+    taken: Mapping[str, str],
+    configs: ConfigRules,
+) -> Refusal | None:
+    """What is wrong with a wish by itself and beside other topics; counts come later."""
+    why = invalid_name(wish.name)
+    if why is not None:
+        return _refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if (instance, wish.name) in image.topic_ids:
+        return _refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{wish.name}' already exists")
+    if not wish.internal and wish.name in INTERNAL_TOPICS:
+        return _refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{wish.name}' is created by the cluster"
+        )
+    other = taken.get(collision_key(wish.name))
+    if other is not None:
+        return _refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic '{wish.name}' collides with existing topic '{other}'",
+        )
+    for name, value in wish.configs.items():
+        why = configs.topic_error(name, value)
+        if why is not None:
+            return _refusal(ErrorCode.INVALID_CONFIG, why)
+    return None
+
+
+def _replicas(
+    image: ClusterImage, wish: TopicWish, rules: CreationRules
+) -> list[tuple[NodeId, ...]] | Refusal:
+    if wish.assignments:
+        if wish.partitions != DEFAULT or wish.replication_factor != DEFAULT:
+            return _refusal(
+                ErrorCode.INVALID_REQUEST,
+                "a manual assignment excludes a number of partitions and a replication factor",
+            )
+        return check_assignment(image, wish.assignments, 0)
+    defaults = rules.defaults
+    count, factor = wish.partitions, wish.replication_factor
+    if count == DEFAULT:
+        count = defaults.internal_partitions if wish.internal else defaults.partitions
+    if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
+        return _refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"number of partitions is {count}, not within 1 and {PARTITIONS_PER_TOPIC_MAX}",
+        )
+    if factor == DEFAULT:
+        wanted = (
+            defaults.internal_replication_factor if wish.internal else defaults.replication_factor
+        )
+        factor = max(1, min(wanted, len(image.nodes)))
+    racks = usable_racks(image, factor)
+    if not 1 <= factor <= len(racks):
+        return _refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor is {factor}, and {len(racks)} nodes can take replicas",
+        )
+    placed = place_replicas(
+        racks, partitions=count, replication_factor=factor, random_below=rules.random_below
+    )
+    if not all(any(_may_lead(image, node) for node in replicas) for replicas in placed):
+        return _refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "too few nodes are online for this factor"
+        )
+    return placed
+
+
+def _bad_assignment(message: str) -> Refusal:
+    return _refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _refusal(code: ErrorCode, message: str) -> Refusal:
+    return Refusal(code=code, message=message)

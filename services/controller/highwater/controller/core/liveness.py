@@ -1,0 +1,122 @@
+"""Sessions of nodes and gateways: who is alive, by heartbeats and by open watch streams.
+
+A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
+watch stream closed, which is how the death of a process shows at once. A heartbeat after the close
+proves that the process lives, and so does a new stream. Time comes in as milliseconds of a
+monotonic clock.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One member's session. `epoch` tells incarnations of a node apart; gateways have 0."""
+
+    epoch: int
+    heard_ms: int
+    applied_revision: int = 0
+    streams: int = 0
+    closed_ms: int | None = None
+    """When the last stream closed, None while one is open or before the first."""
+    confirmed: bool = True
+    """False for members that a new controller only knows from the store."""
+
+
+class SessionTable(Generic[K]):
+    """The active controller's view of its members. Owned by one loop, never blocks."""
+
+    def __init__(self, *, session_timeout_ms: int, stream_grace_ms: int) -> None:
+        self._timeout_ms = session_timeout_ms
+        self._grace_ms = stream_grace_ms
+        self._sessions: dict[K, Session] = {}
+
+    def __len__(self) -> int:
+        """The number of members, those included that have run out and were not removed yet."""
+        return len(self._sessions)
+
+    def get(self, member: K) -> Session | None:
+        """The member's session, or None."""
+        return self._sessions.get(member)
+
+    def open(self, member: K, *, epoch: int, now_ms: int, confirmed: bool = True) -> None:
+        """Starts a full session, replacing the member's former one and its streams.
+
+        Opening the session of the same incarnation again keeps its streams.
+        """
+        former = self._sessions.get(member)
+        session = Session(epoch=epoch, heard_ms=now_ms, confirmed=confirmed)
+        if former is not None and former.epoch == epoch:
+            session.streams = former.streams
+            session.applied_revision = former.applied_revision
+        self._sessions[member] = session
+
+    def heard(self, member: K, *, now_ms: int, applied_revision: int) -> None:
+        """Takes a heartbeat. The member has a session."""
+        session = self._sessions[member]
+        session.heard_ms = now_ms
+        session.applied_revision = max(session.applied_revision, applied_revision)
+        session.confirmed = True
+        session.closed_ms = None
+
+    def stream_opened(self, member: K, *, epoch: int) -> bool:
+        """Counts a watch stream; False if it is not of the present incarnation."""
+        session = self._sessions.get(member)
+        if session is None or session.epoch != epoch:
+            return False
+        session.streams += 1
+        session.closed_ms = None
+        session.confirmed = True
+        return True
+
+    def stream_closed(self, member: K, *, epoch: int, now_ms: int) -> None:
+        """Uncounts a stream that was counted; late news of former incarnations is ignored."""
+        session = self._sessions.get(member)
+        if session is None or session.epoch != epoch:
+            return
+        session.streams -= 1
+        assert session.streams >= 0
+        if session.streams == 0:
+            session.closed_ms = now_ms
+
+    def end(self, member: K) -> None:
+        """Forgets the member; harmless if it has no session."""
+        self._sessions.pop(member, None)
+
+    def is_live(self, member: K, now_ms: int) -> bool:
+        """True while the member's session lasts."""
+        session = self._sessions.get(member)
+        return session is not None and now_ms < self._deadline_ms(session)
+
+    def may_be_replaced(self, member: K, now_ms: int) -> bool:
+        """True if another incarnation may take the id: the session ended or its stream closed."""
+        session = self._sessions.get(member)
+        return session is None or session.closed_ms is not None or not self.is_live(member, now_ms)
+
+    def expired(self, now_ms: int) -> list[K]:
+        """Members whose sessions have run out and that were not ended yet."""
+        return [m for m, s in self._sessions.items() if now_ms >= self._deadline_ms(s)]
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first session runs out if nothing is heard, None without sessions."""
+        return min((self._deadline_ms(s) for s in self._sessions.values()), default=None)
+
+    def forgive(self, stalled_ms: int) -> None:
+        """Extends all sessions: the controller itself was not listening for so long."""
+        for session in self._sessions.values():
+            session.heard_ms += stalled_ms
+            if session.closed_ms is not None:
+                session.closed_ms += stalled_ms
+
+    def behind(self, revision: int) -> list[K]:
+        """Members that have not applied the revision yet."""
+        return [m for m, s in self._sessions.items() if s.applied_revision < revision]
+
+    def _deadline_ms(self, session: Session) -> int:
+        deadline = session.heard_ms + self._timeout_ms
+        if session.closed_ms is not None:
+            deadline = min(deadline, session.closed_ms + self._grace_ms)
+        return deadline

@@ -1,0 +1,176 @@
+"""Nodes come and go: registration, fencing, draining, and the elections that follow."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from highwater.controller.core.change_isr import MinIsr, replace_partitions
+from highwater.controller.core.election import Candidates, elect
+from highwater.controller.core.gateways import host_of
+from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
+from highwater.model.ids import NO_NODE, NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionRules:
+    """What elections take from topic configs."""
+
+    min_isr: MinIsr
+    unclean: Callable[[TopicState], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A node's request to be admitted as a new incarnation."""
+
+    node_id: NodeId
+    address: str
+    rack: str
+    incarnation: str
+    log_dirs: tuple[str, ...]
+    clean_shutdown: bool
+    previous_node_epoch: int
+    boot_id: str
+
+
+def next_node_id(image: ClusterImage) -> NodeId:
+    """The lowest id from 1 on that no node has."""
+    number = 1
+    while number in image.nodes:
+        number += 1
+    return NodeId(number)
+
+
+def keeps_its_tail(before: NodeState, boot_id: str, registration: Registration) -> bool:
+    """True if the log of the former incarnation is whole (KIP-966).
+
+    Either it was closed in order, and by the incarnation that we know, or the kernel is the same
+    one, whose page cache survived the process.
+    """
+    if registration.clean_shutdown and registration.previous_node_epoch == before.node_epoch:
+        return True
+    return bool(boot_id) and registration.boot_id == boot_id
+
+
+def same_place(before: NodeState, registration: Registration) -> bool:
+    """True if the request comes from the holder of the former incarnation's data or address.
+
+    Log directories are locked by their process, so whoever has them now is the successor.
+    """
+    if before.address == registration.address:
+        return True
+    if registration.previous_node_epoch == before.node_epoch:
+        return True
+    same_host = host_of(before.address) == host_of(registration.address)
+    return same_host and bool(set(before.log_dirs) & set(registration.log_dirs))
+
+
+def register(registration: Registration) -> Decision[None]:
+    """The new incarnation, fenced; its epoch is the revision of the commit."""
+    node = NodeState(
+        node_id=registration.node_id,
+        node_epoch=PENDING_REVISION,
+        address=registration.address,
+        rack=registration.rack or host_of(registration.address),
+        incarnation=registration.incarnation,
+        log_dirs=registration.log_dirs,
+        fenced=True,
+        draining=False,
+    )
+    return Decision(
+        delta=ClusterDelta(revision=PENDING_REVISION, nodes=(node,)),
+        result=None,
+        boot_ids={node.node_id: registration.boot_id},
+    )
+
+
+def change_nodes(
+    image: ClusterImage,
+    changed: Iterable[NodeState],
+    rules: ElectionRules,
+    *,
+    lost_tail: frozenset[NodeId] = frozenset(),
+) -> Decision[int]:
+    """Nodes whose flags change, and all elections that follow; the result is their number.
+
+    Called without changes it only completes elections that an interrupted change left open.
+    """
+    nodes = dict(image.nodes)
+    different = []
+    for node in changed:
+        if nodes[node.node_id] != node:
+            nodes[node.node_id] = node
+            different.append(node)
+    candidates = Candidates(
+        alive=frozenset(n.node_id for n in nodes.values() if not n.fenced),
+        draining=frozenset(n.node_id for n in nodes.values() if n.draining),
+        lost_tail=lost_tail,
+    )
+    elections = 0
+    topics = []
+    for topic in image.topics.values():
+        after = _elect_topic(topic, candidates, rules)
+        if after is not None:
+            topics.append(after[0])
+            elections += after[1]
+    if not topics and not different:
+        return Decision(delta=None, result=0)
+    delta = ClusterDelta(revision=PENDING_REVISION, nodes=tuple(different), topics=tuple(topics))
+    return Decision(delta=delta, result=elections)
+
+
+def fence(node: NodeState) -> NodeState:
+    """The node, which may not lead any more."""
+    return replace(node, fenced=True)
+
+
+def unfence(node: NodeState) -> NodeState:
+    """The node, alive again."""
+    return replace(node, fenced=False)
+
+
+def drain(node: NodeState) -> NodeState:
+    """The node on its way out."""
+    return replace(node, draining=True)
+
+
+def movable_leaderships(image: ClusterImage, node: NodeId) -> int:
+    """Partitions that the node leads although another member of the ISR could."""
+    ready = {n.node_id for n in image.nodes.values() if not n.fenced and not n.draining}
+    return sum(
+        1
+        for topic in image.topics.values()
+        for p in topic.partitions
+        if p.leader == node and (ready & set(p.isr)) - {node}
+    )
+
+
+def leaderless(image: ClusterImage) -> int:
+    """Partitions without a leader."""
+    return sum(1 for t in image.topics.values() for p in t.partitions if p.leader == NO_NODE)
+
+
+def _elect_topic(
+    topic: TopicState, candidates: Candidates, rules: ElectionRules
+) -> tuple[TopicState, int] | None:
+    settled = True
+    for p in topic.partitions:
+        # The usual case, checked without a call: a healthy partition that nothing happens to.
+        if (
+            p.leader not in candidates.alive
+            or not candidates.alive.issuperset(p.isr)
+            or not candidates.draining.isdisjoint(p.isr)
+            or not candidates.lost_tail.isdisjoint(p.isr)
+            or not candidates.lost_tail.isdisjoint(p.eligible_leaders)
+        ):
+            settled = False
+            break
+    if settled:
+        return None
+    min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
+    changed = {}
+    for p in topic.partitions:
+        after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
+        if after is not None:
+            changed[p.partition] = after
+    return (replace_partitions(topic, changed), len(changed)) if changed else None

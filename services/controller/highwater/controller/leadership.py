@@ -1,0 +1,200 @@
+"""The election of the active controller: who may write, for how long, and under which epoch.
+
+Each candidate puts a key under `election/` that ends with its lease. The oldest key (lowest create
+revision) leads, and that revision is the controller epoch: it grows from leader to leader and costs
+nothing. A leader that cannot renew its lease steps down by its own clock, before the store can
+have let the lease end: the deadline counts from before the renewal was sent. Safety does not hang
+on this; every write compares the election key.
+
+An exclusive store (SQLite, memory) has only one candidate; its key has no lease.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.controller.errors import first_error
+from highwater.controller.store import keys
+from highwater.controller.store.port import (
+    CompactedError,
+    CreateRevisionIs,
+    Delete,
+    Entry,
+    LeaseLostError,
+    MetadataStore,
+    Operation,
+    OutcomeUnknownError,
+    Put,
+    StoreUnavailableError,
+)
+from highwater.controller.writer import Fence
+from highwater.model.errors import NotControllerError
+from highwater.model.time import Clock
+from highwater.runtime.logging import Logger
+
+RENEWALS_PER_TTL: Final = 4
+MARGIN_MS: Final = 500
+"""How much earlier than the store a leader gives up."""
+
+_RETRY_S: Final = 0.5
+_CALL_TIMEOUT_S: Final = 5.0
+
+Serve = Callable[[Fence], Awaitable[None]]
+"""Serves a term; ends by cancellation, or with NotControllerError when the store refused it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidacy:
+    key: str
+    lease: int
+    create_revision: int
+    deadline_ms: int
+    """On the monotonic clock; until then the lease lasts for certain."""
+
+
+class Leadership:
+    """One candidate, from `run` to its cancellation. Campaigns again after every loss."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        candidate: str,
+        address: str,
+        lease_ttl_ms: int,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        """`candidate` names this process's key; `address` is told to callers of standbys."""
+        self._store = store
+        self._candidate = candidate
+        self._address = address
+        self._ttl_ms = lease_ttl_ms
+        self._clock = clock
+        self._log = log
+        self._deadline_ms: int | None = None
+        self.active_address = ""
+        """host:port of the active controller as far as this candidate knows."""
+
+    async def run(self, serve: Serve) -> None:
+        """Campaigns, serves when elected, and starts over after a loss; for ever."""
+        while True:
+            try:
+                await self._term(serve)
+            except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError) as error:
+                self._log.warning("election_interrupted", error=str(error))
+            except CompactedError:
+                continue  # The watch was too old; the next campaign reads the range afresh.
+            await asyncio.sleep(_RETRY_S)
+
+    def holds(self) -> bool:
+        """True while this candidate may act as leader by its own clock."""
+        return self._deadline_ms is not None and self._clock.monotonic_ms() < self._deadline_ms
+
+    async def _term(self, serve: Serve) -> None:
+        candidacy = await self._stand()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._campaign_and_serve(candidacy, serve, group))
+        except ExceptionGroup as errors:
+            error = first_error(errors)
+            if not isinstance(error, NotControllerError | LeaseLostError):
+                raise error from errors
+            self._log.warning("leadership_lost", error=str(error))
+        finally:
+            self._deadline_ms = None
+            await asyncio.shield(self._withdraw(candidacy))
+
+    async def _campaign_and_serve(
+        self, candidacy: _Candidacy, serve: Serve, group: asyncio.TaskGroup
+    ) -> None:
+        renewing = group.create_task(self._keep(candidacy)) if candidacy.lease else None
+        await self._wait_for_turn(candidacy)
+        self._log.info("elected", controller_epoch=candidacy.create_revision)
+        self.active_address = self._address
+        await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
+        if renewing is not None:
+            renewing.cancel()
+
+    async def _stand(self) -> _Candidacy:
+        """Puts the key. A former key of this very candidate goes with it."""
+        sent_ms = self._clock.monotonic_ms()
+        lease = 0 if self._store.exclusive else await self._store.grant(self._ttl_ms)
+        key = keys.ELECTION + (f"{self._candidate}-{lease:x}" if lease else self._candidate)
+        if self._store.exclusive:
+            stale = await self._store.range(keys.ELECTION)
+            changes: list[Operation] = [Delete(key=entry.key) for entry in stale.entries]
+            await self._store.txn((), changes)
+            deadline_ms = sent_ms + _FOR_EVER_MS
+        else:
+            deadline_ms = sent_ms + self._ttl_ms - MARGIN_MS
+        value = keys.encode({"address": self._address})
+        result = await self._store.txn(
+            (CreateRevisionIs(key=key, revision=0),), (Put(key=key, value=value, lease=lease),)
+        )
+        if not result.succeeded:
+            raise LeaseLostError(f"key {key} exists already")
+        self._deadline_ms = deadline_ms
+        return _Candidacy(
+            key=key, lease=lease, create_revision=result.revision, deadline_ms=deadline_ms
+        )
+
+    async def _wait_for_turn(self, candidacy: _Candidacy) -> None:
+        """Returns when this candidate's key is the oldest one left."""
+        while True:
+            snapshot = await self._store.range(keys.ELECTION)
+            if all(entry.key != candidacy.key for entry in snapshot.entries):
+                raise LeaseLostError("the election key is gone")
+            leader = min(snapshot.entries, key=lambda entry: entry.create_revision)
+            if leader.key == candidacy.key:
+                return
+            self._note_leader(leader)
+            watch = self._store.watch(keys.ELECTION, snapshot.revision + 1)
+            async with contextlib.aclosing(watch):
+                async for batch in watch:
+                    if any(event.value is None for event in batch.events):
+                        break
+
+    def _note_leader(self, leader: Entry) -> None:
+        address = keys.decode(leader.key, leader.value)["address"]
+        if address != self.active_address:
+            self._log.info("standing_by", active=address)
+        self.active_address = address
+
+    async def _keep(self, candidacy: _Candidacy) -> None:
+        """Renews the lease; raises LeaseLostError at the latest when its deadline passes."""
+        pause_s = self._ttl_ms / RENEWALS_PER_TTL / 1000
+        deadline_ms = candidacy.deadline_ms
+        while True:
+            await asyncio.sleep(min(pause_s, max(0, deadline_ms - self._clock.monotonic_ms())))
+            sent_ms = self._clock.monotonic_ms()
+            if sent_ms >= deadline_ms:
+                raise LeaseLostError("the lease could not be renewed in time")
+            try:
+                async with asyncio.timeout((deadline_ms - sent_ms) / 1000):
+                    ttl_ms = await self._store.keep_alive(candidacy.lease)
+            except (TimeoutError, StoreUnavailableError) as error:
+                self._log.warning("lease_not_renewed", error=str(error))
+                await asyncio.sleep(min(pause_s, 0.2))
+                continue
+            deadline_ms = max(deadline_ms, sent_ms + ttl_ms - MARGIN_MS)
+            self._deadline_ms = deadline_ms
+
+    async def _withdraw(self, candidacy: _Candidacy) -> None:
+        """Lets the next candidate lead at once, if the store can be reached."""
+        if self.active_address == self._address:
+            self.active_address = ""
+        try:
+            async with asyncio.timeout(_CALL_TIMEOUT_S):
+                if candidacy.lease:
+                    await self._store.revoke(candidacy.lease)
+                else:
+                    await self._store.txn((), (Delete(key=candidacy.key),))
+        except (TimeoutError, StoreUnavailableError, OutcomeUnknownError) as error:
+            self._log.info("lease_left_to_expire", error=str(error))
+
+
+_FOR_EVER_MS: Final = 1 << 60
+"""A deadline that never comes: nobody else can stand for election on an exclusive store."""

@@ -1,0 +1,362 @@
+"""Nodes and gateways as the active controller sees them: registration, sessions, fencing."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from highwater.controller.core.liveness import SessionTable
+from highwater.controller.core.membership import (
+    ElectionRules,
+    Registration,
+    change_nodes,
+    drain,
+    fence,
+    keeps_its_tail,
+    movable_leaderships,
+    next_node_id,
+    register,
+    same_place,
+    unfence,
+)
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.store.port import StoreUnavailableError
+from highwater.controller.writer import MetadataWriter
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
+from highwater.model.time import Clock
+from highwater.runtime.logging import Logger
+
+K = TypeVar("K")
+
+APPLIED_WAIT_MS_MAX: Final = 1_000
+"""How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+
+NODE_ID_MAX: Final = 10_000
+"""Every node has a port of its own on every gateway, and ports are few."""
+
+_CHECK_MS_MAX: Final = 250
+_STALL_MS: Final = 1_000
+"""A check this late means that the controller itself stood still and heard nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRules:
+    """Times of sessions, in ms."""
+
+    session_timeout_ms: int = 6_000
+    stream_grace_ms: int = 500
+    heartbeat_interval_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHeartbeat:
+    """What a node says of itself."""
+
+    node_id: NodeId
+    node_epoch: int
+    applied_revision: int
+    wants_shutdown: bool = False
+    failed_log_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResult:
+    """What the controller answers."""
+
+    refusal: Refusal | None = None
+    fenced: bool = False
+    may_shut_down: bool = False
+
+
+class Members:
+    """All members in one term of office. `watch_sessions` must be running for deaths to show."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        elections: ElectionRules,
+        sessions: SessionRules,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        """Gives everyone that the store knows a fresh full session: they may all be alive."""
+        self._writer = writer
+        self._elections = elections
+        self._clock = clock
+        self._log = log
+        times = (sessions.session_timeout_ms, sessions.stream_grace_ms)
+        self.nodes: SessionTable[NodeId] = SessionTable(
+            session_timeout_ms=times[0], stream_grace_ms=times[1]
+        )
+        self.gateways: SessionTable[GatewayId] = SessionTable(
+            session_timeout_ms=times[0], stream_grace_ms=times[1]
+        )
+        self._registering = asyncio.Lock()
+        self._fenced_at: dict[NodeId, int] = {}
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._wake = asyncio.Event()
+        now_ms = clock.monotonic_ms()
+        image = writer.image
+        for node in image.nodes.values():
+            if node.fenced:
+                self._fenced_at[node.node_id] = image.revision
+            else:
+                self.nodes.open(node.node_id, epoch=node.node_epoch, now_ms=now_ms, confirmed=False)
+        for gateway_id in image.gateways:
+            self.gateways.open(gateway_id, epoch=0, now_ms=now_ms, confirmed=False)
+
+    async def register_node(self, wanted: Registration, cluster_id: str) -> NodeState | Refusal:
+        """Admits an incarnation, fenced until it has applied the image."""
+        if cluster_id and cluster_id != self._writer.image.cluster_id:
+            return _refusal(
+                ErrorCode.INCONSISTENT_CLUSTER_ID, "the node's data is another cluster's"
+            )
+        if wanted.node_id != NO_NODE and not 1 <= wanted.node_id <= NODE_ID_MAX:
+            return _refusal(ErrorCode.INVALID_REQUEST, f"node ids are within 1 and {NODE_ID_MAX}")
+        async with self._registering:
+            return await self._register(wanted)
+
+    async def register_gateway(self, gateway: GatewayState) -> None:
+        """Makes a gateway known; one that registers again replaces itself."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            if image.gateways.get(gateway.gateway_id) == gateway:
+                return Decision(delta=None, result=None)
+            delta = ClusterDelta(revision=PENDING_REVISION, gateways=(gateway,))
+            return Decision(delta=delta, result=None)
+
+        await self._writer.commit(decide)
+        self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
+        self._log.info("gateway_registered", gateway=gateway.gateway_id)
+
+    async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
+        """Keeps a node's session; lets it lead once it has seen its registration applied."""
+        refusal = self._unknown_node(beat.node_id, beat.node_epoch)
+        if refusal is not None:
+            return HeartbeatResult(refusal=refusal)
+        now_ms = self._clock.monotonic_ms()
+        if self.nodes.get(beat.node_id) is None:
+            self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=now_ms)
+        self.nodes.heard(beat.node_id, now_ms=now_ms, applied_revision=beat.applied_revision)
+        self._check_waiters()
+        if beat.failed_log_dirs:
+            self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
+        await self._follow_wishes(beat)
+        node = self._writer.image.nodes[beat.node_id]
+        may_stop = node.draining and not movable_leaderships(self._writer.image, beat.node_id)
+        return HeartbeatResult(fenced=node.fenced, may_shut_down=may_stop)
+
+    def gateway_heartbeat(self, gateway_id: GatewayId, applied_revision: int) -> Refusal | None:
+        """Keeps a gateway's session."""
+        if self.gateways.get(gateway_id) is None:
+            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
+        self.gateways.heard(
+            gateway_id, now_ms=self._clock.monotonic_ms(), applied_revision=applied_revision
+        )
+        self._check_waiters()
+        return None
+
+    def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
+        """Why a node's call is not to be served, or None."""
+        return self._unknown_node(node, node_epoch)
+
+    async def wait_applied(self, revision: int, timeout_ms: int) -> bool:
+        """Waits until all live members act on the revision; False if that took too long."""
+        if not self._behind(revision):
+            return True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, waiter))
+        try:
+            async with asyncio.timeout(min(timeout_ms, APPLIED_WAIT_MS_MAX) / 1000):
+                await waiter
+        except TimeoutError:
+            late = self._behind(revision)
+            self._log.info("members_behind", revision=revision, members=[str(m) for m in late])
+            return False
+        finally:
+            self._waiters = [(r, w) for r, w in self._waiters if w is not waiter]
+        return True
+
+    def stream_opened(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> bool:
+        """A watch stream of a node or gateway began; True if it counts for a session."""
+        if node > 0:
+            return self.nodes.stream_opened(node, epoch=node_epoch)
+        return bool(gateway) and self.gateways.stream_opened(gateway, epoch=0)
+
+    def stream_closed(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> None:
+        """A stream that counted ended."""
+        now_ms = self._clock.monotonic_ms()
+        if node > 0:
+            self.nodes.stream_closed(node, epoch=node_epoch, now_ms=now_ms)
+        else:
+            self.gateways.stream_closed(gateway, epoch=0, now_ms=now_ms)
+        self._wake.set()
+
+    async def watch_sessions(self) -> None:
+        """Fences members whose sessions run out, for ever."""
+        last_ms = self._clock.monotonic_ms()
+        while True:
+            planned_ms = self._pause_ms(last_ms)
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(planned_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # Nothing happened; sessions may have run out all the same.
+            now_ms = self._clock.monotonic_ms()
+            late_ms = now_ms - last_ms - planned_ms
+            if late_ms > _STALL_MS:
+                self._log.warning("controller_stalled", stalled_ms=late_ms)
+                self.nodes.forgive(late_ms)
+                self.gateways.forgive(late_ms)
+            last_ms = now_ms
+            try:
+                await self._end_sessions(now_ms)
+            except StoreUnavailableError as error:
+                self._log.warning("cannot_fence", error=str(error))
+                await asyncio.sleep(_CHECK_MS_MAX / 1000)
+                last_ms = self._clock.monotonic_ms()
+
+    async def _register(self, wanted: Registration) -> NodeState | Refusal:
+        image = self._writer.image
+        if wanted.node_id == NO_NODE:
+            wanted = _with_id(wanted, next_node_id(image))
+        node_id = wanted.node_id
+        before = image.nodes.get(node_id)
+        now_ms = self._clock.monotonic_ms()
+        if before is not None and before.incarnation == wanted.incarnation:
+            self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
+            return before
+        if before is not None:
+            if not self._may_replace(before, wanted, now_ms):
+                return _refusal(
+                    ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                    f"node id {node_id} is in use by a live node at {before.address}",
+                )
+            # First the old incarnation loses its leaderships, then the new one exists.
+            whole = keeps_its_tail(before, self._writer.boot_ids.get(node_id, ""), wanted)
+            await self._writer.commit(
+                lambda image: change_nodes(
+                    image,
+                    [fence(image.nodes[node_id])],
+                    self._elections,
+                    lost_tail=frozenset() if whole else frozenset({node_id}),
+                )
+            )
+        await self._writer.commit(lambda _: register(wanted))
+        node = self._writer.image.nodes[node_id]
+        self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
+        self._fenced_at[node_id] = node.node_epoch
+        self._log.info("node_registered", node=node_id, node_epoch=node.node_epoch)
+        return node
+
+    def _may_replace(self, before: NodeState, wanted: Registration, now_ms: int) -> bool:
+        session = self.nodes.get(before.node_id)
+        if self.nodes.may_be_replaced(before.node_id, now_ms):
+            return True
+        return session is not None and not session.confirmed and same_place(before, wanted)
+
+    def _unknown_node(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
+        node = self._writer.image.nodes.get(node_id)
+        if node is None:
+            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no node {node_id}")
+        if node.node_epoch != node_epoch:
+            return _refusal(ErrorCode.STALE_BROKER_EPOCH, f"node epoch is {node.node_epoch}")
+        return None
+
+    async def _follow_wishes(self, beat: NodeHeartbeat) -> None:
+        node = self._writer.image.nodes[beat.node_id]
+        try:
+            if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
+                await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
+            if beat.wants_shutdown and not node.draining:
+                await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
+        except StoreUnavailableError as error:
+            # The session goes on; the next heartbeat asks again.
+            self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
+
+    async def _change(self, node_id: NodeId, node_epoch: int, *, unfence_first: bool) -> None:
+        """Unfences the node, or lets it drain, unless it was registered again meanwhile."""
+
+        def decide(image: ClusterImage) -> Decision[int]:
+            node = image.nodes.get(node_id)
+            if node is None or node.node_epoch != node_epoch:
+                return Decision(delta=None, result=0)
+            after = unfence(node) if unfence_first else drain(node)
+            return change_nodes(image, [after], self._elections)
+
+        elections, _ = await self._writer.commit(decide)
+        what = "node_unfenced" if unfence_first else "node_draining"
+        self._log.info(what, node=node_id, elections=elections)
+
+    async def _end_sessions(self, now_ms: int) -> None:
+        dead = self.nodes.expired(now_ms)
+        gone = self.gateways.expired(now_ms)
+        if dead:
+            epochs = {node: session.epoch for node in dead if (session := self.nodes.get(node))}
+
+            def decide(image: ClusterImage) -> Decision[int]:
+                # Somebody may have registered again, or been heard, while this waited.
+                at_ms = self._clock.monotonic_ms()
+                fenced = [
+                    fence(image.nodes[node])
+                    for node, epoch in epochs.items()
+                    if image.nodes[node].node_epoch == epoch and not self.nodes.is_live(node, at_ms)
+                ]
+                return change_nodes(image, fenced, self._elections)
+
+            elections, revision = await self._writer.commit(decide)
+            for node in dead:
+                if self._writer.image.nodes[node].fenced:
+                    self._fenced_at[node] = revision
+                    self.nodes.end(node)
+            self._log.warning("nodes_fenced", nodes=dead, elections=elections)
+        if gone:
+
+            def remove(_: ClusterImage) -> Decision[frozenset[GatewayId]]:
+                at_ms = self._clock.monotonic_ms()
+                removed = frozenset(g for g in gone if not self.gateways.is_live(g, at_ms))
+                delta = ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed)
+                return Decision(delta=delta if removed else None, result=removed)
+
+            removed, _ = await self._writer.commit(remove)
+            for gateway in removed:
+                self.gateways.end(gateway)
+            self._log.warning("gateways_gone", gateways=sorted(removed))
+        if dead or gone:
+            self._check_waiters()
+
+    def _pause_ms(self, now_ms: int) -> int:
+        deadlines = (self.nodes.next_deadline_ms(), self.gateways.next_deadline_ms())
+        pauses = [max(1, deadline - now_ms) for deadline in deadlines if deadline is not None]
+        return min([_CHECK_MS_MAX, *pauses])
+
+    def _behind(self, revision: int) -> list[NodeId | GatewayId]:
+        """Live members that act on something older; unconfirmed ones may not exist any more."""
+        nodes = self._writer.image.nodes
+        late: list[NodeId | GatewayId] = [
+            node
+            for node in self.nodes.behind(revision)
+            if not nodes[node].fenced and _confirmed(self.nodes, node)
+        ]
+        late += [g for g in self.gateways.behind(revision) if _confirmed(self.gateways, g)]
+        return late
+
+    def _check_waiters(self) -> None:
+        for revision, waiter in self._waiters:
+            if not waiter.done() and not self._behind(revision):
+                waiter.set_result(None)
+
+
+def _confirmed(table: SessionTable[K], member: K) -> bool:
+    session = table.get(member)
+    return session is not None and session.confirmed
+
+
+def _with_id(wanted: Registration, node_id: NodeId) -> Registration:
+    return replace(wanted, node_id=node_id)
+
+
+def _refusal(code: ErrorCode, message: str) -> Refusal:
+    return Refusal(code=code, message=message)

@@ -1,0 +1,44 @@
+"""The controller's metrics, read from its present term when they are scraped."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from highwater.controller.active import ActiveController
+from highwater.controller.core.membership import leaderless
+
+
+class ControllerMetrics(Collector):
+    """Gauges that are computed on demand: the image holds everything."""
+
+    def __init__(
+        self, registry: CollectorRegistry, active: Callable[[], ActiveController | None]
+    ) -> None:
+        self._active = active
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges; a standby has only `highwater_controller_active`."""
+        term = self._active()
+        yield GaugeMetricFamily(
+            "highwater_controller_active",
+            "1 on the active controller",
+            value=float(term is not None),
+        )
+        if term is None:
+            return
+        image = term.image
+        values = {
+            "epoch": ("Controller epoch", image.controller_epoch),
+            "revision": ("Revision of the cluster image", image.revision),
+            "topics": ("Topics", len(image.topics)),
+            "partitions": ("Partitions", sum(len(t.partitions) for t in image.topics.values())),
+            "leaderless_partitions": ("Partitions without a leader", leaderless(image)),
+            "nodes": ("Registered partition nodes", len(image.nodes)),
+            "fenced_nodes": ("Fenced nodes", sum(n.fenced for n in image.nodes.values())),
+            "gateways": ("Gateways", len(image.gateways)),
+        }
+        for name, (meaning, value) in values.items():
+            yield GaugeMetricFamily(f"highwater_controller_{name}", meaning, value=float(value))

@@ -1,0 +1,1 @@
+"""The controller's gRPC edge: protobuf in and out, nothing decided here."""

@@ -1,0 +1,281 @@
+"""ControllerService: requests to decisions and back, on the active controller's present term."""
+
+# ruff: noqa: N802 - gRPC's method names.
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.active import PRODUCER_ID_BLOCK, ActiveController
+from highwater.controller.core.change_configs import ConfigWish
+from highwater.controller.core.change_isr import IsrResult, Proposal
+from highwater.controller.core.change_topics import Growth
+from highwater.controller.core.create_topics import CreationResult, TopicWish
+from highwater.controller.core.membership import Registration
+from highwater.controller.core.outcome import Refusal
+from highwater.controller.errors import NotActiveError
+from highwater.controller.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
+from highwater.controller.rpc.errors import unary
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.convert import (
+    gateway_from_pb,
+    instance_from_pb,
+    partition_to_pb,
+    topic_to_pb,
+)
+from highwater.model.cluster import TopicState
+from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId, TopicId
+
+_NO_ERROR: Final = pb.ApiError()
+
+
+class ControllerServicer:
+    """`current()` gives the present term, or None on a standby; `active_address()` its hint."""
+
+    def __init__(
+        self, current: Callable[[], ActiveController | None], active_address: Callable[[], str]
+    ) -> None:
+        self._current = current
+        self.active_address = active_address
+
+    @unary
+    async def RegisterNode(self, request: pb.RegisterNodeRequest) -> pb.RegisterNodeResponse:
+        """See the proto."""
+        controller = self._active()
+        admitted = await controller.members.register_node(
+            Registration(
+                node_id=NodeId(request.node_id),
+                address=request.address,
+                rack=request.rack,
+                incarnation=request.incarnation,
+                log_dirs=tuple(request.log_dirs),
+                clean_shutdown=request.clean_shutdown,
+                previous_node_epoch=request.previous_node_epoch,
+                boot_id=request.boot_id,
+            ),
+            request.cluster_id,
+        )
+        if isinstance(admitted, Refusal):
+            return pb.RegisterNodeResponse(error=_error(admitted), node_id=request.node_id)
+        return pb.RegisterNodeResponse(
+            error=_NO_ERROR,
+            node_id=admitted.node_id,
+            node_epoch=admitted.node_epoch,
+            cluster_id=controller.image.cluster_id,
+            heartbeat_interval_ms=controller.sessions.heartbeat_interval_ms,
+            session_timeout_ms=controller.sessions.session_timeout_ms,
+        )
+
+    @unary
+    async def RegisterGateway(
+        self, request: pb.RegisterGatewayRequest
+    ) -> pb.RegisterGatewayResponse:
+        """See the proto."""
+        controller = self._active()
+        gateway = gateway_from_pb(request.gateway)
+        if not gateway.gateway_id or not gateway.host or not 0 < gateway.port <= 65_535:
+            refusal = Refusal(
+                code=ErrorCode.INVALID_REQUEST, message="a gateway needs an id, a host and a port"
+            )
+            return pb.RegisterGatewayResponse(error=_error(refusal))
+        await controller.members.register_gateway(gateway)
+        return pb.RegisterGatewayResponse(
+            error=_NO_ERROR,
+            cluster_id=controller.image.cluster_id,
+            heartbeat_interval_ms=controller.sessions.heartbeat_interval_ms,
+            session_timeout_ms=controller.sessions.session_timeout_ms,
+        )
+
+    @unary
+    async def Heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+        """See the proto."""
+        members = self._active().members
+        if request.gateway_id:
+            refusal = members.gateway_heartbeat(
+                GatewayId(request.gateway_id), request.applied_revision
+            )
+            result = HeartbeatResult(refusal=refusal)
+        else:
+            result = await members.heartbeat(
+                NodeHeartbeat(
+                    node_id=NodeId(request.node_id),
+                    node_epoch=request.node_epoch,
+                    applied_revision=request.applied_revision,
+                    wants_shutdown=request.wants_shutdown,
+                    failed_log_dirs=tuple(request.failed_log_dirs),
+                )
+            )
+        return pb.HeartbeatResponse(
+            error=_error(result.refusal),
+            fenced=result.fenced,
+            may_shut_down=result.may_shut_down,
+        )
+
+    @unary
+    async def CreateTopics(self, request: pb.CreateTopicsRequest) -> pb.CreateTopicsResponse:
+        """See the proto."""
+        controller = self._active()
+        wishes = [
+            TopicWish(
+                name=topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                assignments=_assignments(topic.assignments),
+                configs=dict(topic.configs),
+                internal=topic.internal,
+            )
+            for topic in request.topics
+        ]
+        results, revision = await controller.create_topics(
+            _instance(request.instance), wishes, validate_only=request.validate_only
+        )
+        if not request.validate_only:
+            await _applied(controller, revision, request.timeout_ms)
+        return pb.CreateTopicsResponse(
+            results=[_topic_result(result) for result in results], revision=revision
+        )
+
+    @unary
+    async def DeleteTopics(self, request: pb.DeleteTopicsRequest) -> pb.DeleteTopicsResponse:
+        """See the proto."""
+        controller = self._active()
+        topic_ids = [TopicId(topic_id) for topic_id in request.topic_ids]
+        results, revision = await controller.delete_topics(_instance(request.instance), topic_ids)
+        await _applied(controller, revision, request.timeout_ms)
+        return pb.DeleteTopicsResponse(errors=[_error(r) for r in results], revision=revision)
+
+    @unary
+    async def CreatePartitions(
+        self, request: pb.CreatePartitionsRequest
+    ) -> pb.CreatePartitionsResponse:
+        """See the proto."""
+        controller = self._active()
+        growths = [
+            Growth(
+                topic_id=TopicId(topic.topic_id),
+                count=topic.count,
+                assignments=_assignments(topic.assignments),
+            )
+            for topic in request.topics
+        ]
+        results, revision = await controller.create_partitions(
+            _instance(request.instance), growths, validate_only=request.validate_only
+        )
+        if not request.validate_only:
+            await _applied(controller, revision, request.timeout_ms)
+        return pb.CreatePartitionsResponse(errors=[_error(r) for r in results], revision=revision)
+
+    @unary
+    async def AlterConfigs(self, request: pb.AlterConfigsRequest) -> pb.AlterConfigsResponse:
+        """See the proto."""
+        controller = self._active()
+        results, revision = await controller.alter_configs(
+            _instance(request.instance),
+            [_config_wish(change) for change in request.changes],
+            validate_only=request.validate_only,
+        )
+        if not request.validate_only:
+            await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.AlterConfigsResponse(errors=[_error(r) for r in results], revision=revision)
+
+    @unary
+    async def AllocateProducerIds(
+        self, request: pb.AllocateProducerIdsRequest
+    ) -> pb.AllocateProducerIdsResponse:
+        """See the proto."""
+        controller = self._active()
+        refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
+        if refusal is not None:
+            return pb.AllocateProducerIdsResponse(error=_error(refusal))
+        start = await controller.allocate_producer_ids()
+        return pb.AllocateProducerIdsResponse(
+            error=_NO_ERROR, start=start, length=PRODUCER_ID_BLOCK
+        )
+
+    @unary
+    async def AlterPartition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
+        """See the proto."""
+        controller = self._active()
+        refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
+        if refusal is not None:
+            stale = [pb.AlterPartitionResult(error=_error(refusal)) for _ in request.proposals]
+            return pb.AlterPartitionResponse(results=stale)
+        proposals = [
+            Proposal(
+                topic_id=TopicId(proposal.topic_id),
+                partition=proposal.partition,
+                leader_epoch=proposal.leader_epoch,
+                partition_epoch=proposal.partition_epoch,
+                isr=tuple(proposal.isr),
+                isr_node_epochs=tuple(proposal.isr_node_epochs),
+            )
+            for proposal in request.proposals
+        ]
+        results = await controller.alter_partitions(NodeId(request.node_id), proposals)
+        return pb.AlterPartitionResponse(results=[_isr_result(result) for result in results])
+
+    @unary
+    async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
+        """See the proto."""
+        controller = self._active()
+        instance = instance_from_pb(request.instance)
+        limits = (
+            instance.produce_bytes_per_second,
+            instance.consume_bytes_per_second,
+            instance.storage_bytes,
+        )
+        if not instance.instance or any(limit is not None and limit < 0 for limit in limits):
+            refusal = Refusal(
+                code=ErrorCode.INVALID_REQUEST, message="an instance needs an id and no limit < 0"
+            )
+            return pb.SetInstanceResponse(error=_error(refusal))
+        revision = await controller.set_instance(instance)
+        await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.SetInstanceResponse(error=_NO_ERROR, revision=revision)
+
+    def _active(self) -> ActiveController:
+        controller = self._current()
+        if controller is None:
+            raise NotActiveError(self.active_address())
+        return controller
+
+
+async def _applied(controller: ActiveController, revision: int, timeout_ms: int) -> None:
+    await controller.members.wait_applied(revision, timeout_ms or APPLIED_WAIT_MS_MAX)
+
+
+def _instance(instance: str) -> InstanceId:
+    return InstanceId(instance) if instance else DEFAULT_INSTANCE
+
+
+def _error(refusal: Refusal | None) -> pb.ApiError:
+    if refusal is None:
+        return _NO_ERROR
+    return pb.ApiError(error_code=refusal.code, message=refusal.message)
+
+
+def _assignments(messages: Iterable[pb.Assignment]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    return tuple((message.partition, tuple(message.replicas)) for message in messages)
+
+
+def _topic_result(result: CreationResult) -> pb.TopicResult:
+    if isinstance(result, TopicState):
+        return pb.TopicResult(error=_NO_ERROR, topic=topic_to_pb(result))
+    return pb.TopicResult(error=_error(result))
+
+
+def _isr_result(result: IsrResult) -> pb.AlterPartitionResult:
+    state = None if result.state is None else partition_to_pb(result.state)
+    return pb.AlterPartitionResult(error=_error(result.refusal), state=state)
+
+
+def _config_wish(change: pb.ConfigChange) -> ConfigWish:
+    of_topic = change.type == pb.CONFIG_RESOURCE_TYPE_TOPIC
+    of_node = change.type == pb.CONFIG_RESOURCE_TYPE_NODE
+    return ConfigWish(
+        topic_id=TopicId(change.topic_id) if of_topic else None,
+        node_id=NodeId(change.node_id) if of_node else None,
+        set=dict(change.set),
+        deleted=tuple(change.deleted),
+        replace_all=change.replace_all,
+    )

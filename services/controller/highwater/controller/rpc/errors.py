@@ -1,0 +1,79 @@
+"""The controller's errors as gRPC statuses: the one table, and the wrapper that applies it."""
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, NoReturn, Protocol, TypeVar
+
+import grpc
+
+from highwater.controller.errors import NotActiveError
+from highwater.controller.store.port import OutcomeUnknownError, StoreUnavailableError
+from highwater.metadata.status import ACTIVE_KEY, REASON_KEY
+from highwater.model.errors import HighwaterError, LimitExceededError
+
+STATUS: Final[dict[type[HighwaterError], grpc.StatusCode]] = {
+    NotActiveError: grpc.StatusCode.FAILED_PRECONDITION,
+    StoreUnavailableError: grpc.StatusCode.UNAVAILABLE,
+    LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    OutcomeUnknownError: grpc.StatusCode.ABORTED,
+}
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+
+class Context(Protocol):
+    """What servicers use of a call's context, in process or over gRPC."""
+
+    async def abort(
+        self,
+        code: grpc.StatusCode,
+        details: str = "",
+        trailing_metadata: tuple[tuple[str, str], ...] = (),
+    ) -> NoReturn:
+        """Ends the call with an error."""
+        ...
+
+
+async def abort(context: Context, error: HighwaterError) -> NoReturn:
+    """Ends the call with the error's status. An error that is not in the table is a bug."""
+    code = STATUS.get(type(error), grpc.StatusCode.INTERNAL)
+    trailing = [(REASON_KEY, error.reason)]
+    if isinstance(error, NotActiveError) and error.active_address:
+        trailing.append((ACTIVE_KEY, error.active_address))
+    await context.abort(code, str(error), tuple(trailing))
+
+
+def unary(
+    method: Callable[[Any, _Request], Awaitable[_Response]],
+) -> Callable[[Any, _Request, Context], Awaitable[_Response]]:
+    """Makes a servicer's method of one that takes the request and raises our errors."""
+
+    @functools.wraps(method)
+    async def call(self: Any, request: _Request, context: Context) -> _Response:
+        try:
+            return await method(self, request)
+        except NotActiveError as error:
+            await abort(context, NotActiveError(error.active_address or self.active_address()))
+        except HighwaterError as error:
+            await abort(context, error)
+
+    return call
+
+
+def streaming(
+    method: Callable[[Any, _Request], AsyncIterator[_Response]],
+) -> Callable[[Any, _Request, Context], AsyncIterator[_Response]]:
+    """The same for a method that answers with a stream."""
+
+    @functools.wraps(method)
+    async def call(self: Any, request: _Request, context: Context) -> AsyncIterator[_Response]:
+        try:
+            async for response in method(self, request):
+                yield response
+        except NotActiveError as error:
+            await abort(context, NotActiveError(error.active_address or self.active_address()))
+        except HighwaterError as error:
+            await abort(context, error)
+
+    return call

@@ -1,0 +1,222 @@
+"""The controller as a service: store, election, and the servicers of the present term."""
+
+import asyncio
+import base64
+import contextlib
+import random
+import uuid
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
+from highwater.controller.active import ActiveController, ControllerRules
+from highwater.controller.config import ControllerConfig
+from highwater.controller.config_rules import PlainConfigRules
+from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.create_topics import TopicDefaults
+from highwater.controller.leadership import Leadership
+from highwater.controller.members import SessionRules
+from highwater.controller.metrics import ControllerMetrics
+from highwater.controller.rpc.controller_servicer import ControllerServicer
+from highwater.controller.rpc.metadata_servicer import MetadataServicer
+from highwater.controller.store import factory
+from highwater.controller.store.port import MetadataStore
+from highwater.controller.writer import Fence
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.model.ids import NO_TOPIC_ID, TopicId
+from highwater.model.time import Clock
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.grpc_server import GrpcServer
+from highwater.runtime.health import GrpcHealth, Readiness
+from highwater.runtime.logging import Logger, silent_logger
+from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.tasks import TaskOwner
+
+IN_PROCESS_ADDRESS: Final = "in-process"
+_STOP_TIMEOUT_S: Final = 5.0
+
+_SERVICES: Final = (
+    "highwater.api.controller.v1.ControllerService",
+    "highwater.api.controller.v1.MetadataService",
+)
+
+
+class ControllerService:
+    """One controller replica: standby or active. Built on the loop that runs it.
+
+    With `serve_grpc=False` (embedded mode) it has no server, and `in_process_endpoints` is the
+    only way to it.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        *,
+        clock: Clock | None = None,
+        store: MetadataStore | None = None,
+        config_rules: ConfigRules | None = None,
+        registry: CollectorRegistry | None = None,
+        log: Logger | None = None,
+        serve_grpc: bool = True,
+    ) -> None:
+        """`store` and `config_rules` replace the ones that the config chooses."""
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._log = (log or silent_logger()).bind(
+            service="controller", controller=config.controller_id
+        )
+        self._store = store or open_store(config)
+        self._rules = _rules(config, config_rules or PlainConfigRules())
+        self._registry = registry or CollectorRegistry()
+        self._serve_grpc = serve_grpc
+        self._active: ActiveController | None = None
+        self._elected = asyncio.Event()
+        self._leadership: Leadership | None = None
+        self._server: GrpcServer | None = None
+        self._stack = contextlib.AsyncExitStack()
+        self._tasks = TaskOwner(self._on_failure)
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets an exception when the controller cannot go on."""
+        self.controller_servicer = ControllerServicer(self._present, self._active_address)
+        self.metadata_servicer = MetadataServicer(self._present, self._active_address)
+        self.readiness = Readiness()
+        self.readiness.add("election", lambda: bool(self._active_address()))
+        self._metrics = ControllerMetrics(self._registry, lambda: self._active)
+
+    @property
+    def active(self) -> ActiveController | None:
+        """The present term, None on a standby."""
+        return self._active
+
+    @property
+    def address(self) -> str:
+        """host:port of the gRPC server, or "in-process"; after `start`."""
+        if self._server is None:
+            return IN_PROCESS_ADDRESS
+        return self._config.advertised_address or self._server.address
+
+    async def start(self) -> None:
+        """Opens the store and the server and stands for election. Raises UsageError."""
+        await self._store.start()
+        self._stack.push_async_callback(self._store.close)
+        if self._serve_grpc:
+            await self._start_server()
+        if self._config.metrics.port is not None:
+            metrics = MetricsServer(
+                self._registry,
+                self.readiness,
+                host=self._config.metrics.host,
+                port=self._config.metrics.port,
+            )
+            await metrics.start()
+            self._stack.push_async_callback(metrics.stop)
+        self._leadership = Leadership(
+            self._store,
+            candidate=self._config.controller_id,
+            address=self.address,
+            lease_ttl_ms=self._config.lease_ttl_ms,
+            clock=self._clock,
+            log=self._log,
+        )
+        self._tasks.start(self._leadership.run(self._serve), name="leadership")
+
+    async def stop(self) -> None:
+        """Resigns, so that a standby can follow at once, and closes everything."""
+        await self._tasks.close(timeout_s=_STOP_TIMEOUT_S)
+        await self._stack.aclose()
+
+    async def wait_active(self, timeout_s: float) -> ActiveController:
+        """This controller's term as soon as it leads. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            while self._active is None:
+                await self._elected.wait()
+        return self._active
+
+    def in_process_endpoints(self) -> ControllerEndpoints:
+        """This controller as clients and watches of the same process reach it."""
+        return ControllerEndpoints.in_process(self.controller_servicer, self.metadata_servicer)
+
+    async def _start_server(self) -> None:
+        server = GrpcServer(self._config.host, self._config.port)
+        server.register(
+            lambda s: rpc.add_ControllerServiceServicer_to_server(self.controller_servicer, s)  # type: ignore[no-untyped-call]
+        )
+        server.register(
+            lambda s: rpc.add_MetadataServiceServicer_to_server(self.metadata_servicer, s)  # type: ignore[no-untyped-call]
+        )
+        health = GrpcHealth(_SERVICES)
+        server.register(health.add_to_server)
+        await server.start()
+        self._server = server
+        await health.set_serving(serving=True)
+        self._stack.push_async_callback(server.stop, drain_s=self._config.drain_ms / 1000)
+
+    async def _serve(self, fence: Fence) -> None:
+        """One term of office, until it is lost."""
+        active = await ActiveController.open(
+            self._store, fence, self._rules, self._clock, self._log
+        )
+        self._active = active
+        self._elected.set()
+        try:
+            await active.run()
+        finally:
+            self._active = None
+            self._elected.clear()
+
+    def _present(self) -> ActiveController | None:
+        """The term, unless this process slept past its lease and does not know better yet."""
+        if self._leadership is None or not self._leadership.holds():
+            return None
+        return self._active
+
+    def _active_address(self) -> str:
+        return self._leadership.active_address if self._leadership is not None else ""
+
+    def _on_failure(self, name: str, error: BaseException) -> None:
+        self._log.error("task_failed", task=name, exc_info=error)
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+
+def open_store(config: ControllerConfig) -> MetadataStore:
+    """The driver that the config chooses, not started yet."""
+    if config.store == "memory":
+        return factory.memory_store()
+    if config.store == "sqlite":
+        return factory.sqlite_store(config.data_dir)
+    return factory.etcd_store(
+        config.etcd.endpoints,
+        prefix=config.etcd.prefix,
+        client_id=config.controller_id,
+        call_timeout_ms=config.etcd.call_timeout_ms,
+    )
+
+
+def _rules(config: ControllerConfig, config_rules: ConfigRules) -> ControllerRules:
+    return ControllerRules(
+        topics=TopicDefaults(
+            partitions=config.default_partitions,
+            replication_factor=config.default_replication_factor,
+            internal_partitions=config.internal_partitions,
+            internal_replication_factor=config.internal_replication_factor,
+        ),
+        sessions=SessionRules(
+            session_timeout_ms=config.session_timeout_ms,
+            stream_grace_ms=config.stream_grace_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+        ),
+        configs=config_rules,
+        random_below=random.randrange,
+        new_topic_id=new_topic_id,
+        new_cluster_id=lambda: base64.urlsafe_b64encode(new_topic_id()).decode().rstrip("="),
+    )
+
+
+def new_topic_id() -> TopicId:
+    """A random UUID whose text does not begin with a dash, as Kafka's `Uuid.randomUuid`."""
+    while True:
+        topic_id = TopicId(uuid.uuid4().bytes)
+        if topic_id != NO_TOPIC_ID and not base64.urlsafe_b64encode(topic_id).startswith(b"-"):
+            return topic_id

@@ -1,0 +1,1 @@
+"""The metadata store: a port with drivers for etcd, SQLite and memory."""

@@ -1,0 +1,27 @@
+"""Chooses and builds the metadata store's driver."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from highwater.controller.store.memory import MemoryStore
+from highwater.controller.store.port import MetadataStore
+from highwater.controller.store.sqlite import SqliteStore
+
+
+def memory_store() -> MetadataStore:
+    """A store that ends with the process."""
+    return MemoryStore()
+
+
+def sqlite_store(data_dir: Path) -> MetadataStore:
+    """A store in `data_dir`/metadata.sqlite."""
+    return SqliteStore(data_dir / "metadata.sqlite")
+
+
+def etcd_store(
+    endpoints: Sequence[str], *, prefix: str, client_id: str, call_timeout_ms: int
+) -> MetadataStore:
+    """A store in an etcd cluster. Imports the etcd client only when it is asked for."""
+    from highwater.controller.store.etcd import EtcdStore
+
+    return EtcdStore(endpoints, prefix=prefix, client_id=client_id, call_timeout_ms=call_timeout_ms)

@@ -1,0 +1,212 @@
+"""The cluster image in the store: a snapshot to an image, a delta to operations."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from highwater.controller.store import keys
+from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
+from highwater.model.ids import NodeId, TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """What a controller finds in the store when it takes over."""
+
+    image: ClusterImage
+    boot_ids: Mapping[NodeId, str]
+    """The kernel's boot id at each node's registration."""
+    next_producer_id: int
+    orphans: tuple[TopicId, ...] = ()
+    """Topics of which only partitions are left, by an interrupted creation or deletion."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """Entries sorted by kind."""
+
+    cluster_id: str = ""
+    next_producer_id: int = 0
+    registrations: dict[int, Entry] = field(default_factory=dict)
+    states: dict[int, Entry] = field(default_factory=dict)
+    topics: dict[TopicId, Entry] = field(default_factory=dict)
+    partitions: dict[TopicId, list[PartitionState]] = field(default_factory=dict)
+
+
+def load(snapshot: Snapshot) -> StoredState:
+    """Everything in the store as an image, gateways of nodes not yet assigned.
+
+    Raises UnknownFormatError.
+    """
+    found = _Found()
+    image = ClusterImage(revision=snapshot.revision, cluster_id="")
+    gateways = dict(image.gateways)
+    instances = dict(image.instances)
+    node_configs: dict[NodeId, Mapping[str, str]] = {}
+    cluster_configs: Mapping[str, str] = {}
+    for entry in snapshot.entries:
+        kind, _, rest = entry.key.partition("/")
+        if kind == "gateways":
+            gateway = keys.decode_gateway(rest, keys.decode(entry.key, entry.value))
+            gateways[gateway.gateway_id] = gateway
+        elif kind == "instances":
+            instance = keys.decode_instance(rest, keys.decode(entry.key, entry.value))
+            instances[instance.instance] = instance
+        elif entry.key == keys.CLUSTER_CONFIGS:
+            cluster_configs = keys.decode(entry.key, entry.value)["values"]
+        elif kind == "configs":
+            node = NodeId(int(rest.partition("/")[2]))
+            node_configs[node] = keys.decode(entry.key, entry.value)["values"]
+        else:
+            _sort(found, kind, rest, entry)
+    nodes, boot_ids = _nodes(found)
+    topics = dict(_topics(found))
+    return StoredState(
+        image=replace(
+            image,
+            cluster_id=found.cluster_id,
+            nodes=nodes,
+            gateways=gateways,
+            instances=instances,
+            topics=topics,
+            topic_ids={(t.instance, t.name): t.topic_id for t in topics.values()},
+            cluster_configs=cluster_configs,
+            node_configs=node_configs,
+        ),
+        boot_ids=boot_ids,
+        next_producer_id=found.next_producer_id,
+        orphans=tuple(found.partitions.keys() - topics.keys()),
+    )
+
+
+def operations(
+    before: ClusterImage, delta: ClusterDelta, boot_ids: Mapping[NodeId, str]
+) -> list[Operation]:
+    """What makes the store hold `before.apply(delta)`, in an order that may be interrupted.
+
+    `boot_ids` holds the boot id of every node that registers in this delta. `node_gateways` is
+    computed, never stored.
+    """
+    result: list[Operation] = []
+    for node in delta.nodes:
+        result += _node_operations(before.nodes.get(node.node_id), node, boot_ids)
+    for topic in delta.topics:
+        result += _topic_operations(before.topics.get(topic.topic_id), topic)
+    for topic_id in sorted(delta.removed_topics):
+        result += [
+            Delete(key=keys.topic(topic_id)),
+            DeletePrefix(prefix=keys.partitions(topic_id)),
+        ]
+    result += [DeletePrefix(prefix=f"{keys.NODES}{node}/") for node in sorted(delta.removed_nodes)]
+    result += [
+        Put(key=keys.gateway(g.gateway_id), value=keys.encode_gateway(g)) for g in delta.gateways
+    ]
+    result += [Delete(key=keys.gateway(g)) for g in sorted(delta.removed_gateways)]
+    result += [
+        Put(key=keys.instance(i.instance), value=keys.encode_instance(i)) for i in delta.instances
+    ]
+    result += [Delete(key=keys.instance(i)) for i in sorted(delta.removed_instances)]
+    if delta.cluster_configs is not None:
+        value = keys.encode({"values": dict(delta.cluster_configs)})
+        result.append(Put(key=keys.CLUSTER_CONFIGS, value=value))
+    if delta.node_configs is not None:
+        result += _node_config_operations(before.node_configs, delta.node_configs)
+    return result
+
+
+def _sort(found: _Found, kind: str, rest: str, entry: Entry) -> None:
+    if kind == "partitions":
+        topic_hex, _, number = rest.partition("/")
+        state = keys.decode_partition(int(number), keys.decode(entry.key, entry.value))
+        found.partitions.setdefault(TopicId(bytes.fromhex(topic_hex)), []).append(state)
+    elif kind == "topics":
+        found.topics[TopicId(bytes.fromhex(rest))] = entry
+    elif kind == "nodes":
+        node, _, what = rest.partition("/")
+        (found.registrations if what == "registration" else found.states)[int(node)] = entry
+    elif entry.key == keys.CLUSTER:
+        found.cluster_id = keys.decode(entry.key, entry.value)["cluster_id"]
+    elif entry.key == keys.PRODUCER_IDS:
+        found.next_producer_id = keys.decode(entry.key, entry.value)["next"]
+    elif kind != "election":
+        raise keys.UnknownFormatError(f"unknown key {entry.key} in the metadata store")
+
+
+def _nodes(found: _Found) -> tuple[dict[NodeId, NodeState], dict[NodeId, str]]:
+    nodes: dict[NodeId, NodeState] = {}
+    boot_ids: dict[NodeId, str] = {}
+    for number, entry in found.registrations.items():
+        node = NodeId(number)
+        fields = keys.decode(entry.key, entry.value)
+        state = found.states[number]
+        flags = keys.decode(state.key, state.value)
+        nodes[node] = NodeState(
+            node_id=node,
+            node_epoch=entry.mod_revision,
+            address=fields["address"],
+            rack=fields["rack"],
+            incarnation=fields["incarnation"],
+            log_dirs=tuple(fields["log_dirs"]),
+            fenced=flags["fenced"],
+            draining=flags["draining"],
+        )
+        boot_ids[node] = fields["boot_id"]
+    return nodes, boot_ids
+
+
+def _topics(found: _Found) -> Iterator[tuple[TopicId, TopicState]]:
+    for topic_id, entry in found.topics.items():
+        fields = keys.decode(entry.key, entry.value)
+        # Partitions above the count are left-overs of an interrupted CreatePartitions.
+        states = found.partitions.get(topic_id, [])[: fields["partitions"]]
+        if [state.partition for state in states] != list(range(fields["partitions"])):
+            raise keys.UnknownFormatError(f"partitions of {entry.key} are missing")
+        yield topic_id, keys.decode_topic(topic_id, fields, states)
+
+
+def _node_operations(
+    before: NodeState | None, after: NodeState, boot_ids: Mapping[NodeId, str]
+) -> list[Operation]:
+    result: list[Operation] = []
+    if before is None or before.incarnation != after.incarnation:
+        value = keys.encode_registration(after, boot_ids[after.node_id])
+        result.append(Put(key=keys.node_registration(after.node_id), value=value))
+    if before is None or (before.fenced, before.draining) != (after.fenced, after.draining):
+        value = keys.encode_node_state(after)
+        result.append(Put(key=keys.node_state(after.node_id), value=value))
+    return result
+
+
+def _topic_operations(before: TopicState | None, after: TopicState) -> list[Operation]:
+    known = before.partitions if before is not None else ()
+    result: list[Operation] = [
+        Put(key=keys.partition(after.topic_id, p.partition), value=keys.encode_partition(p))
+        for p in after.partitions
+        if p.partition >= len(known) or known[p.partition] != p
+    ]
+    value = keys.encode_topic(after)
+    if before is None or keys.encode_topic(before) != value:
+        # Last, because it is what makes new partitions count.
+        result.append(Put(key=keys.topic(after.topic_id), value=value))
+    return result
+
+
+def _node_config_operations(
+    before: Mapping[NodeId, Mapping[str, str]], after: Mapping[NodeId, Mapping[str, str]]
+) -> list[Operation]:
+    result: list[Operation] = []
+    for node in sorted(before.keys() | after.keys()):
+        if before.get(node) == after.get(node):
+            continue
+        if node in after:
+            value = keys.encode({"values": dict(after[node])})
+            result.append(Put(key=keys.node_configs(node), value=value))
+        else:
+            result.append(Delete(key=keys.node_configs(node)))
+    return result

@@ -1,0 +1,232 @@
+"""Every key of the metadata store and the format of its value, version 1, shown by example.
+
+    cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw"}
+    election/<candidate>         {"v":1,"address":"10.0.0.5:9400"}            ends with its lease
+    nodes/3/registration         {"v":1,"address":"10.0.0.9:9301","rack":"10.0.0.9",
+                                  "incarnation":"6f1c...","log_dirs":["/data/a"],"boot_id":"91b0..."}
+                                 its mod revision is the node epoch
+    nodes/3/state                {"v":1,"fenced":false,"draining":false}
+    gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1"}
+    instances/default            {"v":1,"produce":1048576,"consume":null,"storage":null}
+    topics/<id, hex>             {"v":1,"instance":"default","name":"access_log","partitions":6,
+                                  "internal":false,"configs":{"retention.ms":"1000"}}
+    partitions/<id, hex>/00000   {"v":1,"leader":1,"leader_epoch":0,"epoch":0,"replicas":[1,2],
+                                  "isr":[1,2],"elr":[],"last_leader":-1,"adding":[],"removing":[]}
+    configs/cluster              {"v":1,"values":{"log.retention.ms":"1000"}}
+    configs/nodes/3              {"v":1,"values":{"log.cleaner.threads":"2"}}
+    producer_ids                 {"v":1,"next":1000}
+
+A topic exists when its `topics/` key does: partitions are written before it and removed after it,
+so partitions without a topic are left-overs of an interrupted change and are removed at takeover.
+Rates are bytes per second, storage is bytes, null is unlimited.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from highwater.model.cluster import (
+    GatewayState,
+    InstanceState,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
+from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+
+FORMAT_VERSION: Final = 1
+
+CLUSTER: Final = "cluster"
+PRODUCER_IDS: Final = "producer_ids"
+CLUSTER_CONFIGS: Final = "configs/cluster"
+ELECTION: Final = "election/"
+NODES: Final = "nodes/"
+GATEWAYS: Final = "gateways/"
+INSTANCES: Final = "instances/"
+TOPICS: Final = "topics/"
+PARTITIONS: Final = "partitions/"
+NODE_CONFIGS: Final = "configs/nodes/"
+
+
+class UnknownFormatError(Exception):
+    """A value was written by a newer version of this program, or is not ours."""
+
+
+def node_registration(node: NodeId) -> str:
+    """The key whose mod revision is the node epoch."""
+    return f"{NODES}{node}/registration"
+
+
+def node_state(node: NodeId) -> str:
+    """The key of the state that the controller changes."""
+    return f"{NODES}{node}/state"
+
+
+def gateway(gateway_id: GatewayId) -> str:
+    """A gateway's key."""
+    return f"{GATEWAYS}{gateway_id}"
+
+
+def instance(instance_id: InstanceId) -> str:
+    """An instance's key."""
+    return f"{INSTANCES}{instance_id}"
+
+
+def topic(topic_id: TopicId) -> str:
+    """A topic's key, without its partitions."""
+    return f"{TOPICS}{topic_id.hex()}"
+
+
+def partitions(topic_id: TopicId) -> str:
+    """The prefix of a topic's partitions."""
+    return f"{PARTITIONS}{topic_id.hex()}/"
+
+
+def partition(topic_id: TopicId, number: int) -> str:
+    """A partition's key; five digits, so that keys sort as numbers do."""
+    return f"{PARTITIONS}{topic_id.hex()}/{number:05d}"
+
+
+def node_configs(node: NodeId) -> str:
+    """The key of a node's dynamic configs."""
+    return f"{NODE_CONFIGS}{node}"
+
+
+def encode(values: Mapping[str, Any]) -> bytes:
+    """A value with its version, as compact JSON."""
+    return json.dumps({"v": FORMAT_VERSION, **values}, separators=(",", ":")).encode()
+
+
+def decode(key: str, value: bytes) -> dict[str, Any]:
+    """The fields of a value. Raises UnknownFormatError."""
+    try:
+        fields = json.loads(value)
+        version = fields["v"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnknownFormatError(f"{key} does not hold a value of this program") from error
+    if version != FORMAT_VERSION:
+        raise UnknownFormatError(f"{key} has format version {version}, not {FORMAT_VERSION}")
+    assert isinstance(fields, dict)
+    return fields
+
+
+def encode_registration(node: NodeState, boot_id: str) -> bytes:
+    """The value of a node's registration."""
+    return encode(
+        {
+            "address": node.address,
+            "rack": node.rack,
+            "incarnation": node.incarnation,
+            "log_dirs": list(node.log_dirs),
+            "boot_id": boot_id,
+        }
+    )
+
+
+def encode_node_state(node: NodeState) -> bytes:
+    """The value of a node's state."""
+    return encode({"fenced": node.fenced, "draining": node.draining})
+
+
+def encode_gateway(state: GatewayState) -> bytes:
+    """A gateway's value."""
+    return encode(
+        {
+            "host": state.host,
+            "port": state.port,
+            "single_port": state.single_port,
+            "rack": state.rack,
+        }
+    )
+
+
+def decode_gateway(gateway_id: str, fields: Mapping[str, Any]) -> GatewayState:
+    """A gateway from its value."""
+    return GatewayState(
+        gateway_id=GatewayId(gateway_id),
+        host=fields["host"],
+        port=fields["port"],
+        single_port=fields["single_port"],
+        rack=fields["rack"],
+    )
+
+
+def encode_instance(state: InstanceState) -> bytes:
+    """An instance's value."""
+    return encode(
+        {
+            "produce": state.produce_bytes_per_second,
+            "consume": state.consume_bytes_per_second,
+            "storage": state.storage_bytes,
+        }
+    )
+
+
+def decode_instance(instance_id: str, fields: Mapping[str, Any]) -> InstanceState:
+    """An instance from its value."""
+    return InstanceState(
+        instance=InstanceId(instance_id),
+        produce_bytes_per_second=fields["produce"],
+        consume_bytes_per_second=fields["consume"],
+        storage_bytes=fields["storage"],
+    )
+
+
+def encode_topic(state: TopicState) -> bytes:
+    """A topic's value, without its partitions."""
+    return encode(
+        {
+            "instance": state.instance,
+            "name": state.name,
+            "partitions": len(state.partitions),
+            "internal": state.internal,
+            "configs": dict(state.configs),
+        }
+    )
+
+
+def decode_topic(
+    topic_id: TopicId, fields: Mapping[str, Any], states: Sequence[PartitionState]
+) -> TopicState:
+    """A topic from its value and its partitions in order."""
+    return TopicState(
+        topic_id=topic_id,
+        instance=InstanceId(fields["instance"]),
+        name=fields["name"],
+        partitions=tuple(states),
+        configs=fields["configs"],
+        internal=fields["internal"],
+    )
+
+
+def encode_partition(state: PartitionState) -> bytes:
+    """A partition's value."""
+    return encode(
+        {
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "epoch": state.partition_epoch,
+            "replicas": state.replicas,
+            "isr": state.isr,
+            "elr": state.eligible_leaders,
+            "last_leader": state.last_known_leader,
+            "adding": state.adding_replicas,
+            "removing": state.removing_replicas,
+        }
+    )
+
+
+def decode_partition(number: int, fields: Mapping[str, Any]) -> PartitionState:
+    """A partition from its value."""
+    return PartitionState(
+        partition=number,
+        leader=NodeId(fields["leader"]),
+        leader_epoch=LeaderEpoch(fields["leader_epoch"]),
+        partition_epoch=fields["epoch"],
+        replicas=tuple(fields["replicas"]),
+        isr=tuple(fields["isr"]),
+        eligible_leaders=tuple(fields["elr"]),
+        last_known_leader=NodeId(fields["last_leader"]),
+        adding_replicas=tuple(fields["adding"]),
+        removing_replicas=tuple(fields["removing"]),
+    )

@@ -1,0 +1,189 @@
+"""The port to the metadata store: transactions, ranges, watches and leases, and nothing else.
+
+The store keeps byte values under string keys and counts one revision per successful transaction
+that changed something, as etcd does. Keys are relative: a driver adds its own prefix, so that
+several clusters can share one etcd. Every wait inside a driver has a limit; when it passes, the
+caller gets one of the errors below.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from highwater.model.errors import Fault, HighwaterError, RetriableError
+
+OPERATIONS_MAX = 100
+"""Operations in one transaction. etcd's own limit is 128; its driver adds a few of its own."""
+
+VALUE_BYTES_MAX = 1_000_000
+"""Below etcd's limit of 1.5 MiB for a whole request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRevisionIs:
+    """Holds if the key was created at that revision; 0: the key does not exist."""
+
+    key: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModRevisionIs:
+    """Holds if the key was last changed at that revision; 0: the key does not exist."""
+
+    key: str
+    revision: int
+
+
+Compare = CreateRevisionIs | ModRevisionIs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Sets a key; with a lease (not 0) the key ends when the lease does."""
+
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Removes a key if it is there."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePrefix:
+    """Removes every key that starts with the prefix."""
+
+    prefix: str
+
+
+Operation = Put | Delete | DeletePrefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnResult:
+    """Whether all compares held, and the store's revision after the transaction."""
+
+    succeeded: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One key as it stood at a revision."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All keys under a prefix at one revision, in key order."""
+
+    revision: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchEvent:
+    """One key was set (value) or removed (None)."""
+
+    key: str
+    value: bytes | None
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchBatch:
+    """Events in the order of their revisions; never a part of a revision.
+
+    `revision` is the last event's: to resume, watch from `revision + 1`.
+    """
+
+    revision: int
+    events: tuple[WatchEvent, ...]
+
+
+class StoreUnavailableError(RetriableError):
+    """The store does not answer; the call had no effect."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class OutcomeUnknownError(HighwaterError):
+    """A transaction was sent and its outcome cannot be learned; it may also happen later."""
+
+    fault: ClassVar[Fault] = Fault.WORLD
+    reason = "STORE_OUTCOME_UNKNOWN"
+
+
+class CompactedError(HighwaterError):
+    """The history that a watch asked for is gone; read the range again and watch from there."""
+
+    fault: ClassVar[Fault] = Fault.WORLD
+    reason = "STORE_COMPACTED"
+
+    def __init__(self, compact_revision: int) -> None:
+        """Keep the first revision that can still be watched from, at the least."""
+        super().__init__(f"revisions up to {compact_revision} are compacted")
+        self.compact_revision = compact_revision
+
+
+class LeaseLostError(HighwaterError):
+    """The lease does not exist any more, and neither do its keys."""
+
+    fault: ClassVar[Fault] = Fault.WORLD
+    fenced = True
+    reason = "LEASE_LOST"
+
+
+class MetadataStore(Protocol):
+    """What the controller needs of a store. One event loop uses an instance."""
+
+    exclusive: bool
+    """True if no other process can use the store while this one has it open."""
+
+    async def start(self) -> None:
+        """Opens the store. Raises UsageError if the operator must change something."""
+        ...
+
+    async def close(self) -> None:
+        """Ends all watches and releases everything; harmless if never started."""
+        ...
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        """Carries out all operations if all compares hold; durable before it returns.
+
+        At most OPERATIONS_MAX operations. Raises StoreUnavailableError (nothing happened) or
+        OutcomeUnknownError.
+        """
+        ...
+
+    async def range(self, prefix: str) -> Snapshot:
+        """Everything under the prefix at one revision. Raises StoreUnavailableError."""
+        ...
+
+    def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """Events under the prefix, beginning with those of `from_revision`; endless.
+
+        Reconnects by itself and loses nothing. Raises CompactedError, and after `close` ends.
+        """
+        ...
+
+    async def grant(self, ttl_ms: int) -> int:
+        """Makes a lease that ends `ttl_ms` after its last keep-alive, and gives its id."""
+        ...
+
+    async def keep_alive(self, lease: int) -> int:
+        """Renews a lease and gives its time to live in ms. Raises LeaseLostError."""
+        ...
+
+    async def revoke(self, lease: int) -> None:
+        """Ends a lease and removes its keys; harmless if it has ended."""
+        ...

@@ -1,0 +1,89 @@
+"""Hands the image and its deltas to watchers. A watcher that falls behind gets a new snapshot.
+
+No watcher has a queue: each one reads the shared, bounded history at its own revision.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+from highwater.controller.errors import NotActiveError
+from highwater.model.cluster import ClusterDelta, ClusterImage
+
+HISTORY_DELTAS_MAX: Final = 1_000
+HISTORY_PARTITIONS_MAX: Final = 200_000
+"""Deltas hold whole topics; this bounds what the history keeps alive."""
+
+WATCHERS_MAX: Final = 1_000
+"""Tens of nodes and gateways are planned for."""
+
+
+class WatchHub:
+    """The active controller's image and its recent past. One loop, from election to loss."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._history: deque[tuple[int, ClusterDelta]] = deque()
+        """(the revision that the delta applies to, the delta)"""
+        self._partitions = 0
+        self._changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closed = False
+        self.watchers = 0
+
+    @property
+    def image(self) -> ClusterImage:
+        """The present image."""
+        return self._image
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Takes the next image, which is the present one with the delta applied."""
+        assert image.revision > self._image.revision
+        self._history.append((self._image.revision, delta))
+        self._partitions += _size(delta)
+        while len(self._history) > HISTORY_DELTAS_MAX or (
+            self._partitions > HISTORY_PARTITIONS_MAX and len(self._history) > 1
+        ):
+            self._partitions -= _size(self._history.popleft()[1])
+        self._image = image
+        self._wake()
+
+    def close(self) -> None:
+        """Ends all watches with NotActiveError."""
+        self._closed = True
+        self._wake()
+
+    async def changes(
+        self, from_revision: int, cluster_id: str
+    ) -> AsyncIterator[ClusterImage | ClusterDelta]:
+        """Snapshots and deltas, beginning after `from_revision` if that is still known."""
+        revision = from_revision if cluster_id == self._image.cluster_id else 0
+        while True:
+            if self._closed:
+                raise NotActiveError
+            image = self._image
+            if revision == image.revision:
+                await asyncio.shield(self._changed)
+                continue
+            deltas = self._since(revision)
+            if deltas is None:
+                revision = image.revision
+                yield image
+                continue
+            for delta in deltas:
+                revision = delta.revision
+                yield delta
+
+    def _since(self, revision: int) -> list[ClusterDelta] | None:
+        """The deltas from exactly that revision on, None if they are not all there."""
+        found = [delta for before, delta in self._history if before >= revision]
+        starts_there = any(before == revision for before, _ in self._history)
+        return found if starts_there else None
+
+    def _wake(self) -> None:
+        self._changed.set_result(None)
+        self._changed = asyncio.get_running_loop().create_future()
+
+
+def _size(delta: ClusterDelta) -> int:
+    return 1 + sum(len(topic.partitions) for topic in delta.topics)

@@ -1,0 +1,178 @@
+"""Calls to the active controller, with deadlines, and retries where they cannot do harm."""
+
+import asyncio
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.metadata.endpoints import ControllerEndpoints, Endpoint
+from highwater.metadata.status import (
+    ACTIVE_KEY,
+    code_of,
+    details_of,
+    is_not_controller,
+    trailing_value,
+)
+from highwater.model.errors import Fault, HighwaterError, UnreachableError
+
+CALL_TIMEOUT_S_DEFAULT: Final = 10.0
+ATTEMPT_TIMEOUT_S: Final = 3.0
+"""One try. Longer than a slow commit, and short enough to try another controller."""
+
+_PAUSE_S: Final = (0.02, 0.5)
+"""First and greatest pause between tries; an election takes about as long as the sum of a few."""
+
+_AGAIN_ELSEWHERE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+_R = TypeVar("_R")
+
+
+class ControllerCallError(HighwaterError):
+    """The controller refused or failed the call as a whole; the gRPC status says why."""
+
+    fault = Fault.WORLD
+    reason = "CONTROLLER_CALL"
+
+    def __init__(self, method: str, code: grpc.StatusCode, details: str) -> None:
+        """Keep the status code."""
+        super().__init__(f"{method}: {code.name}: {details}")
+        self.code = code
+
+
+class CallOutcomeUnknownError(ControllerCallError):
+    """The call was sent and may or may not have been carried out."""
+
+    reason = "CONTROLLER_OUTCOME_UNKNOWN"
+
+
+class ControllerClient:
+    """Thin client of the ControllerService. Errors per item stay in the responses (ApiError).
+
+    A call goes to the controller that is believed active and follows NOT_CONTROLLER hints. Calls
+    that may safely be carried out twice are repeated within the timeout; the others only if the
+    controller did nothing. Every method raises UnreachableError (nothing was done),
+    CallOutcomeUnknownError or ControllerCallError.
+    """
+
+    def __init__(self, endpoints: ControllerEndpoints) -> None:
+        self._endpoints = endpoints
+
+    async def register_node(
+        self, request: pb.RegisterNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.RegisterNodeResponse:
+        """Registers an incarnation; the same incarnation may be registered again."""
+        return await self._call("RegisterNode", request, pb.RegisterNodeResponse, timeout_s)
+
+    async def register_gateway(
+        self, request: pb.RegisterGatewayRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.RegisterGatewayResponse:
+        """Registers a gateway; may be repeated."""
+        return await self._call("RegisterGateway", request, pb.RegisterGatewayResponse, timeout_s)
+
+    async def heartbeat(
+        self, request: pb.HeartbeatRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.HeartbeatResponse:
+        """One heartbeat; services use the loops of `highwater.metadata.heartbeat`."""
+        return await self._call("Heartbeat", request, pb.HeartbeatResponse, timeout_s)
+
+    async def create_topics(
+        self, request: pb.CreateTopicsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.CreateTopicsResponse:
+        """Creates topics; never sent twice."""
+        return await self._call(
+            "CreateTopics", request, pb.CreateTopicsResponse, timeout_s, once=True
+        )
+
+    async def delete_topics(
+        self, request: pb.DeleteTopicsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DeleteTopicsResponse:
+        """Deletes topics; never sent twice."""
+        return await self._call(
+            "DeleteTopics", request, pb.DeleteTopicsResponse, timeout_s, once=True
+        )
+
+    async def create_partitions(
+        self, request: pb.CreatePartitionsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.CreatePartitionsResponse:
+        """Adds partitions; never sent twice."""
+        return await self._call(
+            "CreatePartitions", request, pb.CreatePartitionsResponse, timeout_s, once=True
+        )
+
+    async def alter_configs(
+        self, request: pb.AlterConfigsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterConfigsResponse:
+        """Sets and deletes configs; may be repeated, the values are absolute."""
+        return await self._call("AlterConfigs", request, pb.AlterConfigsResponse, timeout_s)
+
+    async def allocate_producer_ids(
+        self, request: pb.AllocateProducerIdsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AllocateProducerIdsResponse:
+        """A block of producer ids; a repeated call at worst wastes one."""
+        return await self._call(
+            "AllocateProducerIds", request, pb.AllocateProducerIdsResponse, timeout_s
+        )
+
+    async def alter_partition(
+        self, request: pb.AlterPartitionRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.AlterPartitionResponse:
+        """Proposes ISRs; repeated, a proposal that won fails with the state that it made."""
+        return await self._call("AlterPartition", request, pb.AlterPartitionResponse, timeout_s)
+
+    async def set_instance(
+        self, request: pb.SetInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.SetInstanceResponse:
+        """Sets an instance's limits; may be repeated."""
+        return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
+
+    async def _call(
+        self, method: str, request: Any, _response: type[_R], timeout_s: float, once: bool = False
+    ) -> _R:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        pause_s, pause_s_max = _PAUSE_S
+        last = "no controller was reached"
+        while (remaining_s := deadline - loop.time()) > 0:
+            endpoint = self._endpoints.current()
+            try:
+                response: _R = await self._attempt(endpoint, method, request, remaining_s, once)
+                return response
+            except (grpc.RpcError, TimeoutError) as error:
+                last = self._sort(method, error, endpoint.address)
+            await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
+            pause_s = min(pause_s_max, pause_s * 2)
+        raise UnreachableError(f"{method}: no active controller within {timeout_s:g} s: {last}")
+
+    async def _attempt(
+        self, endpoint: Endpoint, method: str, request: Any, remaining_s: float, once: bool
+    ) -> Any:
+        """One try. With `once`, an error that leaves the outcome open does not come back as such."""
+        # A call that waits for a connection is not sent; only after that is its outcome open.
+        async with asyncio.timeout(min(ATTEMPT_TIMEOUT_S, remaining_s)):
+            await endpoint.connect()
+        timeout_s = remaining_s if once else min(ATTEMPT_TIMEOUT_S, remaining_s)
+        try:
+            return await getattr(endpoint.controller, method)(request, timeout=timeout_s)
+        except grpc.RpcError as error:
+            if once and not is_not_controller(error) and code_of(error) in _AGAIN_ELSEWHERE:
+                raise CallOutcomeUnknownError(method, code_of(error), details_of(error)) from error
+            raise
+
+    def _sort(self, method: str, error: Exception, address: str) -> str:
+        """Raises what cannot be tried again, and otherwise turns to where to try next."""
+        if isinstance(error, TimeoutError):
+            self._endpoints.rotate(address)
+            return f"{address} does not accept connections"
+        assert isinstance(error, grpc.RpcError)
+        if is_not_controller(error):
+            hint = trailing_value(error, ACTIVE_KEY)
+            if hint and hint != address:
+                self._endpoints.prefer(hint)
+            else:
+                self._endpoints.rotate(address)
+            return f"{address} is not active"
+        if code_of(error) in _AGAIN_ELSEWHERE:
+            self._endpoints.rotate(address)
+            return f"{address}: {details_of(error)}"
+        raise ControllerCallError(method, code_of(error), details_of(error)) from error

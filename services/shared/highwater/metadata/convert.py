@@ -1,0 +1,250 @@
+"""The cluster's metadata between protobuf and `highwater.model.cluster`; the only translator."""
+
+from collections.abc import Iterable, Mapping
+
+from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    GatewayState,
+    InstanceState,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
+from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+
+
+def partition_to_pb(state: PartitionState) -> pb.PartitionState:
+    """One partition as protobuf."""
+    return pb.PartitionState(
+        partition=state.partition,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+        eligible_leaders=state.eligible_leaders,
+        last_known_leader=state.last_known_leader,
+        adding_replicas=state.adding_replicas,
+        removing_replicas=state.removing_replicas,
+    )
+
+
+def partition_from_pb(message: pb.PartitionState) -> PartitionState:
+    """One partition from protobuf."""
+    return PartitionState(
+        partition=message.partition,
+        leader=NodeId(message.leader),
+        leader_epoch=LeaderEpoch(message.leader_epoch),
+        partition_epoch=message.partition_epoch,
+        replicas=_nodes(message.replicas),
+        isr=_nodes(message.isr),
+        eligible_leaders=_nodes(message.eligible_leaders),
+        last_known_leader=NodeId(message.last_known_leader),
+        adding_replicas=_nodes(message.adding_replicas),
+        removing_replicas=_nodes(message.removing_replicas),
+    )
+
+
+def topic_to_pb(state: TopicState) -> pb.TopicState:
+    """One topic as protobuf."""
+    return pb.TopicState(
+        topic_id=state.topic_id,
+        instance=state.instance,
+        name=state.name,
+        partitions=[partition_to_pb(partition) for partition in state.partitions],
+        configs=state.configs,
+        internal=state.internal,
+    )
+
+
+def topic_from_pb(message: pb.TopicState) -> TopicState:
+    """One topic from protobuf."""
+    return TopicState(
+        topic_id=TopicId(message.topic_id),
+        instance=InstanceId(message.instance),
+        name=message.name,
+        partitions=tuple(partition_from_pb(partition) for partition in message.partitions),
+        configs=dict(message.configs),
+        internal=message.internal,
+    )
+
+
+def node_to_pb(state: NodeState) -> pb.NodeState:
+    """One node as protobuf."""
+    return pb.NodeState(
+        node_id=state.node_id,
+        node_epoch=state.node_epoch,
+        address=state.address,
+        rack=state.rack,
+        incarnation=state.incarnation,
+        log_dirs=state.log_dirs,
+        fenced=state.fenced,
+        draining=state.draining,
+    )
+
+
+def node_from_pb(message: pb.NodeState) -> NodeState:
+    """One node from protobuf."""
+    return NodeState(
+        node_id=NodeId(message.node_id),
+        node_epoch=message.node_epoch,
+        address=message.address,
+        rack=message.rack,
+        incarnation=message.incarnation,
+        log_dirs=tuple(message.log_dirs),
+        fenced=message.fenced,
+        draining=message.draining,
+    )
+
+
+def gateway_to_pb(state: GatewayState) -> pb.GatewayState:
+    """One gateway as protobuf."""
+    return pb.GatewayState(
+        gateway_id=state.gateway_id,
+        host=state.host,
+        port=state.port,
+        single_port=state.single_port,
+        rack=state.rack,
+    )
+
+
+def gateway_from_pb(message: pb.GatewayState) -> GatewayState:
+    """One gateway from protobuf."""
+    return GatewayState(
+        gateway_id=GatewayId(message.gateway_id),
+        host=message.host,
+        port=message.port,
+        single_port=message.single_port,
+        rack=message.rack,
+    )
+
+
+def instance_to_pb(state: InstanceState) -> pb.InstanceState:
+    """One instance as protobuf; unlimited is absent."""
+    return pb.InstanceState(
+        instance=state.instance,
+        produce_bytes_per_second=state.produce_bytes_per_second,
+        consume_bytes_per_second=state.consume_bytes_per_second,
+        storage_bytes=state.storage_bytes,
+    )
+
+
+def instance_from_pb(message: pb.InstanceState) -> InstanceState:
+    """One instance from protobuf; absent is unlimited."""
+    produce, consume = message.produce_bytes_per_second, message.consume_bytes_per_second
+    return InstanceState(
+        instance=InstanceId(message.instance),
+        produce_bytes_per_second=produce if message.HasField("produce_bytes_per_second") else None,
+        consume_bytes_per_second=consume if message.HasField("consume_bytes_per_second") else None,
+        storage_bytes=message.storage_bytes if message.HasField("storage_bytes") else None,
+    )
+
+
+def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
+    """The whole image as a change that resets its receiver."""
+    return pb.ClusterChange(
+        revision=image.revision,
+        controller_epoch=image.controller_epoch,
+        reset=True,
+        cluster_id=image.cluster_id,
+        topics=[topic_to_pb(topic) for topic in image.topics.values()],
+        nodes=[node_to_pb(node) for node in image.nodes.values()],
+        gateways=[gateway_to_pb(gateway) for gateway in image.gateways.values()],
+        instances=[instance_to_pb(instance) for instance in image.instances.values()],
+        node_gateways_changed=True,
+        node_gateways=_node_gateways_to_pb(image.node_gateways),
+        configs_changed=True,
+        cluster_configs=image.cluster_configs,
+        node_configs=_node_configs_to_pb(image.node_configs),
+    )
+
+
+def delta_to_pb(
+    delta: ClusterDelta,
+    cluster_configs: Mapping[str, str],
+    node_configs: Mapping[NodeId, Mapping[str, str]],
+) -> pb.ClusterChange:
+    """A delta as a change. The two config arguments are those of the image after the delta.
+
+    On the wire both kinds of config are replaced together, so both are needed when one changed.
+    """
+    configs_changed = delta.cluster_configs is not None or delta.node_configs is not None
+    return pb.ClusterChange(
+        revision=delta.revision,
+        controller_epoch=delta.controller_epoch,
+        topics=[topic_to_pb(topic) for topic in delta.topics],
+        removed_topics=sorted(delta.removed_topics),
+        nodes=[node_to_pb(node) for node in delta.nodes],
+        removed_nodes=sorted(delta.removed_nodes),
+        gateways=[gateway_to_pb(gateway) for gateway in delta.gateways],
+        removed_gateways=sorted(delta.removed_gateways),
+        instances=[instance_to_pb(instance) for instance in delta.instances],
+        removed_instances=sorted(delta.removed_instances),
+        node_gateways_changed=delta.node_gateways is not None,
+        node_gateways=_node_gateways_to_pb(delta.node_gateways or {}),
+        configs_changed=configs_changed,
+        cluster_configs=cluster_configs if configs_changed else {},
+        node_configs=_node_configs_to_pb(node_configs) if configs_changed else {},
+    )
+
+
+def delta_from_pb(message: pb.ClusterChange) -> ClusterDelta:
+    """The changes of a message that does not reset."""
+    assert not message.reset
+    changed = message.configs_changed
+    return ClusterDelta(
+        revision=message.revision,
+        controller_epoch=message.controller_epoch,
+        topics=tuple(topic_from_pb(topic) for topic in message.topics),
+        removed_topics=frozenset(TopicId(topic_id) for topic_id in message.removed_topics),
+        nodes=tuple(node_from_pb(node) for node in message.nodes),
+        removed_nodes=frozenset(NodeId(node) for node in message.removed_nodes),
+        gateways=tuple(gateway_from_pb(gateway) for gateway in message.gateways),
+        removed_gateways=frozenset(GatewayId(gateway) for gateway in message.removed_gateways),
+        instances=tuple(instance_from_pb(instance) for instance in message.instances),
+        removed_instances=frozenset(InstanceId(i) for i in message.removed_instances),
+        node_gateways=_node_gateways(message) if message.node_gateways_changed else None,
+        cluster_configs=dict(message.cluster_configs) if changed else None,
+        node_configs=_node_configs_from_pb(message) if changed else None,
+    )
+
+
+def snapshot_from_pb(message: pb.ClusterChange) -> ClusterImage:
+    """The image in a message that resets."""
+    assert message.reset
+    topics = {state.topic_id: state for state in map(topic_from_pb, message.topics)}
+    return ClusterImage(
+        revision=message.revision,
+        cluster_id=message.cluster_id,
+        controller_epoch=message.controller_epoch,
+        nodes={state.node_id: state for state in map(node_from_pb, message.nodes)},
+        gateways={state.gateway_id: state for state in map(gateway_from_pb, message.gateways)},
+        node_gateways=_node_gateways(message),
+        topics=topics,
+        topic_ids={(state.instance, state.name): id_ for id_, state in topics.items()},
+        instances={state.instance: state for state in map(instance_from_pb, message.instances)},
+        cluster_configs=dict(message.cluster_configs),
+        node_configs=_node_configs_from_pb(message),
+    )
+
+
+def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
+    return tuple(NodeId(node) for node in ids)
+
+
+def _node_gateways_to_pb(gateways: Mapping[NodeId, GatewayId]) -> dict[int, str]:
+    return {int(node): str(gateway) for node, gateway in gateways.items()}
+
+
+def _node_gateways(message: pb.ClusterChange) -> dict[NodeId, GatewayId]:
+    return {NodeId(node): GatewayId(g) for node, g in message.node_gateways.items()}
+
+
+def _node_configs_to_pb(configs: Mapping[NodeId, Mapping[str, str]]) -> dict[int, pb.Configs]:
+    return {node: pb.Configs(values=values) for node, values in configs.items()}
+
+
+def _node_configs_from_pb(message: pb.ClusterChange) -> dict[NodeId, Mapping[str, str]]:
+    return {NodeId(node): dict(c.values) for node, c in message.node_configs.items()}

@@ -1,0 +1,140 @@
+"""Where the controllers are: stubs by address, and which of them is believed to be active."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import grpc.aio
+
+from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
+from highwater.metadata.in_process import InProcessStub
+from highwater.runtime.grpc_channel import open_channel
+
+HINTED_ADDRESSES_MAX: Final = 16
+"""Addresses beyond the configured ones that hints of controllers may add."""
+
+
+class Endpoint(Protocol):
+    """One controller."""
+
+    address: str
+    controller: Any
+    """Stub of the ControllerService."""
+    metadata: Any
+    """Stub of the MetadataService."""
+
+    async def connect(self) -> None:
+        """Returns when a call would reach a server; the caller sets a time limit."""
+        ...
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        ...
+
+
+class GrpcEndpoint:
+    """A controller behind a channel that belongs to the running loop."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel: grpc.aio.Channel = open_channel(address)
+        self.controller = rpc.ControllerServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self.metadata = rpc.MetadataServiceStub(self._channel)  # type: ignore[no-untyped-call]
+
+    async def connect(self) -> None:
+        """See Endpoint."""
+        await self._channel.channel_ready()
+
+    async def close(self) -> None:
+        """See Endpoint."""
+        await self._channel.close(None)
+
+
+class InProcessEndpoint:
+    """A controller in this process, by its two servicers."""
+
+    address = "in-process"
+
+    def __init__(self, controller: object, metadata: object) -> None:
+        self.controller = InProcessStub(controller)
+        self.metadata = InProcessStub(metadata)
+
+    async def connect(self) -> None:
+        """There is nothing to wait for."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class ControllerEndpoints:
+    """The controllers that a service knows, and the one it talks to at present.
+
+    Shared by the service's watch, client and heartbeats, so that what one of them learns moves
+    the others too. Used on one loop.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], *, connect: Callable[[str], Endpoint] = GrpcEndpoint
+    ) -> None:
+        """`addresses` are host:port; at least one."""
+        assert addresses
+        self._addresses = list(dict.fromkeys(addresses))
+        self._connect = connect
+        self._endpoints: dict[str, Endpoint] = {}
+        self._present = self._addresses[0]
+        self._listeners: list[Callable[[], None]] = []
+
+    @staticmethod
+    def in_process(controller: object, metadata: object) -> "ControllerEndpoints":
+        """The controller of this process, by its servicers."""
+        endpoint = InProcessEndpoint(controller, metadata)
+        return ControllerEndpoints([endpoint.address], connect=lambda _: endpoint)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All known addresses."""
+        return tuple(self._addresses)
+
+    @property
+    def present(self) -> str:
+        """The address that calls go to."""
+        return self._present
+
+    def current(self) -> Endpoint:
+        """The controller that calls go to, connecting lazily."""
+        endpoint = self._endpoints.get(self._present)
+        if endpoint is None:
+            endpoint = self._connect(self._present)
+            self._endpoints[self._present] = endpoint
+        return endpoint
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Calls `listener()` on the loop whenever `present` becomes another address."""
+        self._listeners.append(listener)
+
+    def prefer(self, address: str) -> None:
+        """Takes a controller's word, or another part's finding, for who is active."""
+        if not address or address == self._present:
+            return
+        if address not in self._addresses:
+            if len(self._addresses) >= HINTED_ADDRESSES_MAX:
+                return
+            self._addresses.append(address)
+        self._move(address)
+
+    def rotate(self, failed: str) -> None:
+        """Goes on to the next address, unless somebody has moved away from `failed` already."""
+        if failed != self._present or len(self._addresses) == 1:
+            return
+        after = (self._addresses.index(failed) + 1) % len(self._addresses)
+        self._move(self._addresses[after])
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        endpoints, self._endpoints = self._endpoints, {}
+        for endpoint in endpoints.values():
+            await endpoint.close()
+
+    def _move(self, address: str) -> None:
+        self._present = address
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,199 @@
+"""Heartbeats to the controller: on a thread of their own, or in the loop of the embedded mode.
+
+A service whose event loop stalls for seconds is slow, not dead; its thread keeps the session. The
+heartbeat also tells the revision that the service has applied, so `nudge` is called right after
+each image: a mutating admin call waits for that.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import grpc
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
+from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
+from highwater.runtime.tasks import TaskOwner
+
+ATTEMPT_TIMEOUT_S: Final = 1.0
+"""One try; several fit into a session of six seconds, on more than one controller."""
+
+_STOP_TIMEOUT_S: Final = 3.0
+
+MakeRequest = Callable[[], pb.HeartbeatRequest | None]
+"""Builds the next heartbeat; None while the service is not registered. The threaded loop calls it
+on its own thread, so it only reads values that are replaced as a whole."""
+
+OnResponse = Callable[[pb.HeartbeatResponse], None]
+"""Takes an answer, on the event loop. STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102)
+in it mean: register again."""
+
+
+class Heartbeats(Protocol):
+    """Either kind of loop."""
+
+    def start(self) -> None:
+        """Begins, with a heartbeat at once."""
+        ...
+
+    def nudge(self) -> None:
+        """Sends a heartbeat now rather than at the next interval. From the event loop."""
+        ...
+
+    async def stop(self) -> None:
+        """Ends."""
+        ...
+
+
+class HeartbeatLoop:
+    """Heartbeats from a thread with a blocking channel of its own. Belongs to the running loop."""
+
+    def __init__(
+        self,
+        endpoints: ControllerEndpoints,
+        *,
+        make_request: MakeRequest,
+        on_response: OnResponse,
+        interval_ms: int,
+    ) -> None:
+        """`interval_ms` is the controller's answer to the registration."""
+        self._endpoints = endpoints
+        self._make_request = make_request
+        self._on_response = on_response
+        self._interval_s = interval_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._due = threading.Event()
+        self._stopping = False
+        self._address = endpoints.present
+        endpoints.on_change(self._follow)
+        self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
+
+    def start(self) -> None:
+        """See Heartbeats."""
+        self._thread.start()
+
+    def nudge(self) -> None:
+        """See Heartbeats."""
+        self._due.set()
+
+    async def stop(self) -> None:
+        """Ends the thread; waits for a heartbeat under way, at most a few seconds."""
+        self._stopping = True
+        self._due.set()
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, _STOP_TIMEOUT_S)
+
+    def _follow(self) -> None:
+        self._address = self._endpoints.present
+        self._due.set()
+
+    def _run(self) -> None:
+        while not self._stopped():
+            address = self._address
+            with grpc.insecure_channel(address, options=_OPTIONS) as channel:
+                stub = rpc.ControllerServiceStub(channel)  # type: ignore[no-untyped-call]
+                while self._address == address and not self._stopped():
+                    failed = self._beat(stub, address)
+                    # A failed heartbeat is repeated soon: the session goes on running down.
+                    self._due.wait(min(self._interval_s, 0.2) if failed else self._interval_s)
+                    self._due.clear()
+
+    def _stopped(self) -> bool:
+        return self._stopping  # Set by another thread, which a type checker cannot know.
+
+    def _beat(self, stub: Any, address: str) -> bool:
+        request = self._make_request()
+        if request is None:
+            return False
+        try:
+            response = stub.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
+        except grpc.RpcError as error:
+            hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
+            self._on_loop(_leave, self._endpoints, address, hint)
+            return True
+        self._on_loop(self._on_response, response)
+        return False
+
+    def _on_loop(self, call: Callable[..., None], *args: object) -> None:
+        with contextlib.suppress(RuntimeError):  # The loop has been closed: the process ends.
+            self._loop.call_soon_threadsafe(call, *args)
+
+
+class InLoopHeartbeats:
+    """Heartbeats from the event loop, for the embedded mode: controller and node share its fate."""
+
+    def __init__(
+        self,
+        endpoints: ControllerEndpoints,
+        *,
+        make_request: MakeRequest,
+        on_response: OnResponse,
+        interval_ms: int,
+    ) -> None:
+        self._endpoints = endpoints
+        self._make_request = make_request
+        self._on_response = on_response
+        self._interval_s = interval_ms / 1000
+        self._due = asyncio.Event()
+        self._tasks = TaskOwner(self._on_failure)
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception of a callback that raised, which is a bug."""
+
+    def start(self) -> None:
+        """See Heartbeats."""
+        self._tasks.start(self._run(), name="heartbeats")
+
+    def nudge(self) -> None:
+        """See Heartbeats."""
+        self._due.set()
+
+    async def stop(self) -> None:
+        """See Heartbeats."""
+        await self._tasks.close(timeout_s=_STOP_TIMEOUT_S)
+
+    async def _run(self) -> None:
+        while True:
+            self._due.clear()
+            request = self._make_request()
+            if request is not None:
+                await self._beat(request)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._due.wait()
+
+    async def _beat(self, request: pb.HeartbeatRequest) -> None:
+        endpoint = self._endpoints.current()
+        try:
+            response = await endpoint.controller.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
+        except grpc.RpcError as error:
+            hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
+            _leave(self._endpoints, endpoint.address, hint)
+            return
+        self._on_response(response)
+
+    def _on_failure(self, _name: str, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+
+def _leave(endpoints: ControllerEndpoints, address: str, hint: str) -> None:
+    if hint and hint != address:
+        endpoints.prefer(hint)
+    else:
+        endpoints.rotate(address)
+
+
+_OPTIONS: Final = [
+    *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    # Heartbeats must not share a connection, and its flow control, with the watch.
+    ("grpc.use_local_subchannel_pool", 1),
+]

@@ -1,0 +1,226 @@
+"""Follows the controller's watch: a local image of the cluster that is always whole.
+
+The image starts with a snapshot and moves by deltas; after a broken stream the watch resumes at
+its revision or takes a new snapshot. It never goes back: a controller that offers an older image
+(one that lost its election and does not know it yet) is left for another one.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+
+from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.api.controller.v1 import controller_service_pb2 as service_pb
+from highwater.metadata.convert import delta_from_pb, snapshot_from_pb
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
+from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.errors import HighwaterError, UsageError
+from highwater.runtime.logging import Logger, silent_logger
+from highwater.runtime.tasks import TaskOwner
+
+BACKOFF_MS: Final = (20, 1_000)
+"""First and greatest pause between attempts. The first is short because a controller counts a
+closed stream as death after half a second."""
+
+_STOP_TIMEOUT_S: Final = 5.0
+
+Subscriber = Callable[[ClusterImage, ClusterDelta | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Who watches. A node's or gateway's session is tied to its stream; tools leave this empty."""
+
+    node_id: int = 0
+    node_epoch: int = 0
+    gateway_id: str = ""
+
+
+class WrongClusterError(UsageError):
+    """The controllers belong to another cluster than the data of this service."""
+
+
+class _StaleControllerError(HighwaterError):
+    """A controller offered an image older than ours."""
+
+
+class ClusterWatch:
+    """One service's copy of the metadata, from `start` to `stop`.
+
+    `subscribe`d functions run synchronously on the loop, in the order of subscription and once
+    per image; with a delta they get what changed, with None they must take the image as a whole.
+    """
+
+    def __init__(
+        self,
+        endpoints: ControllerEndpoints,
+        *,
+        watcher: Watcher | None = None,
+        cluster_id: str = "",
+        log: Logger | None = None,
+    ) -> None:
+        """`cluster_id` as kept on disk, if any; another cluster's metadata is refused."""
+        self._endpoints = endpoints
+        self._watcher = watcher or Watcher()
+        self._cluster_id = cluster_id
+        self._log = log or silent_logger()
+        self._image: ClusterImage | None = None
+        self._subscribers: list[Subscriber] = []
+        self._waiters: list[tuple[int, asyncio.Future[ClusterImage]]] = []
+        self._tasks = TaskOwner(self._on_failure)
+        self._streaming: asyncio.Task[None] | None = None
+        self._restarting = False
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets an exception if the watch cannot go on: wrong cluster, or a bug in a subscriber."""
+        endpoints.on_change(self._restart)
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """The present image, None before the first snapshot."""
+        return self._image
+
+    @property
+    def revision(self) -> int:
+        """The present image's revision, 0 before the first snapshot. Safe from any thread."""
+        image = self._image
+        return 0 if image is None else image.revision
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Calls `subscriber` for every image from now on, the present one included.
+
+        Returns what ends the subscription.
+        """
+        self._subscribers.append(subscriber)
+        if self._image is not None:
+            subscriber(self._image, None)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def start(self) -> None:
+        """Begins to watch; the image arrives later, see `wait_for_revision`."""
+        self._tasks.start(self._run(), name="cluster-watch")
+
+    async def stop(self) -> None:
+        """Ends the watch; waiters are cancelled."""
+        await self._tasks.close(timeout_s=_STOP_TIMEOUT_S)
+        for _, waiter in self._waiters:
+            waiter.cancel()
+        self._waiters.clear()
+
+    def set_watcher(self, watcher: Watcher) -> None:
+        """Says who watches, after a registration; a running stream is opened again."""
+        if watcher != self._watcher:
+            self._watcher = watcher
+            self._restart()
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> ClusterImage:
+        """The image as soon as it has the revision. Raises TimeoutError."""
+        if self._image is not None and self._image.revision >= revision:
+            return self._image
+        waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, waiter))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await waiter
+        finally:
+            self._waiters = [(r, w) for r, w in self._waiters if w is not waiter]
+
+    async def _run(self) -> None:
+        first_ms, greatest_ms = BACKOFF_MS
+        backoff_ms = first_ms
+        while True:
+            before = self._image
+            address = self._endpoints.present
+            self._streaming = self._tasks.start(self._stream(), name="cluster-watch-stream")
+            await asyncio.wait((self._streaming,))
+            restarting, self._restarting = self._restarting, False
+            self._ended(address, self._streaming)
+            if self.failed.done():
+                return
+            if restarting or self._image is not before:
+                backoff_ms = first_ms
+            if restarting:
+                continue
+            await asyncio.sleep(backoff_ms * random.uniform(0.5, 1.0) / 1000)
+            backoff_ms = min(greatest_ms, backoff_ms * 2)
+
+    async def _stream(self) -> None:
+        request = service_pb.WatchClusterRequest(
+            from_revision=self.revision,
+            cluster_id=self._image.cluster_id if self._image is not None else self._cluster_id,
+            node_id=self._watcher.node_id,
+            node_epoch=self._watcher.node_epoch,
+            gateway_id=self._watcher.gateway_id,
+        )
+        address = self._endpoints.present
+        stream = self._endpoints.current().metadata.WatchCluster(request)
+        try:
+            async for change in stream:
+                self._take(change)
+        except grpc.RpcError as error:
+            hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
+            self._log.info("cluster_watch_broken", controller=address, error=str(error), hint=hint)
+            self._leave(address, hint)
+        except _StaleControllerError as error:
+            self._log.warning("cluster_watch_stale", controller=address, error=str(error))
+            self._leave(address, "")
+
+    def _leave(self, address: str, hint: str) -> None:
+        if hint and hint != address:
+            self._endpoints.prefer(hint)
+        else:
+            self._endpoints.rotate(address)
+
+    def _take(self, change: pb.ClusterChange) -> None:
+        if change.reset:
+            self._take_snapshot(snapshot_from_pb(change))
+            return
+        image = self._image
+        assert image is not None, "the first change of a watch is a snapshot"
+        if change.controller_epoch < image.controller_epoch:
+            raise _StaleControllerError(f"controller epoch {change.controller_epoch}")
+        if change.revision <= image.revision:
+            return
+        delta = delta_from_pb(change)
+        self._publish(image.apply(delta), delta)
+
+    def _take_snapshot(self, image: ClusterImage) -> None:
+        known = self._image.cluster_id if self._image is not None else self._cluster_id
+        if known and image.cluster_id != known:
+            raise WrongClusterError(f"cluster id is {image.cluster_id}, not {known}")
+        present = self._image
+        if present is not None and (
+            image.revision < present.revision or image.controller_epoch < present.controller_epoch
+        ):
+            raise _StaleControllerError(f"revision {image.revision} after {present.revision}")
+        if present is None or image.revision > present.revision:
+            self._publish(image, None)
+
+    def _publish(self, image: ClusterImage, delta: ClusterDelta | None) -> None:
+        self._image = image
+        for subscriber in tuple(self._subscribers):
+            subscriber(image, delta)
+        for revision, waiter in self._waiters:
+            if revision <= image.revision and not waiter.done():
+                waiter.set_result(image)
+
+    def _restart(self) -> None:
+        if self._streaming is not None and not self._streaming.done():
+            if self._streaming is asyncio.current_task():
+                return  # The stream itself found the better address and ends by itself.
+            self._restarting = True
+            self._streaming.cancel()
+
+    def _ended(self, address: str, stream: "asyncio.Task[None]") -> None:
+        """A stream that simply ended was closed by a controller that stops."""
+        if not stream.cancelled() and stream.exception() is None:
+            self._endpoints.rotate(address)
+
+    def _on_failure(self, name: str, error: BaseException) -> None:
+        self._log.error("cluster_watch_failed", task=name, exc_info=error)
+        if not self.failed.done():
+            self.failed.set_exception(error)

@@ -1,0 +1,103 @@
+"""A controller for tests, with members that register, watch and send heartbeats by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.api.controller.v1 import cluster_pb2, controller_service_pb2 as pb
+from highwater.controller.config import ControllerConfig
+from highwater.controller.service import ControllerService
+from highwater.controller.store.port import MetadataStore
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+
+START_TIMEOUT_S = 10.0
+
+
+@dataclass(slots=True)
+class FakeNode:
+    """A node's side of the contract, one call at a time."""
+
+    client: ControllerClient
+    address: str
+    incarnation: str
+    node_id: int = -1
+    epoch: int = -1
+    previous_epoch: int = -1
+    clean: bool = False
+    boot_id: str = "boot-1"
+    rack: str = ""
+    log_dirs: list[str] = field(default_factory=list)
+
+    async def register(self) -> pb.RegisterNodeResponse:
+        response = await self.client.register_node(
+            pb.RegisterNodeRequest(
+                node_id=self.node_id,
+                address=self.address,
+                incarnation=self.incarnation,
+                rack=self.rack,
+                log_dirs=self.log_dirs,
+                clean_shutdown=self.clean,
+                previous_node_epoch=self.previous_epoch,
+                boot_id=self.boot_id,
+            )
+        )
+        if not response.error.error_code:
+            self.node_id, self.epoch = response.node_id, response.node_epoch
+        return response
+
+    async def beat(self, revision: int = 1 << 40, **fields: Any) -> pb.HeartbeatResponse:
+        return await self.client.heartbeat(
+            pb.HeartbeatRequest(
+                node_id=self.node_id, node_epoch=self.epoch, applied_revision=revision, **fields
+            )
+        )
+
+    async def join(self) -> FakeNode:
+        """Registers and is unfenced."""
+        response = await self.register()
+        assert response.error.error_code == 0, response.error.message
+        assert not (await self.beat()).fenced
+        return self
+
+
+def controller_config(*, driver: str = "memory", **settings: Any) -> ControllerConfig:
+    """Settings for tests: everything in memory, on any port, with short times."""
+    values: dict[str, Any] = {
+        "store": driver,
+        "port": 0,
+        "controller_id": "c1",
+        "session_timeout_ms": 2_000,
+        "stream_grace_ms": 200,
+        "heartbeat_interval_ms": 200,
+        **settings,
+    }
+    return ControllerConfig(**values)
+
+
+async def started(
+    *, store: MetadataStore | None = None, serve_grpc: bool = False, **settings: Any
+) -> ControllerService:
+    """A controller that leads."""
+    service = ControllerService(controller_config(**settings), store=store, serve_grpc=serve_grpc)
+    await service.start()
+    await service.wait_active(START_TIMEOUT_S)
+    return service
+
+
+def endpoints_of(service: ControllerService) -> ControllerEndpoints:
+    """The way to a controller: gRPC if it has a server, else in process."""
+    if service.address == "in-process":
+        return service.in_process_endpoints()
+    return ControllerEndpoints([service.address])
+
+
+def topic(name: str, partitions: int = 1, factor: int = 1, **fields: Any) -> pb.NewTopic:
+    """A topic to create."""
+    return pb.NewTopic(name=name, partitions=partitions, replication_factor=factor, **fields)
+
+
+def gateway_state(gateway_id: str, host: str = "127.0.0.1", port: int = 9092) -> Any:
+    """A gateway to register."""
+    return cluster_pb2.GatewayState(gateway_id=gateway_id, host=host, port=port, rack=host)
