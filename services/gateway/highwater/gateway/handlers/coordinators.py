@@ -128,6 +128,8 @@ async def ask_node(
             answer.set_result(NOT_AVAILABLE)
 
     context.on_disconnect(leave)
+    if answer.done():  # The client had left already.
+        return NOT_AVAILABLE
     late = loop.call_later(
         (deadline_ms + REPLY_GRACE_MS) / 1000, reply, int(ErrorCode.REQUEST_TIMED_OUT), b""
     )

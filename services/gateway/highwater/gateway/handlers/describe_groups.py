@@ -3,7 +3,7 @@
 Behaviour
 - Each group's coordinator answers; results come back in the order of the request. A group that
   does not exist is "Dead" without an error up to v5.
-- Authorized operations (v3+) only when asked for: all of them, as there is no authorizer.
+- Authorized operations (v3+) are the coordinator's to tell too.
 
 Version notes
 - v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.
@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 from highwater.gateway.handlers.context import RequestContext
 from highwater.gateway.handlers.group_fan_out import ask_coordinators
-from highwater.gateway.handlers.operations import GROUP_OPERATIONS
-from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_groups as codec
 
 _Group = codec.DescribeGroupsResponseDescribedGroup
@@ -27,6 +25,10 @@ async def handle(
     """Asks the coordinators."""
     version = context.api_version
 
+    def encode(ids: list[str]) -> bytes:
+        operations = request.include_authorized_operations
+        return codec.encode_request(codec.DescribeGroupsRequest(ids, operations), version)
+
     def decode(body: bytes) -> Sequence[_Group]:
         return codec.decode_response(body, 0, version).groups
 
@@ -34,14 +36,10 @@ async def handle(
         context,
         request.groups,
         id_of=lambda group_id: group_id,
-        encode=lambda ids: codec.encode_request(codec.DescribeGroupsRequest(ids), version),
+        encode=encode,
         decode=decode,
         failed=lambda group_id, code: _Group(error_code=code, group_id=group_id),
     )
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
     return codec.DescribeGroupsResponse(groups=groups)
 
 

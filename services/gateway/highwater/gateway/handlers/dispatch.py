@@ -12,6 +12,7 @@ from highwater.gateway.handlers.errors import kafka_code
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError
+from highwater.kafka.framing import RequestHeader, encode_response_header, frame
 from highwater.kafka.registry import ApiCodec, request_codec
 
 UNSUPPORTED_VERSION_FORMAT: Final = 0
@@ -25,27 +26,47 @@ class _Handler:
     failure: Callable[[Any, int, int], Any]
 
 
-async def dispatch(context: RequestContext, frame: bytes | bytearray, body_pos: int) -> bytes:
-    """The encoded response body for the request whose body begins at `body_pos` of `frame`.
+def find_api(api_key: int, api_version: int) -> Api | None:
+    """The row that answers such a request; None where Kafka closes the connection instead.
+
+    ApiVersions answers every version, if only to say which ones it knows.
+    """
+    api = APIS.get(api_key)
+    if api is None or api.module is None:
+        return None
+    return api if api.serves(api_version) or api.key is ApiKey.API_VERSIONS else None
+
+
+async def dispatch(
+    context: RequestContext, header: RequestHeader, content: bytes | bytearray
+) -> bytes:
+    """The whole reply, size and header in front, to the request that `content` holds.
 
     Raises DecodeError, and nothing else, where Kafka closes the connection instead of answering:
-    bytes that are no request of this API, a key that is not served, and a version that is not
-    served, except that ApiVersions says which ones are. Everything else that goes wrong is
-    answered in the API's own shape.
+    bytes that are no request of this API, and a key or version that is not served. Everything
+    else that goes wrong is answered in the API's own shape.
     """
-    api = APIS.get(context.api_key)
-    if api is None or api.module is None:
-        raise UnknownApiKeyError(context.api_key)
-    version = context.api_version
+    body = await _response_body(context, header, content)
+    front = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+    return frame(front, body)
+
+
+async def _response_body(
+    context: RequestContext, header: RequestHeader, content: bytes | bytearray
+) -> bytes:
+    version = header.api_version
+    api = find_api(header.api_key, version)
+    if api is None:
+        if APIS.get(header.api_key) is None:
+            raise UnknownApiKeyError(header.api_key)
+        raise UnsupportedVersionError(header.api_key, version)
     handler = _handler_of(api)
     if not api.serves(version):
-        if api.key is not ApiKey.API_VERSIONS:
-            raise UnsupportedVersionError(context.api_key, version)
         refusal = handler.failure(None, version, ErrorCode.UNSUPPORTED_VERSION)
         return handler.codec.encode_response(refusal, UNSUPPORTED_VERSION_FORMAT)
     if api.raw:
-        return await _run_raw(context, handler, memoryview(frame)[body_pos:])
-    request = handler.codec.decode_request(frame, body_pos, version)
+        return await _run_raw(context, handler, memoryview(content)[header.body_pos :])
+    request = handler.codec.decode_request(content, header.body_pos, version)
     return await _run(context, handler, request)
 
 
