@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from highwater.model.errors import BindError, PortInUseError
 from highwater.runtime.health import Readiness
-from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.metrics import MetricsServer, process_registry
 
 
 @pytest.fixture
@@ -83,3 +83,8 @@ async def test_port_in_use_and_unknown_host(server):
     elsewhere = MetricsServer(CollectorRegistry(), readiness, host="192.0.2.1", port=0)
     with pytest.raises(BindError, match=r"192\.0\.2\.1"):
         await elsewhere.start()
+
+
+def test_process_registries_tell_about_the_process_and_do_not_collide():
+    for registry in (process_registry(), process_registry()):
+        assert registry.get_sample_value("process_resident_memory_bytes") > 1 << 20

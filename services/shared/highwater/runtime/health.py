@@ -31,9 +31,10 @@ class Readiness:
 
 
 class GrpcHealth:
-    """The grpc.health.v1 service of one server; everything starts as NOT_SERVING.
+    """The grpc.health.v1 service of one server.
 
-    The empty name stands for the whole server, as the health protocol has it.
+    Names are unknown (NOT_FOUND) until the first `set_serving`, so call it before the server
+    starts. The empty name stands for the whole server, as the health protocol has it.
     """
 
     def __init__(self, services: tuple[str, ...] = ()) -> None:

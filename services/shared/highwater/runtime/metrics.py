@@ -11,7 +11,12 @@ import errno
 import http
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import Field
 
@@ -28,6 +33,15 @@ LATENCY_BUCKETS_S: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
 """Latency histograms of all services use these, so that their quantiles can be compared."""
+
+
+def process_registry() -> CollectorRegistry:
+    """A new registry that also tells memory, CPU, open files and collections of this process."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
 
 
 class MetricsSettings(SettingsGroup):

@@ -1,0 +1,43 @@
+"""What a policy is asked, and what it answers: one limit, shared out over nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from highwater.model.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One node's last tick, in bytes per second."""
+
+    served: float = 0.0
+    """What passed."""
+    held: float = 0.0
+    """What had to wait, or was refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """One limit of one instance in one direction."""
+
+    limit: int
+    """Bytes per second over all nodes."""
+    leaders: Mapping[NodeId, int]
+    """Leader partitions of the instance by node; nodes without any are left out."""
+    demands: Mapping[NodeId, Demand] = field(default_factory=dict)
+    """Nodes that have not reported are left out."""
+
+    def __post_init__(self) -> None:
+        assert self.limit >= 0
+        assert all(count > 0 for count in self.leaders.values())
+
+
+class Policy(Protocol):
+    """A way of sharing a limit out. Pure: the same question gets the same answer."""
+
+    name: str
+
+    def share(self, sharing: Sharing) -> dict[NodeId, int]:
+        """Bytes per second by node, for exactly the nodes of `sharing.leaders`."""
+        ...

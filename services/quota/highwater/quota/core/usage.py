@@ -1,0 +1,46 @@
+"""What nodes report, once a second."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from highwater.model.ids import InstanceId, NodeId
+from highwater.quota.core.policies.port import Demand
+
+_MS_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceUsage:
+    """One instance on one node, in bytes of one tick."""
+
+    produced: int = 0
+    consumed: int = 0
+    held_produce: int = 0
+    held_consume: int = 0
+    leader_partitions: int = 0
+    stored: int = 0
+    """Bytes in the logs of the leaders there, at the end of the tick."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUsage:
+    """One node's last tick."""
+
+    node_id: NodeId
+    node_epoch: int
+    tick_ms: int
+    instances: Mapping[InstanceId, InstanceUsage]
+
+    def produce_demand(self, instance: InstanceId) -> Demand | None:
+        """Produce as a rate; None if the node does not serve the instance."""
+        usage = self.instances.get(instance)
+        return None if usage is None else self._rates(usage.produced, usage.held_produce)
+
+    def consume_demand(self, instance: InstanceId) -> Demand | None:
+        """Consume as a rate; None if the node does not serve the instance."""
+        usage = self.instances.get(instance)
+        return None if usage is None else self._rates(usage.consumed, usage.held_consume)
+
+    def _rates(self, served: int, held: int) -> Demand:
+        per_s = _MS_PER_S / self.tick_ms
+        return Demand(served=served * per_s, held=held * per_s)

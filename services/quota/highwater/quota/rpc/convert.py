@@ -1,0 +1,69 @@
+"""Between the generated messages of highwater.api.quota.v1 and the ledger's values."""
+
+from typing import Final
+
+from highwater.api.quota.v1 import quota_service_pb2 as pb
+from highwater.model.errors import InvalidRequestError
+from highwater.model.ids import InstanceId, NodeId
+from highwater.quota.core.allocation import Allocation, NodeAllocations, Share
+from highwater.quota.core.usage import InstanceUsage, NodeUsage
+
+UNLIMITED: Final = -1
+
+TICK_MS_MAX: Final = 60_000
+"""A longer tick is not a report about the present any more."""
+
+
+def usage_from_pb(message: pb.UsageReport) -> NodeUsage:
+    """Raises InvalidRequestError for a tick or byte counts that cannot be."""
+    if not 0 < message.tick_ms <= TICK_MS_MAX:
+        raise InvalidRequestError(f"tick_ms {message.tick_ms} is not in 1..{TICK_MS_MAX}")
+    return NodeUsage(
+        node_id=NodeId(message.node_id),
+        node_epoch=message.node_epoch,
+        tick_ms=message.tick_ms,
+        instances={InstanceId(one.instance): _instance(one) for one in message.instances},
+    )
+
+
+def _instance(message: pb.InstanceUsage) -> InstanceUsage:
+    usage = InstanceUsage(
+        produced=message.produced_bytes,
+        consumed=message.consumed_bytes,
+        held_produce=message.held_produce_bytes,
+        held_consume=message.held_consume_bytes,
+        leader_partitions=message.leader_partitions,
+        stored=message.stored_bytes,
+    )
+    counts = (usage.produced, usage.consumed, usage.held_produce, usage.held_consume, usage.stored)
+    if min(counts) < 0:
+        raise InvalidRequestError(f"negative bytes reported for instance {message.instance}")
+    return usage
+
+
+def allocations_to_pb(allocations: NodeAllocations) -> pb.Allocations:
+    """What one node is told."""
+    return pb.Allocations(
+        generation=allocations.generation,
+        allocations=[_allocation(one) for one in allocations.allocations],
+        expires_in_ms=allocations.expires_in_ms,
+    )
+
+
+def _allocation(allocation: Allocation) -> pb.Allocation:
+    return pb.Allocation(
+        instance=allocation.instance,
+        produce_bytes_per_second=_rate(allocation.produce),
+        consume_bytes_per_second=_rate(allocation.consume),
+        floor_produce_bytes_per_second=_floor(allocation.produce),
+        floor_consume_bytes_per_second=_floor(allocation.consume),
+        storage_exhausted=allocation.storage_exhausted,
+    )
+
+
+def _rate(share: Share | None) -> int:
+    return UNLIMITED if share is None else share.rate
+
+
+def _floor(share: Share | None) -> int:
+    return UNLIMITED if share is None else share.floor

@@ -1,0 +1,118 @@
+"""QuotaService.Report: usage up, allocations down, one stream per node.
+
+A node gets an allocation in answer to each report, and one in between whenever limits or leaders
+change. A stream that is silent for too long is closed, so a node that hangs is forgotten like one
+that has died.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+
+from highwater.api.quota.v1 import quota_service_pb2 as pb
+from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
+from highwater.model.errors import HighwaterError, InvalidRequestError, StaleNodeEpochError
+from highwater.model.ids import NodeId
+from highwater.model.time import Clock
+from highwater.quota.ledger import Ledger
+from highwater.quota.metrics import QuotaMetrics
+from highwater.quota.rpc.convert import allocations_to_pb, usage_from_pb
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+SILENCE_TICKS_MAX: Final = 10
+
+_CANCEL_TIMEOUT_S: Final = 1.0
+
+REASON_KEY: Final = "highwater-reason"
+"""Trailing metadata that names the error's constant reason."""
+
+_STATUS: Final = {
+    InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    StaleNodeEpochError: grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+
+class QuotaServicer(rpc.QuotaServiceServicer):
+    """Joins the streams to the ledger. Lives as long as its server."""
+
+    def __init__(
+        self, ledger: Ledger, metrics: QuotaMetrics, clock: Clock, log: Logger, *, tick_ms: int
+    ) -> None:
+        self._ledger = ledger
+        self._metrics = metrics
+        self._clock = clock
+        self._log = log
+        self._silence_s = SILENCE_TICKS_MAX * tick_ms / 1000
+        self._changed: set[asyncio.Event] = set()
+
+    def notify(self) -> None:
+        """Makes every stream tell its node the present allocations."""
+        for event in self._changed:
+            event.set()
+
+    async def Report(  # noqa: N802 - the name is the proto's.
+        self, request_iterator: AsyncIterator[pb.UsageReport], context: Any
+    ) -> AsyncIterator[pb.Allocations]:
+        """See the module; aborts with INVALID_ARGUMENT or FAILED_PRECONDITION."""
+        changed = asyncio.Event()
+        self._changed.add(changed)
+        self._metrics.streams.inc()
+        tasks = TaskOwner(lambda _name, _error: None, tasks_max=2)  # Failures end the stream.
+        node: tuple[NodeId, int] | None = None
+        try:
+            reports = aiter(request_iterator)
+            reading = tasks.start(_next(reports), name="quota-report-read")
+            waiting = tasks.start(changed.wait(), name="quota-report-changed")
+            while True:
+                done, _ = await asyncio.wait(
+                    (reading, waiting),
+                    timeout=self._silence_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not done:
+                    self._log.warning("report_stream_silent", node=node and node[0])
+                    return
+                if reading.done():
+                    report = reading.result()
+                    if report is None:
+                        return
+                    node = await self._take(report, context)
+                    reading = tasks.start(_next(reports), name="quota-report-read")
+                if waiting.done():
+                    changed.clear()
+                    waiting = tasks.start(changed.wait(), name="quota-report-changed")
+                if node is not None:
+                    yield self._answer(node[0])
+        finally:
+            self._changed.discard(changed)
+            self._metrics.streams.dec()
+            if node is not None:
+                self._ledger.forget(*node)
+            await tasks.close(timeout_s=_CANCEL_TIMEOUT_S)
+
+    async def _take(self, report: pb.UsageReport, context: Any) -> tuple[NodeId, int]:
+        try:
+            usage = usage_from_pb(report)
+            self._ledger.report(usage)
+        except (InvalidRequestError, StaleNodeEpochError) as error:
+            await self._refuse(error, context)
+        self._metrics.reports.inc()
+        return usage.node_id, usage.node_epoch
+
+    async def _refuse(self, error: HighwaterError, context: Any) -> NoReturn:
+        self._metrics.reports_refused.labels(reason=error.reason).inc()
+        self._log.warning("report_refused", reason=error.reason, error=str(error))
+        await context.abort(_STATUS[type(error)], str(error), ((REASON_KEY, error.reason),))
+        raise AssertionError("abort returned")
+
+    def _answer(self, node: NodeId) -> pb.Allocations:
+        self._metrics.allocations.inc()
+        return allocations_to_pb(self._ledger.allocations_for(node, self._clock.monotonic_ms()))
+
+
+async def _next(reports: AsyncIterator[pb.UsageReport]) -> pb.UsageReport | None:
+    return await anext(reports, None)
