@@ -1,0 +1,1 @@
+"""The partition service: replicas, their storage and their data plane."""

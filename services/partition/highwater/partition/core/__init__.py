@@ -1,0 +1,1 @@
+"""Pure rules of a replica: no I/O, no clock, no await."""

@@ -1,0 +1,33 @@
+"""What one log needs to know of its topic's configs, as plain numbers."""
+
+from dataclasses import dataclass
+from typing import Final
+
+UNLIMITED: Final = -1
+NEVER: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """A topic's storage configs, under Kafka's names with underscores and units last.
+
+    Milliseconds and bytes unless said. `UNLIMITED` (-1) switches a retention limit off.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = UNLIMITED
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    max_message_bytes: int = 1048588
+    file_delete_delay_ms: int = 60_000
+    preallocate: bool = False
+    delete_policy: bool = True
+    """False if cleanup.policy has no `delete`: then nothing expires by time or size."""
+    compact: bool = False
+    """Whether cleanup.policy has `compact`: offsets may then have gaps."""
+    producer_id_expiration_ms: int = 24 * 3600 * 1000

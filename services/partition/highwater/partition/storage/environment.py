@@ -1,0 +1,69 @@
+"""What a log needs around it: files, limits on open handles, and work done on other threads."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.handles import HandleClock
+
+OPEN_FILES_DEFAULT = 4096
+OPEN_MAPS_DEFAULT = 1024
+
+
+class LogEnvironment(Protocol):
+    """Shared by the logs of one directory. Called by the logs' owner thread only."""
+
+    filesystem: FileSystem
+    files: HandleClock
+    maps: HandleClock
+
+    def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on another thread, then `done` on the owner's.
+
+        `work` touches files only, never a log's fields. If it raises `LogDirFailure` the
+        directory goes offline and `done` is not called.
+        """
+        ...
+
+    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Removes files or whole directories on another thread, not before `delay_ms` is over."""
+        ...
+
+
+class InlineEnvironment:
+    """Does everything at once on the caller's thread: for tools and tests of a single log."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem | None = None,
+        *,
+        open_files: int = OPEN_FILES_DEFAULT,
+        open_maps: int = OPEN_MAPS_DEFAULT,
+    ) -> None:
+        """Limits are numbers of descriptors and of mapped indexes."""
+        self.filesystem = filesystem or FileSystem()
+        self.files = HandleClock(open_files)
+        self.maps = HandleClock(open_maps)
+
+    def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs both now."""
+        work()
+        done()
+
+    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Removes now, whatever the delay."""
+        for path in paths:
+            remove(path)
+
+
+def remove(path: str) -> None:
+    """Removes a file or a whole directory; fine if it is gone already. Raises OSError."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+        return
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,302 @@
+"""Opens the files of a partition's directory: which segments there are and where the log ends.
+
+After a clean shutdown nothing is scanned but the headers behind the last index entry. After a
+crash every segment from the recovery point on is checked batch by batch, and the log ends with the
+last whole batch; producers come from the newest snapshot that is not beyond that end and the
+headers after it, leader epochs from their checkpoint and the headers that were scanned.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.batches import LENGTH_OVERHEAD, headers
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    CorruptLogError,
+    UnsupportedFormatError,
+)
+from highwater.partition.storage.filesystem import FileSystem, unlink_if_present
+from highwater.partition.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    parse_offset_file,
+)
+from highwater.partition.storage.producer_recovery import newest_snapshot, replay
+from highwater.partition.storage.recovery import BatchReplay, rebuild_indexes, recover_segment
+from highwater.partition.storage.segment import Segment, SegmentFactory
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """What `load` found; the log takes these objects over."""
+
+    segments: list[Segment]
+    """Ascending by base offset, at least one; the last is the active one."""
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochCache
+    producers: ProducerStates
+    recovered_segments: int
+    """How many segments were checked batch by batch."""
+    truncated_bytes: int
+    """Bytes cut off behind the last whole batch, in all segments."""
+
+
+class LogLoader:
+    """Loads one partition's directory; used once."""
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        config: LogConfig,
+        factory: SegmentFactory,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown."""
+        self._directory = directory
+        self._config = config
+        self._factory = factory
+        self._filesystem: FileSystem = factory.filesystem
+        self._now_ms = now_ms
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._recovered = 0
+        self._truncated_bytes = 0
+
+    def load(self) -> LoadedLog:
+        """Reads the directory. Raises OSError, CorruptLogError, UnsupportedFormatError."""
+        names = self._filesystem.listdir(self._directory)
+        segments = self._segments(names)
+        epochs, epochs_known = self._epochs()
+        producers, snapshot = self._newest_snapshot(None)
+        batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
+        end = self._find_end(segments, batch_replay)
+        start = max(self._log_start_offset, segments[0].base_offset if segments else 0)
+        if end < start or not segments:
+            self._discard(segments)
+            segments = [self._factory.create(start, now_ms=self._now_ms)]
+            end = start
+        if snapshot > end:
+            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+            self._replay_producers(segments, batch_replay, end=end)
+        if not epochs_known:
+            epochs = self._rebuild_epochs(segments)
+        changed = epochs.truncate_from_end(end)
+        if epochs.truncate_from_start(start) or changed or not epochs_known:
+            self._write_epochs(epochs)
+        return LoadedLog(
+            segments=segments,
+            log_start_offset=start,
+            log_end_offset=end,
+            recovery_point=min(end if self._clean else self._recovery_point, end),
+            epochs=epochs,
+            producers=batch_replay.producers,
+            recovered_segments=self._recovered,
+            truncated_bytes=self._truncated_bytes,
+        )
+
+    def _find_end(self, segments: list[Segment], batch_replay: BatchReplay) -> int:
+        """The log end offset; segments behind a tear are dropped, producers brought up to it."""
+        if not segments:
+            return self._log_start_offset
+        unchecked = self._first_to_check(segments)
+        for segment in segments[:unchecked]:
+            self._complete_indexes(segment)
+        if self._clean:
+            end = self._end_of_clean(segments[-1])
+            if end is not None:
+                self._replay_producers(segments, batch_replay, end=end)
+                return end
+            self._clean = False
+            unchecked = len(segments) - 1
+        self._replay_producers(segments[:unchecked], batch_replay, end=segments[unchecked].base_offset)
+        return self._check_segments(segments, unchecked, batch_replay)
+
+    def _segments(self, names: list[str]) -> list[Segment]:
+        """Existing segments; leftovers of deletion and cleaning are removed."""
+        bases: list[int] = []
+        present = set(names)
+        for name in names:
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+                self._unlink(name)
+            elif name.endswith(SWAP_SUFFIX):
+                raise UnsupportedFormatError(
+                    f"{self._directory} holds a compaction that was interrupted: {name}"
+                )
+            elif (base := parse_offset_file(name, LOG_SUFFIX)) is not None:
+                bases.append(base)
+        for name in names:
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+                base = parse_offset_file(name, suffix)
+                if base is not None and name.removesuffix(suffix) + LOG_SUFFIX not in present:
+                    self._unlink(name)
+        return [self._factory.existing(base) for base in sorted(bases)]
+
+    def _unlink(self, name: str) -> None:
+        unlink_if_present(self._filesystem, os.path.join(self._directory, name))
+
+    def _first_to_check(self, segments: list[Segment]) -> int:
+        """Index of the first segment that must be checked; len(segments) after a clean stop."""
+        if self._clean:
+            return len(segments)
+        for number in range(len(segments) - 1, -1, -1):
+            if segments[number].base_offset <= self._recovery_point:
+                return number
+        return 0
+
+    def _check_segments(
+        self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
+    ) -> int:
+        """Checks segments from number `unchecked` on, drops what follows a tear; the end offset."""
+        expected = segments[unchecked].base_offset
+        for number in range(unchecked, len(segments)):
+            segment = segments[number]
+            if segment.base_offset != expected and not self._config.compact:
+                self._drop_from(segments, number)
+                break
+            size = segment.size
+            end_position, expected = recover_segment(
+                self._filesystem,
+                segment,
+                index_interval=self._config.index_interval_bytes,
+                expected_offset=segment.base_offset,
+                replay=batch_replay,
+            )
+            self._recovered += 1
+            if end_position < size:
+                self._cut(segment, end_position)
+                self._drop_from(segments, number + 1)
+                break
+            segment.seal()
+        return expected
+
+    def _end_of_clean(self, segment: Segment) -> int | None:
+        """The end offset by the headers behind the last index entry; None if they do not fit."""
+        following = segment.base_offset
+        end = 0
+        try:
+            entry = segment.index.last_entry()
+            start = entry[1] if entry else 0
+            if segment.size:
+                for position, fields in headers(
+                    self._filesystem.pread, segment.open(), position=start, limit=segment.size
+                ):
+                    following = fields[0] + fields[6] + 1
+                    end = position + fields[1] + LENGTH_OVERHEAD
+        except (CorruptLogError, CorruptIndexError):
+            return None
+        if end != segment.size or following < segment.base_offset:
+            return None
+        segment.bytes_since_index = segment.size - start
+        return following
+
+    def _complete_indexes(self, segment: Segment) -> None:
+        """Rebuilds the indexes of a segment that is not checked, if files are missing."""
+        if not segment.size:
+            segment.index.reset()
+            segment.time_index.reset()
+            segment.forget_timestamps()
+            return
+        if segment.indexes_missing:
+            rebuild_indexes(
+                self._filesystem, segment, index_interval=self._config.index_interval_bytes
+            )
+            segment.seal()
+
+    def _cut(self, segment: Segment, end_position: int) -> None:
+        self._truncated_bytes += segment.size - end_position
+        self._filesystem.ftruncate(segment.open(), end_position)
+        segment.size = end_position
+        segment.seal()
+
+    def _drop_from(self, segments: list[Segment], number: int) -> None:
+        self._discard(segments[number:])
+        del segments[number:]
+
+    def _discard(self, segments: list[Segment]) -> None:
+        """Removes the files of segments that no longer belong to the log."""
+        for segment in segments:
+            self._truncated_bytes += segment.size
+            segment.close()
+            for path in (segment.file, segment.index.path, segment.time_index.path):
+                unlink_if_present(self._filesystem, path)
+
+    def _newest_snapshot(self, limit: int | None) -> tuple[ProducerStates, int]:
+        return newest_snapshot(
+            self._filesystem,
+            self._directory,
+            limit=limit,
+            now_ms=self._now_ms,
+            expiration_ms=self._config.producer_id_expiration_ms,
+        )
+
+    def _replay_producers(
+        self, segments: list[Segment], batch_replay: BatchReplay, *, end: int
+    ) -> None:
+        replay(
+            self._filesystem,
+            segments,
+            batch_replay.producers,
+            start=batch_replay.producers_from,
+            end=end,
+        )
+
+    def _headers(self, segment: Segment) -> Iterator[tuple[int, ...]]:
+        if segment.size:
+            walk = headers(self._filesystem.pread, segment.open(), position=0, limit=segment.size)
+            for _, fields in walk:
+                yield fields
+
+    def _epochs(self) -> tuple[LeaderEpochCache, bool]:
+        """The checkpoint's epochs, and whether it could be used."""
+        path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
+        try:
+            entries = checkpoint.read_epochs(self._filesystem, path)
+            return LeaderEpochCache(entries or ()), entries is not None
+        except (CorruptCheckpointError, ValueError):
+            return LeaderEpochCache(), False
+
+    def _rebuild_epochs(self, segments: list[Segment]) -> LeaderEpochCache:
+        """Epochs from the batches; a segment whose neighbours agree is not walked through."""
+        epochs = LeaderEpochCache()
+        firsts = [next(self._headers(segment), None) for segment in segments]
+        for number, segment in enumerate(segments):
+            first = firsts[number]
+            following = firsts[number + 1] if number + 1 < len(segments) else None
+            if first is None:
+                continue
+            if first[2] > epochs.latest:
+                epochs.assign(first[2], first[0])
+            if following is not None and following[2] == first[2]:
+                continue
+            for fields in self._headers(segment):
+                if fields[2] > epochs.latest:
+                    epochs.assign(fields[2], fields[0])
+        return epochs
+
+    def _write_epochs(self, epochs: LeaderEpochCache) -> None:
+        checkpoint.write_epochs(
+            self._filesystem,
+            os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT),
+            epochs.entries(),
+            durable=False,
+        )

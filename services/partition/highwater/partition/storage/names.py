@@ -1,0 +1,91 @@
+"""Names of files and directories in a log directory, as Kafka writes them (`LogFileUtils.java`).
+
+A partition's directory holds files named by a twenty digit offset:
+
+    access_log-0/
+        00000000000000000000.log         record batches
+        00000000000000000000.index       sparse offset -> position
+        00000000000000000000.timeindex   sparse timestamp -> offset
+        00000000000000008192.snapshot    producers as they were before offset 8192
+        leader-epoch-checkpoint
+        partition.metadata
+"""
+
+import base64
+from typing import Final
+
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+_OFFSET_DIGITS: Final = 20
+_MAX_NAME: Final = 255
+
+
+def offset_file(offset: int, suffix: str) -> str:
+    """`00000000000000008192.log` for (8192, ".log")."""
+    return f"{offset:020d}{suffix}"
+
+
+def parse_offset_file(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None if the name is not `<twenty digits><suffix>`."""
+    stem = name.removesuffix(suffix)
+    if len(stem) != _OFFSET_DIGITS or len(name) != _OFFSET_DIGITS + len(suffix):
+        return None
+    return int(stem) if stem.isascii() and stem.isdigit() else None
+
+
+def topic_id_text(topic_id: TopicId) -> str:
+    """A topic id as Kafka prints UUIDs: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def parse_topic_id(text: str) -> TopicId:
+    """The inverse of `topic_id_text`; ValueError if it is no UUID."""
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != 16:
+        raise ValueError(f"not a topic id: {text!r}")
+    return TopicId(raw)
+
+
+def partition_directory(
+    topic: str, partition: int, *, topic_id: TopicId, instance: InstanceId = DEFAULT_INSTANCE
+) -> str:
+    """`<topic>-<partition>` as in Kafka; topics of other instances go by their id."""
+    stem = topic if instance == DEFAULT_INSTANCE else topic_id_text(topic_id)
+    return f"{stem}-{partition}"
+
+
+def parse_partition_directory(name: str) -> tuple[str, int] | None:
+    """(topic or topic id text, partition), or None if the name is no partition's directory."""
+    stem, dash, number = name.rpartition("-")
+    if not dash or not stem or not (number.isascii() and number.isdigit()):
+        return None
+    return stem, int(number)
+
+
+def deleted_directory(name: str, token: str) -> str:
+    """The name under which a partition's directory waits to be removed: `<name>.<token>-delete`.
+
+    A long topic name is cut so that the result stays a legal file name, as in Kafka.
+    """
+    tail = f".{token}{DELETED_DIRECTORY_SUFFIX}"
+    return name[: _MAX_NAME - len(tail)] + tail

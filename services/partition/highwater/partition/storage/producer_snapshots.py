@@ -1,0 +1,105 @@
+"""Producer snapshots: `<offset>.snapshot`, the producers as they were before that offset.
+
+Kafka's format (`ProducerStateManager.java`, schema `ProducerSnapshot`, version 1), big endian:
+int16 version, uint32 CRC-32C of all that follows, int32 count, and per producer int64 id, int16
+epoch, int32 last sequence, int64 last offset, int32 offset delta, int64 timestamp, int32
+coordinator epoch, int64 first offset of the current transaction.
+"""
+
+import os
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from highwater.partition.core.producers import ProducerEntry
+from highwater.partition.storage.errors import CorruptCheckpointError
+from highwater.partition.storage.filesystem import FileSystem, read_file, replace_file
+from highwater.partition.storage.names import (
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    offset_file,
+    parse_offset_file,
+)
+
+VERSION: Final = 1
+FILE_BYTES_MAX: Final = 256 << 20
+"""Five million producers; more cannot have been written here."""
+
+_HEAD: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+_ENTRY: Final = Struct(">qhiqiqiq")
+
+
+def encode(entries: Sequence[ProducerEntry]) -> bytes:
+    """A snapshot file's bytes."""
+    body = _COUNT.pack(len(entries)) + b"".join(
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+        for entry in entries
+    )
+    return _HEAD.pack(VERSION, crc32c(body)) + body
+
+
+def decode(data: bytes) -> list[ProducerEntry]:
+    """The producers in a snapshot file's bytes. Raises CorruptCheckpointError."""
+    if len(data) < _HEAD.size + _COUNT.size:
+        raise CorruptCheckpointError("a producer snapshot is too short")
+    version, checksum = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if version != VERSION:
+        raise CorruptCheckpointError(f"producer snapshot of version {version}")
+    if crc32c(body) != checksum:
+        raise CorruptCheckpointError("a producer snapshot's checksum does not match")
+    (count,) = _COUNT.unpack_from(body)
+    entries = body[_COUNT.size :]
+    if len(entries) != count * _ENTRY.size:
+        raise CorruptCheckpointError(f"a producer snapshot announces {count} producers")
+    return [
+        ProducerEntry(
+            producer_id=fields[0],
+            producer_epoch=fields[1],
+            last_sequence=fields[2],
+            last_offset=fields[3],
+            offset_delta=fields[4],
+            timestamp=fields[5],
+            coordinator_epoch=fields[6],
+            current_txn_first_offset=fields[7],
+        )
+        for fields in _ENTRY.iter_unpack(entries)
+    ]
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    """Where the snapshot for `offset` lies in a partition's directory."""
+    return os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
+
+
+def write(filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry]) -> None:
+    """Writes a snapshot so that it is whole and on disk when it has its name."""
+    replace_file(
+        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=True
+    )
+
+
+def read(filesystem: FileSystem, path: str) -> list[ProducerEntry]:
+    """Reads a snapshot. Raises CorruptCheckpointError, or OSError."""
+    try:
+        return decode(read_file(filesystem, path, limit=FILE_BYTES_MAX))
+    except ValueError as error:
+        raise CorruptCheckpointError(str(error)) from error
+
+
+def offsets(names: Sequence[str]) -> list[int]:
+    """The offsets of the snapshots among a directory's file names, ascending."""
+    found = (parse_offset_file(name, SNAPSHOT_SUFFIX) for name in names)
+    return sorted(offset for offset in found if offset is not None)

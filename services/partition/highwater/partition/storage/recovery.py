@@ -1,0 +1,173 @@
+"""Finds the last whole batch of a segment and rebuilds its indexes (Kafka's `LogSegment.recover`).
+
+Files are read, not mapped, so that a bad sector is an error of one log and not a signal.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.storage.batches import (
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    headers,
+)
+from highwater.partition.storage.errors import UnsupportedFormatError
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.producer_recovery import replay_batch
+from highwater.partition.storage.segment import Segment
+from highwater.partition.storage.time_index import NO_TIMESTAMP
+
+WINDOW_BYTES: Final = 4 << 20
+CRC_COVERS_FROM: Final = 21
+"""The CRC covers everything from the attributes on."""
+
+_OLD_MESSAGE: Final = Struct(">qiIB")
+"""offset, size, crc, magic of message formats 0 and 1."""
+_OLD_CRC_COVERS_FROM: Final = 16
+_OLD_SIZE_MIN: Final = 14
+
+
+class BatchReplay:
+    """Feeds batch headers, in order, to the state that is derived from them.
+
+    Producers take batches from `producers_from` on: what is before stands in their snapshot.
+    """
+
+    __slots__ = ("epochs", "producers", "producers_from")
+
+    def __init__(
+        self, *, epochs: LeaderEpochCache, producers: ProducerStates, producers_from: int
+    ) -> None:
+        """`epochs` and `producers` are changed in place."""
+        self.epochs = epochs
+        self.producers = producers
+        self.producers_from = producers_from
+
+    def batch(self, fields: tuple[int, ...]) -> None:
+        """Takes one batch, as `HEADER` unpacks it."""
+        epoch = fields[2]
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, fields[0])
+        if fields[0] >= self.producers_from:
+            replay_batch(self.producers, fields)
+
+
+def recover_segment(
+    filesystem: FileSystem,
+    segment: Segment,
+    *,
+    index_interval: int,
+    expected_offset: int,
+    replay: BatchReplay,
+) -> tuple[int, int]:
+    """Checks structure and CRC of every batch and rebuilds both indexes.
+
+    Returns (end position, next offset) of the valid prefix; the caller cuts what follows. A batch
+    whose base offset is before `expected_offset` is not valid. Raises UnsupportedFormatError on
+    sound messages of format 0 or 1, which must not be cut off as if they were torn, and OSError.
+    """
+    builder = IndexBuilder(segment, index_interval)
+    end, following = 0, expected_offset
+    for position, data in _whole_batches(filesystem, segment):
+        fields = HEADER.unpack_from(data)
+        if fields[0] < following or fields[6] < 0:
+            break
+        if crc32c(data[CRC_COVERS_FROM:]) != fields[4]:
+            break
+        following = fields[0] + fields[6] + 1
+        builder.add(position, len(data), following - 1, fields[8])
+        replay.batch(fields)
+        end = position + len(data)
+    return end, following
+
+
+def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval: int) -> None:
+    """Rebuilds both indexes from headers alone. Raises CorruptLogError, OSError."""
+    builder = IndexBuilder(segment, index_interval)
+    fd = segment.open()
+    for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
+        builder.add(
+            position, fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6], fields[8]
+        )
+    segment.index.flush()
+    segment.time_index.flush()
+
+
+class IndexBuilder:
+    """Applies Kafka's rule for index entries to the batches of a segment, from its beginning."""
+
+    __slots__ = ("_interval", "_segment")
+
+    def __init__(self, segment: Segment, interval: int) -> None:
+        """Empties the segment's indexes."""
+        segment.index.reset()
+        segment.time_index.reset()
+        segment.bytes_since_index = 0
+        segment.max_timestamp = NO_TIMESTAMP
+        segment.max_timestamp_offset = segment.base_offset
+        segment.first_timestamp = None
+        self._segment = segment
+        self._interval = interval
+
+    def add(self, position: int, nbytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Takes the next batch."""
+        segment = self._segment
+        if segment.first_timestamp is None:
+            segment.first_timestamp = max_timestamp
+        if segment.max_timestamp is None or max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = max_timestamp
+            segment.max_timestamp_offset = last_offset
+        if segment.bytes_since_index > self._interval:
+            segment.index.append(last_offset, position)
+            segment.time_index.append(segment.max_timestamp, segment.max_timestamp_offset)
+            segment.bytes_since_index = 0
+        segment.bytes_since_index += nbytes
+
+
+def _whole_batches(
+    filesystem: FileSystem, segment: Segment
+) -> Iterator[tuple[int, memoryview]]:
+    """(position, bytes) of batches by their length field, up to what cannot be a whole batch."""
+    fd = segment.open()
+    pread: Callable[[int, int, int], bytes] = filesystem.pread
+    size = segment.size
+    window, start, position = memoryview(b""), 0, 0
+    while size - position >= HEADER_BYTES:
+        relative = position - start
+        if relative + HEADER_BYTES > len(window):
+            window = memoryview(pread(fd, min(WINDOW_BYTES, size - position), position))
+            start, relative = position, 0
+            if len(window) < HEADER_BYTES:
+                break
+        fields = HEADER.unpack_from(window, relative)
+        nbytes = fields[1] + LENGTH_OVERHEAD
+        if fields[3] != MAGIC or nbytes < HEADER_BYTES:
+            _refuse_old_format(segment, bytes(window[relative:]), position)
+            break
+        if nbytes > size - position:
+            break
+        if relative + nbytes > len(window):
+            window = memoryview(pread(fd, max(WINDOW_BYTES, nbytes), position))
+            start, relative = position, 0
+            if len(window) < nbytes:
+                break
+        yield position, window[relative : relative + nbytes]
+        position += nbytes
+
+
+def _refuse_old_format(segment: Segment, data: bytes, position: int) -> None:
+    _, size, checksum, magic = _OLD_MESSAGE.unpack_from(data)
+    if magic > 1 or size < _OLD_SIZE_MIN or LENGTH_OVERHEAD + size > len(data):
+        return
+    if zlib.crc32(data[_OLD_CRC_COVERS_FROM : LENGTH_OVERHEAD + size]) == checksum:
+        raise UnsupportedFormatError(
+            f"{segment.path} holds messages of format {magic} at position {position}"
+        )
