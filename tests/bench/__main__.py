@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         workloads = () if options.rows == "none" else select(options.rows.split(","))
-        peers = [make_peer(text) for text in options.peers.split(",")]
+        peers = [make_peer(text) for text in [*options.peers.split(","), *options.peer]]
     except ValueError as error:
         sys.stderr.write(f"bench: {error}\n")
         return 2
@@ -102,11 +102,16 @@ def _finish(results: report.Results, console: Console, *, document: bool) -> int
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument(
         "--peers",
-        default="embedded,services,kafka",
+        default="embedded,services",
         help="comma-separated: embedded, services, kafka, external:HOST:PORT[:no-metadata]",
+    )
+    parser.add_argument(
+        "--peer", action="append", default=[], help="one more peer, as `make bench PEER=kafka`"
     )
     parser.add_argument(
         "--rows", default=DEFAULT_ROWS, help="comma-separated shell patterns, or 'none'"

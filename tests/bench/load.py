@@ -30,6 +30,7 @@ BUILD_TIMEOUT_S = 120
 # of silence within it; set-up waits up to 20 s for a topic.
 RUN_SLACK_S = 90.0
 ERRORS_IN_RESPONSES = 3
+RETRY_PAUSE_S = 0.5
 
 
 class LoadFailed(RuntimeError):
@@ -107,19 +108,36 @@ def run(workload: Workload, target: Target, *, seconds: float, warmup_seconds: f
 
 
 def send(
-    target: Target, *, partitions: int, batch_bytes: int, requests: int, auto_create: bool = False
+    target: Target,
+    *,
+    partitions: int,
+    batch_bytes: int,
+    requests: int,
+    auto_create: bool = False,
+    wait_s: float = 0.0,
 ) -> LoadResult:
-    """Sends exactly `requests` batches, dealt evenly to the partitions, as fast as it goes."""
+    """Sends exactly `requests` batches, dealt evenly to the partitions, as fast as it goes.
+
+    For up to `wait_s` it tries again, with new batches, while a run fails: a new partition
+    answers NOT_LEADER_OR_FOLLOWER until its leader knows of it. Raises LoadFailed.
+    """
     longest_s = 600.0
     arguments = [
         "--mode", "produce", "--version", str(PRODUCE_VERSION),
-        "--connections", "4" if requests >= 1000 else "1",
-        "--in-flight", "4", "--requests", str(requests), "--batch-bytes", str(batch_bytes),
+        "--connections", "1",
+        "--in-flight", "8", "--requests", str(requests), "--batch-bytes", str(batch_bytes),
         "--seconds", str(longest_s), "--warmup-seconds", "0",
     ]  # fmt: skip
     if auto_create:
         arguments.append("--auto-create")
-    return _run(target, partitions, arguments, longest_s)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return _run(target, partitions, arguments, longest_s)
+        except LoadFailed:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_PAUSE_S)
 
 
 def lz4_batch(size: int) -> bytes:

@@ -19,7 +19,6 @@ PREPARED_BATCH_BYTES = 16 * KIB
 # batches a partition leave that behind before anything is measured.
 PRIME_BATCHES_PER_PARTITION = 3
 PRIME_TIMEOUT_S = 180.0
-PRIME_PAUSE_S = 0.5
 STEADY_WITHIN = 0.10
 STEADY_WINDOWS_MAX = 6
 SETTLE_S = 1.0
@@ -180,21 +179,13 @@ class Session:
 
     def _prime(self, workload: Workload, target: load.Target) -> None:
         """Waits until every partition takes produce requests, and fills what is read later."""
-        deadline = time.monotonic() + PRIME_TIMEOUT_S
-        while True:
-            try:
-                load.send(
-                    target,
-                    partitions=workload.partitions,
-                    batch_bytes=PREPARED_BATCH_BYTES,
-                    requests=workload.partitions * PRIME_BATCHES_PER_PARTITION,
-                )
-                break
-            except load.LoadFailed:
-                # A new partition answers NOT_LEADER_OR_FOLLOWER until its leader knows of it.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(PRIME_PAUSE_S)
+        load.send(
+            target,
+            partitions=workload.partitions,
+            batch_bytes=PREPARED_BATCH_BYTES,
+            requests=workload.partitions * PRIME_BATCHES_PER_PARTITION,
+            wait_s=PRIME_TIMEOUT_S,
+        )
         each = workload.preload_bytes_per_partition // PREPARED_BATCH_BYTES
         if each > 0:
             load.send(

@@ -43,10 +43,10 @@ int report_print(const struct rusage *start, const struct rusage *end) {
          "\"brokers\":%d,\"partitions\":%d,\"batch_bytes\":%zu,\"seconds\":%.3f,",
          o->fetch ? "fetch" : "produce", o->version, o->connections, o->in_flight,
          state.cluster.broker_count, partitions, state.batch.size, window);
-  printf("\"sent\":%llu,\"requests\":%llu,\"requests_per_s\":%.1f,\"mb_per_s\":%.2f,"
+  printf("\"sent\":%llu,\"requests\":%llu,\"records\":%llu,\"requests_per_s\":%.1f,\"mb_per_s\":%.2f,"
          "\"records_per_s\":%.1f,",
          (unsigned long long)state.sent, (unsigned long long)k->requests,
-         (double)k->requests * per, (double)k->bytes * per / 1e6, (double)k->records * per);
+         (unsigned long long)k->records, (double)k->requests * per, (double)k->bytes * per / 1e6, (double)k->records * per);
   print_latency(&k->latency);
   uint64_t errors = print_errors() + k->misrouted;
   printf("\"misrouted\":%llu,\"throttled\":%llu,\"empty\":%llu,",

@@ -1,0 +1,140 @@
+"""A broker of one thread that checks every Produce v9 frame it gets; it stores nothing."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from crc32c import crc32c
+
+from highwater.kafka.records.batch import RecordBatchView
+
+_ACCEPT_POLL_S = 0.1
+_SOCKET_TIMEOUT_S = 10.0
+_JOIN_TIMEOUT_S = 10.0
+_CLIENT_ID = b"loadgen"
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """One batch as it came over the wire."""
+
+    connection: int
+    partition: int
+    producer_id: int
+    base_sequence: int
+    records: int
+    size: int
+
+
+@dataclass(slots=True)
+class FakeBroker:
+    """Answers Produce v9 with `error_of(partition)`; correlation ids move by `correlation_shift`."""
+
+    error_of: Callable[[int], int] = lambda _partition: 0
+    correlation_shift: int = 0
+    produced: list[Produced] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _listener: socket.socket = field(default_factory=socket.socket)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _closing: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(64)
+        self._listener.settimeout(_ACCEPT_POLL_S)
+        self._spawn(self._accept)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._closing.set()
+        for thread in self._threads:
+            thread.join(_JOIN_TIMEOUT_S)
+        self._listener.close()
+
+    @property
+    def address(self) -> str:
+        host, port = self._listener.getsockname()
+        return f"{host}:{port}"
+
+    def _spawn(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        count = 0
+        while not self._closing.is_set():
+            try:
+                peer, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            peer.settimeout(_SOCKET_TIMEOUT_S)
+            self._spawn(self._serve, peer, count)
+            count += 1
+
+    def _serve(self, peer: socket.socket, connection: int) -> None:
+        with peer, peer.makefile("rb") as stream:
+            while len(prefix := stream.read(4)) == 4:
+                frame = stream.read(int.from_bytes(prefix, "big"))
+                try:
+                    peer.sendall(self._answer(frame, connection))
+                except OSError:
+                    return
+
+    def _answer(self, frame: bytes, connection: int) -> bytes:
+        key, version, correlation = struct.unpack_from(">hhi", frame)
+        header = struct.pack(">hhih", key, version, correlation, len(_CLIENT_ID)) + _CLIENT_ID
+        if (key, version) != (0, 9) or not frame.startswith(header + b"\x00\x00"):
+            self.problems.append(f"unexpected header {frame[:24]!r}")
+        at = len(header) + 2 + 2 + 4  # no tags, no transactional id, acks, timeout
+        topics, at = _uvarint(frame, at)
+        name_size, at = _uvarint(frame, at)
+        name = frame[at : at + name_size - 1]
+        count, at = _uvarint(frame, at + name_size - 1)
+        answer = bytearray(struct.pack(">i", correlation + self.correlation_shift))
+        answer += b"\x00" + bytes([topics, name_size]) + name + bytes([count])
+        for _ in range(count - 1):
+            partition = int.from_bytes(frame[at : at + 4], "big")
+            size, at = _uvarint(frame, at + 4)
+            self._note(frame[at : at + size - 1], connection, partition)
+            at += size  # with the partition's empty tags in place of the length's one
+            answer += struct.pack(">ihqqq", partition, self.error_of(partition), 0, -1, 0)
+            answer += b"\x01\x00\x00"  # no record errors, no message, no tags
+        if frame[at:] != b"\x00\x00":
+            self.problems.append(f"{len(frame) - at} bytes behind the last partition")
+        answer += b"\x00" + struct.pack(">i", 0) + b"\x00"
+        return len(answer).to_bytes(4, "big") + bytes(answer)
+
+    def _note(self, batch: bytes, connection: int, partition: int) -> None:
+        stored_crc = int.from_bytes(batch[17:21], "big")
+        if stored_crc != crc32c(batch[21:]):
+            self.problems.append(f"wrong CRC in partition {partition}")
+        view = RecordBatchView(batch, 0, len(batch))
+        if view.size != len(batch):
+            self.problems.append(f"batch of {len(batch)} bytes says {view.size}")
+        self.produced.append(
+            Produced(
+                connection=connection,
+                partition=partition,
+                producer_id=view.producer_id,
+                base_sequence=int.from_bytes(batch[53:57], "big", signed=True),
+                records=view.record_count,
+                size=len(batch),
+            )
+        )
+
+
+def _uvarint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
