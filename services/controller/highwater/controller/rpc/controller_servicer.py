@@ -24,7 +24,7 @@ from highwater.metadata.convert import (
     topic_to_pb,
 )
 from highwater.model.cluster import TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, GatewayId, InstanceId, NodeId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
 
 _NO_ERROR: Final = pb.ApiError()
 
@@ -184,9 +184,11 @@ class ControllerServicer:
     ) -> pb.AllocateProducerIdsResponse:
         """See the proto."""
         controller = self._active()
-        refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
-        if refusal is not None:
-            return pb.AllocateProducerIdsResponse(error=_error(refusal))
+        # Gateways have no epoch, and need none: a block is never given twice, whoever asks.
+        if request.node_id != NO_NODE:
+            refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
+            if refusal is not None:
+                return pb.AllocateProducerIdsResponse(error=_error(refusal))
         start = await controller.allocate_producer_ids()
         return pb.AllocateProducerIdsResponse(
             error=_NO_ERROR, start=start, length=PRODUCER_ID_BLOCK
