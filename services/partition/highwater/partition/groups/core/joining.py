@@ -33,6 +33,9 @@ from highwater.partition.groups.core.values import (
     SyncResponse,
 )
 
+_PREFIX_MAX = 255
+"""Characters of the client's or instance's id in a member id, which must stay a Kafka string."""
+
 
 def join_group(state: ShardState, request: JoinRequest, token: object, now: Moment) -> None:
     """Answer at once, or park `token` until the rebalance completes."""
@@ -94,13 +97,13 @@ def _join_unknown(
 ) -> None:
     """A member without an id: new, or a static member that has started again."""
     if request.instance_id is not None:
-        member_id = f"{request.instance_id}-{state.new_id()}"
+        member_id = f"{request.instance_id[:_PREFIX_MAX]}-{state.new_id()}"
         if request.instance_id in group.static_members:
             _replace_static_member(state, group, request, member_id, token, now)
         else:
             _add_member(state, group, request, member_id, token, now)
         return
-    member_id = f"{request.client_id}-{state.new_id()}"
+    member_id = f"{request.client_id[:_PREFIX_MAX]}-{state.new_id()}"
     if not request.requires_known_member_id:
         _add_member(state, group, request, member_id, token, now)
         return

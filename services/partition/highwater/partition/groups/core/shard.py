@@ -219,6 +219,10 @@ class GroupCoordinatorShard:
         replies, self._state.replies = self._state.replies, []
         return replies
 
+    def is_parked(self, token: object) -> bool:
+        """Whether this call still waits for its answer."""
+        return token in self._state.parked
+
     def parked_tokens(self) -> list[object]:
         """Everybody who waits, for when the shard is given up."""
         return list(self._state.parked)
@@ -234,7 +238,3 @@ class GroupCoordinatorShard:
     def groups(self) -> dict[GroupKey, ClassicGroup]:
         """The groups in memory; read only."""
         return self._state.groups
-
-    def is_idle(self) -> bool:
-        """Whether nothing is waiting to be taken."""
-        return not self._state.records and not self._state.replies

@@ -1,0 +1,74 @@
+"""DescribeGroups v0-6 (key 15).
+
+* An unknown group is "Dead" without an error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043).
+* v3: the authorized operations, when asked for, are all that a group has, as in a Kafka without
+  an authorizer.
+"""
+
+from collections.abc import Callable
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_groups import (
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+    DescribeGroupsResponseDescribedGroupMember,
+    decode_request,
+    encode_response,
+)
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.state import DEAD
+from highwater.partition.groups.core.values import GroupKey
+
+_NOT_FOUND_FROM = 6
+_NOT_ASKED = -(2**31)
+_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""AclOperation READ, DELETE and DESCRIBE, as the bits of KIP-430."""
+
+
+def handle(
+    shard_of: Callable[[str], GroupCoordinatorShard | ErrorCode], call: CoordinatorCall
+) -> bytes:
+    """Each group, or why not."""
+    version = call.api_version
+    body = decode_request(call.body, 0, version)
+    operations = _ALL_OPERATIONS if body.include_authorized_operations else _NOT_ASKED
+    groups = []
+    for group_id in body.groups:
+        shard = shard_of(group_id)
+        if isinstance(shard, ErrorCode):
+            group = DescribeGroupsResponseDescribedGroup(group_id=group_id, error_code=shard)
+        else:
+            group = _describe(shard, GroupKey(call.instance, group_id), version)
+            group.authorized_operations = operations
+        groups.append(group)
+    return encode_response(DescribeGroupsResponse(groups=groups), version)
+
+
+def _describe(
+    shard: GroupCoordinatorShard, key: GroupKey, version: int
+) -> DescribeGroupsResponseDescribedGroup:
+    described = shard.describe_group(key)
+    if described is None:
+        group = DescribeGroupsResponseDescribedGroup(group_id=key.group_id, group_state=DEAD.value)
+        if version >= _NOT_FOUND_FROM:
+            group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            group.error_message = f"Group {key.group_id} not found."
+        return group
+    return DescribeGroupsResponseDescribedGroup(
+        group_id=key.group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol,
+        members=[
+            DescribeGroupsResponseDescribedGroupMember(
+                member_id=m.member_id,
+                group_instance_id=m.instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                member_metadata=m.metadata,
+                member_assignment=m.assignment,
+            )
+            for m in described.members
+        ],
+    )

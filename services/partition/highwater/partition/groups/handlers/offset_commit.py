@@ -1,0 +1,61 @@
+"""OffsetCommit v2-9 (key 8).
+
+* v2-4 carry a retention time of their own; v6 adds the leader epoch, v7 the instance id.
+* Whether the topics exist is the gateway's to check, which knows them.
+* v10 (topic ids) is not served.
+"""
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponseOffsetCommitResponsePartition,
+    OffsetCommitResponseOffsetCommitResponseTopic,
+    decode_request,
+    encode_response,
+)
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.values import (
+    CommitRequest,
+    GroupKey,
+    Moment,
+    OffsetToCommit,
+)
+
+
+def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
+    """Commit; the response is sent when the records are committed."""
+    version = call.api_version
+    body = decode_request(call.body, 0, version)
+    offsets = tuple(
+        OffsetToCommit(
+            topic.name,
+            p.partition_index,
+            p.committed_offset,
+            p.committed_leader_epoch,
+            p.committed_metadata or "",
+        )
+        for topic in body.topics
+        for p in topic.partitions
+    )
+    request = CommitRequest(
+        key=GroupKey(call.instance, body.group_id),
+        generation=body.generation_id_or_member_epoch,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        retention_ms=body.retention_time_ms,
+        offsets=offsets,
+    )
+    errors = iter(shard.commit_offsets(request, now))
+    topics = [
+        OffsetCommitResponseOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetCommitResponseOffsetCommitResponsePartition(
+                    partition_index=p.partition_index, error_code=next(errors)
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in body.topics
+    ]
+    return encode_response(OffsetCommitResponse(topics=topics), version)

@@ -1,0 +1,37 @@
+"""OffsetDelete v0 (key 47): delete single committed offsets that nobody reads (KIP-496)."""
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.offset_delete import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponseOffsetDeleteResponsePartition,
+    OffsetDeleteResponseOffsetDeleteResponseTopic,
+    decode_request,
+    encode_response,
+)
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.values import GroupKey, Moment
+
+
+def handle(shard: GroupCoordinatorShard, call: CoordinatorCall, now: Moment) -> bytes:
+    """Delete what may be deleted; on an error of the whole call no topics are listed."""
+    version = call.api_version
+    body = decode_request(call.body, 0, version)
+    slots = [(t.name, p.partition_index) for t in body.topics for p in t.partitions]
+    error, errors = shard.delete_offsets(GroupKey(call.instance, body.group_id), slots, now)
+    if error is not ErrorCode.NONE:
+        return encode_response(OffsetDeleteResponse(error_code=error), version)
+    left = iter(errors)
+    topics = [
+        OffsetDeleteResponseOffsetDeleteResponseTopic(
+            name=t.name,
+            partitions=[
+                OffsetDeleteResponseOffsetDeleteResponsePartition(
+                    partition_index=p.partition_index, error_code=next(left)
+                )
+                for p in t.partitions
+            ],
+        )
+        for t in body.topics
+    ]
+    return encode_response(OffsetDeleteResponse(topics=topics), version)

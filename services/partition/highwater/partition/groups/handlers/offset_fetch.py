@@ -1,0 +1,116 @@
+"""OffsetFetch v1-9 (key 9).
+
+* v1 names topics; from v2 null topics mean all that are committed.
+* v8 asks for several groups at once, each with an error of its own; a group whose coordinator is
+  not here gets the code that makes the client look for it.
+* v9's member id and epoch concern groups of the new protocol only (KIP-848).
+* Nothing committed: offset -1, epoch -1, empty metadata, no error; the same for unknown groups.
+* v10 (topic ids) is not served.
+"""
+
+from collections.abc import Callable, Iterable
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseOffsetFetchResponseGroup,
+    OffsetFetchResponseOffsetFetchResponsePartition,
+    OffsetFetchResponseOffsetFetchResponsePartitions,
+    OffsetFetchResponseOffsetFetchResponseTopic,
+    OffsetFetchResponseOffsetFetchResponseTopics,
+    decode_request,
+    encode_response,
+)
+from highwater.partition.groups.core.durable import CommittedOffset
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.values import GroupKey
+
+_GROUPS_FROM = 8
+_NOTHING = CommittedOffset(-1, -1, "", -1)
+
+Found = list[tuple[str, list[tuple[int, CommittedOffset]]]]
+"""(topic, [(partition, offset)]), in the order of the answer."""
+
+
+def handle(
+    shard_of: Callable[[str], GroupCoordinatorShard | ErrorCode], call: CoordinatorCall
+) -> bytes | ErrorCode:
+    """The committed offsets; a code instead when the one group of v1-7 is not here."""
+    version = call.api_version
+    body = decode_request(call.body, 0, version)
+    if version >= _GROUPS_FROM:
+        groups = []
+        for asked in body.groups:
+            shard = shard_of(asked.group_id)
+            if isinstance(shard, ErrorCode):
+                groups.append(_group_error(asked.group_id, shard))
+                continue
+            names = (
+                None
+                if asked.topics is None
+                else [(t.name, t.partition_indexes) for t in asked.topics]
+            )
+            found = _find(shard, GroupKey(call.instance, asked.group_id), names)
+            groups.append(_group(asked.group_id, found))
+        return encode_response(OffsetFetchResponse(groups=groups), version)
+    shard = shard_of(body.group_id)
+    if isinstance(shard, ErrorCode):
+        return shard
+    names = None if body.topics is None else [(t.name, t.partition_indexes) for t in body.topics]
+    found = _find(shard, GroupKey(call.instance, body.group_id), names)
+    return encode_response(OffsetFetchResponse(topics=_topics(found)), version)
+
+
+def _find(
+    shard: GroupCoordinatorShard,
+    key: GroupKey,
+    asked: Iterable[tuple[str, Iterable[int]]] | None,
+) -> Found:
+    if asked is None:
+        return list(shard.committed_by_topic(key).items())
+    return [
+        (topic, [(p, shard.committed_offset(key, topic, p) or _NOTHING) for p in partitions])
+        for topic, partitions in asked
+    ]
+
+
+def _topics(found: Found) -> list[OffsetFetchResponseOffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseOffsetFetchResponseTopic(
+            name=topic,
+            partitions=[
+                OffsetFetchResponseOffsetFetchResponsePartition(
+                    partition_index=partition,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    metadata=value.metadata,
+                )
+                for partition, value in partitions
+            ],
+        )
+        for topic, partitions in found
+    ]
+
+
+def _group(group_id: str, found: Found) -> OffsetFetchResponseOffsetFetchResponseGroup:
+    topics = [
+        OffsetFetchResponseOffsetFetchResponseTopics(
+            name=topic,
+            partitions=[
+                OffsetFetchResponseOffsetFetchResponsePartitions(
+                    partition_index=partition,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    metadata=value.metadata,
+                )
+                for partition, value in partitions
+            ],
+        )
+        for topic, partitions in found
+    ]
+    return OffsetFetchResponseOffsetFetchResponseGroup(group_id=group_id, topics=topics)
+
+
+def _group_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseOffsetFetchResponseGroup:
+    return OffsetFetchResponseOffsetFetchResponseGroup(group_id=group_id, error_code=error)

@@ -1,0 +1,155 @@
+"""Brings a shard back: its newest snapshot, then the log behind it, in slices.
+
+The loop serves others between two slices. What is read is committed only; loading ends where the
+log ended when it began, which is everything, because nothing is appended before it is done.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.kafka.errors import DecodeError
+from highwater.kafka.records.batch import RecordBatchView, is_control, iter_batches
+from highwater.kafka.records.record import read_records
+from highwater.partition.groups.core.durable import Record
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.log_port import CoordinatorLog
+from highwater.partition.groups.records import EncodedRecord, UnknownRecordError, decode
+from highwater.partition.groups.snapshot import (
+    Snapshot,
+    SnapshotError,
+    SnapshotStore,
+    decode_snapshot,
+)
+
+READ_BYTES: Final = 128 * 1024
+"""One slice of the log: about 5 ms of decoding."""
+
+_SNAPSHOT_RECORDS_PER_SLICE: Final = 1_000
+
+_DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Our own batches are not compressed; those of a Kafka may be."""
+
+_COMMIT_WAIT_S: Final = 0.02
+"""Between two looks at a high watermark that has not reached the end of the log yet."""
+
+
+class CorruptLogError(Exception):
+    """A committed batch cannot be read. Its partition needs a healthy replica."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadReport:
+    """What loading did, for logs and metrics."""
+
+    next_offset: int = 0
+    """Everything below is replayed."""
+    from_snapshot: int = 0
+    """Records that came from the snapshot."""
+    from_log: int = 0
+    log_bytes: int = 0
+    skipped: int = 0
+    """Records of versions that are not ours to know."""
+    snapshot_problem: str | None = None
+    """Why an existing snapshot was not used."""
+
+
+async def load_shard(
+    new_shard: Callable[[], GroupCoordinatorShard],
+    *,
+    partition: int,
+    log: CoordinatorLog,
+    snapshots: SnapshotStore,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> tuple[GroupCoordinatorShard, LoadReport]:
+    """A shard with everything replayed, not yet activated, and how it came about.
+
+    Raises CorruptLogError, or what reading the log raises.
+    """
+    report = LoadReport()
+    end_offset = log.log_end_offset(partition)
+    start_offset = log.log_start_offset(partition)
+    data = await asyncio.to_thread(snapshots.load, partition)
+    shard = new_shard()
+    report.next_offset = start_offset
+    if data is not None:
+        try:
+            snapshot = decode_snapshot(data)
+            _check_range(snapshot, start_offset, end_offset)
+            await _replay_snapshot(shard, snapshot, report, pause)
+        except (SnapshotError, DecodeError) as error:
+            report = LoadReport(next_offset=start_offset, snapshot_problem=str(error))
+            shard = new_shard()
+    while report.next_offset < end_offset:
+        chunk = log.read(partition, report.next_offset, READ_BYTES)
+        if not chunk:
+            await pause(_COMMIT_WAIT_S)
+            continue
+        before = report.next_offset
+        for record in _log_records(chunk, report):
+            shard.replay(record)
+        if report.next_offset == before:
+            raise CorruptLogError(f"partition {partition}: no whole batch at {before}")
+        report.log_bytes += len(chunk)
+        await pause(0)
+    return shard, report
+
+
+def _check_range(snapshot: Snapshot, start_offset: int, end_offset: int) -> None:
+    """A snapshot that reaches past the log belongs to a log that was lost."""
+    if not start_offset <= snapshot.offset <= end_offset:
+        raise SnapshotError(
+            f"offset {snapshot.offset} is outside the log, {start_offset} to {end_offset}"
+        )
+
+
+async def _replay_snapshot(
+    shard: GroupCoordinatorShard,
+    snapshot: Snapshot,
+    report: LoadReport,
+    pause: Callable[[float], Awaitable[None]],
+) -> None:
+    for encoded in snapshot.records():
+        record = _decode(encoded, report)
+        if record is not None:
+            shard.replay(record)
+        report.from_snapshot += 1
+        if report.from_snapshot % _SNAPSHOT_RECORDS_PER_SLICE == 0:
+            await pause(0)
+    report.next_offset = snapshot.offset
+
+
+def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
+    """The records of a chunk from `report.next_offset` on, which moves along."""
+    try:
+        for batch in iter_batches(chunk):
+            yield from _batch_records(batch, report)
+            report.next_offset = max(report.next_offset, batch.last_offset + 1)
+    except DecodeError as error:
+        raise CorruptLogError(f"at offset {report.next_offset}: {error}") from error
+
+
+def _batch_records(batch: RecordBatchView, report: LoadReport) -> Iterator[Record]:
+    if batch.last_offset < report.next_offset:
+        return
+    if not batch.crc_ok():
+        raise CorruptLogError(f"batch at {batch.base_offset} fails its checksum")
+    if is_control(batch.attributes):
+        return
+    for record in read_records(batch, _DECOMPRESSED_BYTES_MAX):
+        if record.offset < report.next_offset or record.key is None:
+            continue
+        decoded = _decode(EncodedRecord(record.key, record.value), report)
+        if decoded is not None:
+            report.from_log += 1
+            yield decoded
+
+
+def _decode(encoded: EncodedRecord, report: LoadReport) -> Record | None:
+    """The record, or None for one that a newer Kafka wrote about things unknown here."""
+    try:
+        return decode(encoded.key, encoded.value)
+    except UnknownRecordError:
+        report.skipped += 1
+        return None

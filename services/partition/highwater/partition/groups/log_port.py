@@ -1,0 +1,40 @@
+"""What the group coordinator needs of the log of its topic's partitions."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class CoordinatorLog(Protocol):
+    """The partitions of one coordinator topic that this node leads. Called on the event loop."""
+
+    def append(
+        self,
+        partition: int,
+        leader_epoch: int,
+        batch: bytes,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        """Append one record batch with acks=all semantics; never blocks and never raises.
+
+        `on_committed(error_code, base_offset)` is called exactly once, on the loop, now or later:
+        with 0 and the batch's first offset when the high watermark has passed the batch, or with
+        a Kafka error code (6 or 74 no longer leader, 19, 20, 7, 56, 10, 18). Batches of one
+        partition are committed in the order of the calls.
+        """
+        ...
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `offset`, below the high watermark.
+
+        Empty when there is nothing there yet; at least one batch otherwise, also when it is
+        larger than `max_bytes`. Raises OSError or a HighwaterError when the disk fails.
+        """
+        ...
+
+    def log_start_offset(self, partition: int) -> int:
+        """The first offset that is left."""
+        ...
+
+    def log_end_offset(self, partition: int) -> int:
+        """The offset of the next record, whether or not those before it are committed."""
+        ...

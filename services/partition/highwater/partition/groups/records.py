@@ -1,0 +1,280 @@
+"""The records of `__consumer_offsets`: Kafka's own keys and values, byte for byte.
+
+Example, the offset of group "g" in topic "t", partition 3, and its commit at offset 42:
+
+    key    0001 0001 67 0001 74 00000003
+           version 1, group, topic, partition (OffsetCommitKey.json)
+    value  0003 000000000000002a ffffffff 0000 0000018bcfe56800
+           version 3, offset, leader epoch, metadata, commit timestamp (OffsetCommitValue.json)
+
+A group's key is `0002` and the group (GroupMetadataKey.json); its value is GroupMetadataValue v3.
+A null value deletes. Written are offset values v3 (v1 when the client asked for a retention time,
+as only that one carries it) and group values v3, as Kafka 4 does; read are all versions, 4 being
+the flexible one. Tagged fields are skipped (KIP-915).
+
+Instances other than the default one share nothing visible with it: their keys have versions that
+Kafka does not use, 0x4801 and 0x4802, and begin with the instance id; the rest is the same.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from highwater.kafka.errors import DecodeError, InvalidLengthError, TruncatedError
+from highwater.kafka.message import DECODE_FAILURES
+from highwater.kafka.primitives import read_uvarint, skip_tagged_fields
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.groups.core.durable import (
+    CommittedOffset,
+    GroupImage,
+    GroupRecord,
+    MemberImage,
+    OffsetRecord,
+    Record,
+)
+from highwater.partition.groups.core.values import GroupKey
+
+OFFSET_KEY_VERSIONS: Final = (0, 1)
+GROUP_KEY_VERSION: Final = 2
+INSTANCE_OFFSET_KEY_VERSION: Final = 0x4801
+INSTANCE_GROUP_KEY_VERSION: Final = 0x4802
+
+_VALUE_VERSION: Final = 3
+_EXPIRING_VALUE_VERSION: Final = 1
+_FLEXIBLE_FROM: Final = 4
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_OFFSET_HEAD = Struct(">hqi")
+
+
+class UnknownRecordError(DecodeError):
+    """A key or value of a version that a newer Kafka wrote; the record says nothing to us."""
+
+
+class EncodedRecord(NamedTuple):
+    """What goes into a batch."""
+
+    key: bytes
+    value: bytes | None
+
+
+def encode(record: Record) -> EncodedRecord:
+    """The key and value of a record."""
+    if isinstance(record, OffsetRecord):
+        head = _key_head(record.key, 1, INSTANCE_OFFSET_KEY_VERSION)
+        key = head + _string(record.topic) + _INT32.pack(record.partition)
+        return EncodedRecord(key, None if record.value is None else _offset_value(record.value))
+    key = _key_head(record.key, GROUP_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION)
+    return EncodedRecord(key, None if record.value is None else _group_value(record.value))
+
+
+def decode(key: bytes | None, value: bytes | None) -> Record:
+    """The record of a key and value; UnknownRecordError for versions that are not ours to know.
+
+    Raises another DecodeError when the bytes do not follow their version.
+    """
+    if key is None:
+        raise UnknownRecordError("record without a key")
+    try:
+        return _decode(_Reader(key), value)
+    except DECODE_FAILURES as error:
+        raise TruncatedError(f"group record ends early: {error}") from error
+
+
+def _decode(key: "_Reader", value: bytes | None) -> Record:
+    version = key.int16()
+    instance = DEFAULT_INSTANCE
+    if version in (INSTANCE_OFFSET_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION):
+        instance = InstanceId(key.string())
+    elif version not in OFFSET_KEY_VERSIONS and version != GROUP_KEY_VERSION:
+        raise UnknownRecordError(f"key version {version}")
+    group = GroupKey(instance, key.string())
+    if version in (GROUP_KEY_VERSION, INSTANCE_GROUP_KEY_VERSION):
+        return GroupRecord(group, None if value is None else _read_group(_Reader(value)))
+    topic = key.string()
+    partition = key.int32()
+    return OffsetRecord(
+        group, topic, partition, None if value is None else _read_offset(_Reader(value))
+    )
+
+
+def _key_head(key: GroupKey, version: int, instance_version: int) -> bytes:
+    group = _string(key.group_id)
+    if key.instance == DEFAULT_INSTANCE:
+        return _INT16.pack(version) + group
+    return _INT16.pack(instance_version) + _string(key.instance) + group
+
+
+def _offset_value(value: CommittedOffset) -> bytes:
+    if value.expire_ms >= 0:
+        return (
+            _INT16.pack(_EXPIRING_VALUE_VERSION)
+            + _INT64.pack(value.offset)
+            + _string(value.metadata)
+            + _INT64.pack(value.commit_ms)
+            + _INT64.pack(value.expire_ms)
+        )
+    return (
+        _OFFSET_HEAD.pack(_VALUE_VERSION, value.offset, value.leader_epoch)
+        + _string(value.metadata)
+        + _INT64.pack(value.commit_ms)
+    )
+
+
+def _read_offset(reader: "_Reader") -> CommittedOffset:
+    version = reader.value_version()
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else -1
+    metadata = reader.string()
+    commit_ms = reader.int64()
+    expire_ms = reader.int64() if version == 1 else -1
+    reader.end_of_struct()
+    return CommittedOffset(offset, leader_epoch, metadata, commit_ms, expire_ms)
+
+
+def _group_value(image: GroupImage) -> bytes:
+    parts = [
+        _INT16.pack(_VALUE_VERSION),
+        _string(image.protocol_type),
+        _INT32.pack(image.generation),
+        _nullable_string(image.protocol),
+        _nullable_string(image.leader),
+        _INT64.pack(image.state_since_ms),
+        _INT32.pack(len(image.members)),
+    ]
+    for member in image.members:
+        parts += (
+            _string(member.member_id),
+            _nullable_string(member.instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _INT32.pack(len(member.subscription)),
+            member.subscription,
+            _INT32.pack(len(member.assignment)),
+            member.assignment,
+        )
+    return b"".join(parts)
+
+
+def _read_group(reader: "_Reader") -> GroupImage:
+    version = reader.value_version()
+    protocol_type = reader.string()
+    generation = reader.int32()
+    protocol = reader.nullable_string()
+    leader = reader.nullable_string()
+    state_since_ms = reader.int64() if version >= 2 else -1
+    members = tuple(_read_member(reader, version) for _ in range(reader.count()))
+    reader.end_of_struct()
+    return GroupImage(
+        protocol_type=protocol_type,
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        state_since_ms=state_since_ms,
+        members=members,
+    )
+
+
+def _read_member(reader: "_Reader", version: int) -> MemberImage:
+    member_id = reader.string()
+    instance_id = reader.nullable_string() if version >= 3 else None
+    client_id = reader.string()
+    client_host = reader.string()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else None
+    session_timeout_ms = reader.int32()
+    subscription = reader.octets()
+    assignment = reader.octets()
+    reader.end_of_struct()
+    return MemberImage(
+        member_id=member_id,
+        instance_id=instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=(
+            session_timeout_ms if rebalance_timeout_ms is None else rebalance_timeout_ms
+        ),
+        session_timeout_ms=session_timeout_ms,
+        subscription=subscription,
+        assignment=assignment,
+    )
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def _nullable_string(text: str | None) -> bytes:
+    return b"\xff\xff" if text is None else _string(text)
+
+
+class _Reader:
+    """Reads the fields of one struct, compact ones when its version is flexible."""
+
+    __slots__ = ("_buf", "_flexible", "_pos")
+
+    def __init__(self, buf: bytes) -> None:
+        self._buf = buf
+        self._pos = 0
+        self._flexible = False
+
+    def value_version(self) -> int:
+        version = self.int16()
+        if not 0 <= version <= _FLEXIBLE_FROM:
+            raise UnknownRecordError(f"value version {version}")
+        self._flexible = version >= _FLEXIBLE_FROM
+        return version
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise InvalidLengthError("null where a string must be")
+        return text
+
+    def nullable_string(self) -> str | None:
+        length = self._compact_length() if self._flexible else self.int16()
+        return None if length == -1 else self._take(length).decode()
+
+    def octets(self) -> bytes:
+        return self._take(self.count())
+
+    def count(self) -> int:
+        """The length of an array or of bytes; every element takes at least a byte."""
+        length = self._compact_length() if self._flexible else self.int32()
+        if not 0 <= length <= len(self._buf) - self._pos:
+            raise InvalidLengthError(f"length {length} at {self._pos}")
+        return length
+
+    def end_of_struct(self) -> None:
+        if self._flexible:
+            count, self._pos = read_uvarint(self._buf, self._pos)
+            self._pos = skip_tagged_fields(self._buf, self._pos, len(self._buf), count)
+
+    def _compact_length(self) -> int:
+        length, self._pos = read_uvarint(self._buf, self._pos)
+        return length - 1
+
+    def _number(self, layout: Struct) -> int:
+        (value,) = layout.unpack_from(self._buf, self._pos)
+        self._pos += layout.size
+        return int(value)
+
+    def _take(self, length: int) -> bytes:
+        end = self._pos + length
+        if length < 0 or end > len(self._buf):
+            raise InvalidLengthError(f"length {length} at {self._pos}")
+        taken = self._buf[self._pos : end]
+        self._pos = end
+        return taken

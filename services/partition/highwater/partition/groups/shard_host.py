@@ -1,0 +1,374 @@
+"""One shard at work: loading, calls, timers, commits, snapshots.
+
+Lifecycle: LOADING (calls are refused) -> ACTIVE -> CLOSED when the node resigns the partition. A
+failed append or a bug throws the shard away and goes back to LOADING, with a growing pause. A
+host is the view of one node that leads one partition in one leader epoch.
+"""
+
+import asyncio
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.time import Clock
+from highwater.partition.groups.commit_queue import CommitQueue
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.durable import DurableState
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.timers import Timer, TimerHeap
+from highwater.partition.groups.core.values import JoinResponse, Moment
+from highwater.partition.groups.handlers import join_group, sync_group
+from highwater.partition.groups.loading import load_shard
+from highwater.partition.groups.log_port import CoordinatorLog
+from highwater.partition.groups.snapshot import SnapshotStore, encode_snapshot
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+_RELOAD_PAUSE_S: Final = 0.1
+_RELOAD_PAUSE_S_MAX: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """Limits of the shell around a shard."""
+
+    batch_bytes_max: int = 1_000_012
+    """max.message.bytes of the coordinator's topic, or less."""
+    uncommitted_bytes_max: int = 16 * 1024 * 1024
+    """Above this, calls that write are refused until the log has caught up."""
+    snapshot_bytes: int = 4 * 1024 * 1024
+    """A snapshot is due when the log has grown by this much and by the last snapshot's size."""
+
+
+class HostState(enum.Enum):
+    """What a host can do at present."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostParts:
+    """What all hosts of a node share."""
+
+    config: GroupConfig
+    settings: HostSettings
+    log: CoordinatorLog
+    snapshots: SnapshotStore
+    clock: Clock
+    new_id: Callable[[], str]
+    logger: Logger
+    tasks: TaskOwner
+
+
+class ShardHost:
+    """Runs one shard; everything happens on the loop, except writing snapshots."""
+
+    def __init__(self, partition: int, leader_epoch: int, parts: HostParts) -> None:
+        """Begin to load at once."""
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.state = HostState.LOADING
+        self._parts = parts
+        self._clock = parts.clock
+        self._logger = parts.logger.bind(partition=partition, leader_epoch=leader_epoch)
+        self._loop = asyncio.get_running_loop()
+        self._shard: GroupCoordinatorShard | None = None
+        self._queue: CommitQueue | None = None
+        self._deadlines = TimerHeap()
+        self._deadline_of: dict[object, Timer] = {}
+        self._armed_ms: int | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._reload_pause_s = _RELOAD_PAUSE_S
+        self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
+        self._saving: asyncio.Task[None] | None = None
+        self._closing = False
+        self._loader = parts.tasks.start(self._load(0), name=f"group-load-{partition}")
+
+    # -- calls --------------------------------------------------------------------------------
+
+    @property
+    def shard(self) -> GroupCoordinatorShard | ErrorCode:
+        """The shard, or why there is none."""
+        if self._shard is not None and not self._closing:
+            return self._shard
+        if self.state is HostState.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the log is too far behind to decide more."""
+        queue = self._queue
+        return queue is not None and queue.bytes > self._parts.settings.uncommitted_bytes_max
+
+    def moment(self) -> Moment:
+        """Both clocks, now."""
+        return Moment(self._clock.monotonic_ms(), self._clock.wall_ms())
+
+    def settle(self) -> None:
+        """Take what the shard has decided: records to the log, answers to their calls."""
+        shard, queue = self._shard, self._queue
+        if shard is None or queue is None:
+            return
+        records = shard.take_records()
+        if records:
+            queue.add(records)
+        for token, response, after_commit in shard.take_replies():
+            assert isinstance(token, CoordinatorCall)
+            timer = self._deadline_of.pop(token, None)
+            if timer is not None:
+                self._deadlines.cancel(timer)
+            if isinstance(response, JoinResponse):
+                body = join_group.encode(response, token.api_version)
+            else:
+                body = sync_group.encode(response, token.api_version)
+            if after_commit:
+                queue.after_commit(partial(deliver, token, body))
+            else:
+                deliver(token, body, 0)
+        self._arm()
+
+    def after_commit(self, tell: Callable[[int], None]) -> None:
+        """`tell(0)` when all that was decided up to now is committed, else an error code."""
+        if self._queue is None:
+            tell(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            self._queue.after_commit(tell)
+
+    def park(self, call: CoordinatorCall) -> None:
+        """If the call waits, let it wait no longer than its client."""
+        shard = self._shard
+        if shard is None or not shard.is_parked(call):
+            return
+        timer = Timer(partial(self._give_up, call))
+        self._deadline_of[call] = timer
+        self._deadlines.set(timer, self._clock.monotonic_ms() + max(call.deadline_ms, 0))
+        self._arm()
+
+    def forget(self, call: CoordinatorCall) -> None:
+        """The client is gone; nothing of the call is left here."""
+        timer = self._deadline_of.pop(call, None)
+        if timer is not None:
+            self._deadlines.cancel(timer)
+        if self._shard is not None and self._shard.is_parked(call):
+            self._shard.forget_call(call, self.moment())
+            self.settle()
+
+    def _give_up(self, call: CoordinatorCall, now: Moment) -> None:
+        """The client has stopped waiting: the same as if it had gone, but it gets an answer."""
+        self._deadline_of.pop(call, None)
+        if self._shard is not None:
+            self._shard.forget_call(call, now)
+        deliver(call, b"", ErrorCode.REQUEST_TIMED_OUT)
+
+    # -- timers -------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Wake up at the next deadline of the shard or of a parked call."""
+        if self._shard is None:
+            return
+        next_ms = self._shard.next_deadline_ms()
+        parked_ms = self._deadlines.next_deadline_ms()
+        if next_ms is None or (parked_ms is not None and parked_ms < next_ms):
+            next_ms = parked_ms
+        if next_ms is None or (self._armed_ms is not None and self._armed_ms <= next_ms):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._armed_ms = next_ms
+        delay_ms = max(next_ms - self._clock.monotonic_ms(), 0)
+        self._alarm = self._loop.call_later(delay_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._armed_ms = self._alarm = None
+        shard = self._shard
+        if shard is None:
+            return
+        now = self.moment()
+        try:
+            shard.expire(now)
+            self._deadlines.expire(now)
+            self.settle()
+        except Exception as error:  # noqa: BLE001 - a bug must cost its shard, not the node.
+            self.crash("a timer", error)
+
+    # -- failure ------------------------------------------------------------------------------
+
+    def crash(self, during: str, error: Exception) -> None:
+        """A bug has shown itself: the state can no longer be trusted, so load it anew."""
+        self._logger.error("group_shard_crashed", during=during, exc_info=error)
+        self._unload(ErrorCode.UNKNOWN_SERVER_ERROR, HostState.LOADING)
+        self._reload()
+
+    def resign(self) -> None:
+        """Another node leads the partition now; never comes back."""
+        self._unload(ErrorCode.NOT_COORDINATOR, HostState.CLOSED)
+        self._loader.cancel()
+
+    def _append_failed(self, error: int) -> None:
+        """What was replayed is not in the log: start over from the log."""
+        self._logger.warning("group_append_failed", error=error)
+        told = _APPEND_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._unload(told, HostState.LOADING)
+        self._reload()
+
+    def _unload(self, error: ErrorCode, state: HostState) -> None:
+        """Give the shard up; everybody who waits for it gets `error`."""
+        self.state = state
+        shard, self._shard = self._shard, None
+        queue, self._queue = self._queue, None
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._armed_ms = self._alarm = None
+        self._deadlines = TimerHeap()
+        self._deadline_of = {}
+        waiting: dict[object, None] = {}
+        if shard is not None:
+            waiting = dict.fromkeys(shard.parked_tokens())
+            waiting.update(dict.fromkeys(reply.token for reply in shard.take_replies()))
+        if queue is not None:
+            queue.fail(error)
+        for token in waiting:
+            assert isinstance(token, CoordinatorCall)
+            deliver(token, b"", error)
+
+    # -- loading ------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        if self.state is HostState.CLOSED:
+            return
+        pause_s = self._reload_pause_s
+        self._reload_pause_s = min(2 * pause_s, _RELOAD_PAUSE_S_MAX)
+        name = f"group-load-{self.partition}"
+        self._loader = self._parts.tasks.start(self._load(pause_s), name=name)
+
+    async def _load(self, pause_s: float) -> None:
+        parts = self._parts
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        try:
+            shard, report = await load_shard(
+                lambda: GroupCoordinatorShard(parts.config, parts.new_id),
+                partition=self.partition,
+                log=parts.log,
+                snapshots=parts.snapshots,
+            )
+        except Exception:
+            # A disk that fails now may work later, and the partition may move meanwhile.
+            self._logger.exception("group_load_failed")
+            self._reload()
+            return
+        self._logger.info(
+            "group_shard_loaded",
+            next_offset=report.next_offset,
+            from_snapshot=report.from_snapshot,
+            from_log=report.from_log,
+            skipped=report.skipped,
+            snapshot_problem=report.snapshot_problem,
+        )
+        self._activate(shard, report.next_offset, report.log_bytes)
+
+    def _activate(self, shard: GroupCoordinatorShard, next_offset: int, log_bytes: int) -> None:
+        settings = self._parts.settings
+        self._queue = CommitQueue(
+            append=partial(self._parts.log.append, self.partition, self.leader_epoch),
+            next_offset=next_offset,
+            batch_bytes_max=settings.batch_bytes_max,
+            call_soon=self._loop.call_soon,
+            wall_ms=self._clock.wall_ms,
+            on_failure=self._append_failed,
+            on_committed=self._committed,
+        )
+        self._shard = shard
+        self.state = HostState.ACTIVE
+        shard.activate(self.moment())
+        self._bytes_since_snapshot = log_bytes
+        self.settle()
+        self._snapshot_if_due()
+
+    # -- snapshots ----------------------------------------------------------------------------
+
+    def _committed(self, batch_bytes: int) -> None:
+        self._reload_pause_s = _RELOAD_PAUSE_S
+        self._bytes_since_snapshot += batch_bytes
+        self._snapshot_if_due()
+
+    def _snapshot_if_due(self) -> None:
+        threshold = max(self._parts.settings.snapshot_bytes, self._snapshot_bytes)
+        if self._bytes_since_snapshot >= threshold and self._saving is None:
+            self._loop.call_soon(self._take_snapshot)
+
+    def _take_snapshot(self) -> None:
+        """Copy the state now, write it when all that it holds is committed."""
+        shard, queue = self._shard, self._queue
+        if shard is None or queue is None or self._saving is not None:
+            return
+        queue.flush()
+        if self._queue is not queue:
+            return  # That append failed at once.
+        self._bytes_since_snapshot = 0
+        queue.at_offset(partial(self._start_saving, shard.durable.capture()))
+
+    def _start_saving(self, state: DurableState, offset: int) -> None:
+        if self._saving is None:
+            name = f"group-snapshot-{self.partition}"
+            self._saving = self._parts.tasks.start(self._save(state, offset), name=name)
+
+    async def _save(self, state: DurableState, offset: int) -> None:
+        try:
+            self._snapshot_bytes = await asyncio.to_thread(self._write, state, offset)
+        except OSError:
+            # The log has everything; the next one is due after as many bytes again.
+            self._logger.exception("group_snapshot_failed", offset=offset)
+        finally:
+            self._saving = None
+
+    def _write(self, state: DurableState, offset: int) -> int:
+        data = encode_snapshot(state, self.leader_epoch, offset)
+        self._parts.snapshots.save(self.partition, data)
+        return len(data)
+
+    async def close(self) -> None:
+        """Clean stop: commit what is decided, write a snapshot, resign.
+
+        The caller sets the time limit; being cancelled loses nothing but the snapshot.
+        """
+        self._closing = True
+        if self._saving is not None:
+            await asyncio.wait({self._saving})
+        if self._queue is not None:
+            committed = asyncio.Event()
+            self._queue.after_commit(lambda _: committed.set())
+            self._queue.flush()
+            await committed.wait()
+        if self._bytes_since_snapshot:
+            self._take_snapshot()
+        if self._saving is not None:
+            await asyncio.wait({self._saving})
+        self.resign()
+
+
+def deliver(call: CoordinatorCall, body: bytes, error: int) -> None:
+    """Answer a call, unless nobody listens any more; after the answer nobody does."""
+    if not call.cancelled:
+        call.reply(int(error), b"" if error else body)
+        call.cancelled = True
+
+
+_APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What members are told when the log refuses (Kafka: appendGroupMetadataErrorToResponseError)."""

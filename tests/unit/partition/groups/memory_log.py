@@ -1,0 +1,126 @@
+"""A coordinator topic in memory whose commits and failures a test decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from highwater.kafka.records.batch import iter_batches, set_base_offset_and_epoch
+
+
+class MemoryLog:
+    """`CoordinatorLog` over lists of batches.
+
+    `hold` keeps appends waiting until `commit` or `refuse`; `fail_with` refuses at once.
+    """
+
+    def __init__(self, *, hold: bool = False, in_call: bool = False) -> None:
+        self.batches: dict[int, list[tuple[int, bytes]]] = {}
+        self.start: dict[int, int] = {}
+        self.end: dict[int, int] = {}
+        self.high_watermark: dict[int, int] = {}
+        self.held: list[tuple[int, int, Callable[[int, int], None]]] = []
+        self.hold = hold
+        self.in_call = in_call
+        """Call back inside `append` instead of in the next turn."""
+        self.fail_with = 0
+        self.appends: list[tuple[int, int, int]] = []
+        """(partition, leader epoch, records)"""
+        self.reads: list[tuple[int, int]] = []
+
+    def append(
+        self,
+        partition: int,
+        leader_epoch: int,
+        batch: bytes,
+        on_committed: Callable[[int, int], None],
+    ) -> None:
+        (view,) = iter_batches(batch)
+        assert view.crc_ok()
+        self.appends.append((partition, leader_epoch, view.record_count))
+        if self.fail_with:
+            self._call(on_committed, self.fail_with, -1)
+            return
+        base = self.end.get(partition, 0)
+        data = bytearray(batch)
+        set_base_offset_and_epoch(data, 0, base, leader_epoch)
+        self.batches.setdefault(partition, []).append((base, bytes(data)))
+        self.end[partition] = base + view.last_offset_delta + 1
+        if self.hold:
+            self.held.append((partition, base, on_committed))
+            return
+        self.high_watermark[partition] = self.end[partition]
+        self._call(on_committed, 0, base)
+
+    def _call(self, on_committed: Callable[[int, int], None], error: int, base: int) -> None:
+        if self.in_call:
+            on_committed(error, base)
+        else:
+            asyncio.get_running_loop().call_soon(on_committed, error, base)
+
+    def commit(self) -> None:
+        """Commit everything that is held."""
+        held, self.held = self.held, []
+        for partition, base, on_committed in held:
+            self.high_watermark[partition] = self.end[partition]
+            on_committed(0, base)
+
+    def refuse(self, error: int) -> None:
+        """Truncate everything that is held and say why."""
+        held, self.held = self.held, []
+        for partition, base, _ in reversed(held):
+            self.batches[partition].pop()
+            self.end[partition] = base
+        for _, _, on_committed in held:
+            on_committed(error, -1)
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
+        self.reads.append((partition, offset))
+        limit = self.high_watermark.get(partition, 0)
+        found = b""
+        for index, (base, data) in enumerate(self.batches.get(partition, [])):
+            after = [b for b, _ in self.batches[partition][index + 1 :]]
+            next_base = after[0] if after else self.end[partition]
+            if next_base <= offset or next_base > limit:
+                continue
+            if found and len(found) + len(data) > max_bytes:
+                break
+            found += data
+        return found
+
+    def log_start_offset(self, partition: int) -> int:
+        return self.start.get(partition, 0)
+
+    def log_end_offset(self, partition: int) -> int:
+        return self.end.get(partition, 0)
+
+
+class MemorySnapshots:
+    """`SnapshotStore` over a dict."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, bytes] = {}
+        self.saves = 0
+        self.fail = False
+
+    def load(self, partition: int) -> bytes | None:
+        return self.files.get(partition)
+
+    def save(self, partition: int, data: bytes) -> None:
+        if self.fail:
+            raise OSError(28, "No space left on device")
+        self.files[partition] = data
+        self.saves += 1
+
+
+class ManualClock:
+    """A clock that only the test moves."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + self.ms

@@ -1,0 +1,138 @@
+"""A group coordinator on a log in memory, spoken to in Kafka's encoding."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.registry import request_codec
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.groups.shard_host import HostSettings
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.logging import silent_logger
+from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
+
+NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
+
+
+class Sent:
+    """A call that was submitted and what came of it."""
+
+    def __init__(self, call: CoordinatorCall, version: int) -> None:
+        self.call = call
+        self.version = version
+        self.answers: list[tuple[int, bytes]] = []
+
+    def answered(self, error: int, body: bytes) -> None:
+        self.answers.append((error, body))
+
+    @property
+    def done(self) -> bool:
+        return bool(self.answers)
+
+    @property
+    def code(self) -> int:
+        (answer,) = self.answers
+        return answer[0]
+
+    @property
+    def response(self) -> Any:
+        (answer,) = self.answers
+        assert answer[0] == 0, answer
+        codec = request_codec(self.call.api_key)
+        return codec.decode_response(answer[1], 0, self.version)
+
+
+class Node:
+    """One node: what a gateway sees of it."""
+
+    def __init__(
+        self,
+        log: MemoryLog | None = None,
+        snapshots: MemorySnapshots | None = None,
+        *,
+        config: GroupConfig = NO_DELAY,
+        settings: HostSettings | None = None,
+        partitions: int = 1,
+        clock: Any = None,
+        default_instance_only: bool = True,
+    ) -> None:
+        self.log = log or MemoryLog()
+        self.snapshots = snapshots or MemorySnapshots()
+        ids = itertools.count(1)
+        self.coordinator = GroupCoordinator(
+            log=self.log,
+            snapshots=self.snapshots,
+            partitions=partitions,
+            clock=clock or SystemClock(),
+            logger=silent_logger(),
+            config=config,
+            settings=settings,
+            new_id=lambda: f"id{next(ids)}",
+            default_instance_only=default_instance_only,
+        )
+
+    async def lead(self, *partitions: int, epoch: int = 1) -> Node:
+        for partition in partitions or (0,):
+            self.coordinator.become_leader(partition, epoch)
+        for partition in partitions or (0,):
+            await until(lambda p=partition: self.coordinator.is_active(p))
+        return self
+
+    def submit(
+        self,
+        message: Any,
+        version: int,
+        *,
+        partition: int = 0,
+        client_id: str = "app",
+        deadline_ms: int = 60_000,
+        instance: InstanceId = DEFAULT_INSTANCE,
+        body: bytes | None = None,
+        api_key: int | None = None,
+    ) -> Sent:
+        """Submit a request message; the answer may come later."""
+        key = api_key if api_key is not None else _api_key(message)
+        if body is None:
+            body = request_codec(key).encode_request(message, version)
+        call = CoordinatorCall(
+            api_key=key,
+            api_version=version,
+            instance=instance,
+            client_id=client_id,
+            client_host="127.0.0.1",
+            body=body,
+            partition=partition,
+            deadline_ms=deadline_ms,
+            reply=lambda error, answer: sent.answered(error, answer),
+        )
+        sent = Sent(call, version)
+        self.coordinator.submit(call)
+        return sent
+
+    async def ask(self, message: Any, version: int, **options: Any) -> Any:
+        """Submit and wait for the response."""
+        sent = self.submit(message, version, **options)
+        await until(lambda: sent.done)
+        return sent.response
+
+
+def _api_key(message: Any) -> int:
+    module = __import__(type(message).__module__, fromlist=["API_KEY"])
+    return int(module.API_KEY)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    """Let the loop run until something holds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    turns = 0
+    while not condition():
+        assert loop.time() < end, "it never came true"
+        turns += 1
+        await asyncio.sleep(0 if turns < 50 else 0.002)
