@@ -72,9 +72,10 @@ lint: $(STAMPS)/python ## ruff, mypy and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: fix
-fix: $(STAMPS)/python ## what ruff can repair by itself
+fix: $(STAMPS)/python ## what can be repaired mechanically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.tidy.exemptions
 
 .PHONY: proto
 proto: $(STAMPS)/python ## generate protos/gen

@@ -1,16 +1,40 @@
-"""What does not follow the style rules yet, or has a reason not to. These lists only shrink.
+"""What does not follow the style rules yet, or has a reason not to: `exempt/<rule>.txt`.
 
-A test fails when an entry is no longer needed, so whoever cleans a file up also removes its line.
+The lists only shrink. A test fails when an entry is no longer needed, and `make fix` takes such
+entries out (`python -m tests.tidy.exemptions`). Lines that begin with # say why the entries below
+are there.
 """
 
-LONG_FILES: frozenset[str] = frozenset()
-"""More than 500 lines (600 for tests)."""
+from pathlib import Path
 
-LONG_FUNCTIONS: frozenset[str] = frozenset()
-"""path::name of functions of more than 70 lines."""
+from tests.tidy.measures import MEASURES
 
-UNTESTED_MODULES: frozenset[str] = frozenset()
-"""Modules without a unit test of their own (tests/unit/<package>/test_<module>.py)."""
+DIRECTORY = Path(__file__).resolve().parent / "exempt"
 
-TESTS_WITHOUT_MODULE: frozenset[str] = frozenset()
-"""Unit tests of something wider than one module."""
+
+def exempt(rule: str) -> set[str]:
+    """The entries of one rule."""
+    return {line for line in _lines(rule) if line and not line.startswith("#")}
+
+
+def assert_only_exempt(rule: str, advice: str) -> None:
+    """Fails for violations that are not exempt, and for exemptions without a violation."""
+    found, allowed = MEASURES[rule](), exempt(rule)
+    assert sorted(found - allowed) == [], advice
+    assert sorted(allowed - found) == [], "no longer needed: make fix takes them out"
+
+
+def shrink(rule: str) -> None:
+    """Takes out the entries that are no longer needed."""
+    found = MEASURES[rule]()
+    kept = [line for line in _lines(rule) if not line or line.startswith("#") or line in found]
+    (DIRECTORY / f"{rule}.txt").write_text("".join(f"{line}\n" for line in kept))
+
+
+def _lines(rule: str) -> list[str]:
+    return (DIRECTORY / f"{rule}.txt").read_text(encoding="utf-8").splitlines()
+
+
+if __name__ == "__main__":
+    for name in MEASURES:
+        shrink(name)

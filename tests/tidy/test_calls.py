@@ -4,34 +4,9 @@ import ast
 import re
 from functools import cache
 
+from tests.tidy.exemptions import assert_only_exempt
+from tests.tidy.measures import bare_task_lines
 from tests.tidy.sources import ROOT, python_files, tree
-
-TASK_MODULE = "services/shared/highwater/runtime/tasks.py"
-
-
-def task_groups(module: ast.Module) -> set[str]:
-    """Names that are bound to a TaskGroup by `async with`."""
-    names = set()
-    for node in ast.walk(module):
-        if not isinstance(node, ast.AsyncWith):
-            continue
-        for item in node.items:
-            if "TaskGroup" in ast.dump(item.context_expr) and item.optional_vars is not None:
-                names.add(ast.unparse(item.optional_vars))
-    return names
-
-
-def bare_tasks(module: ast.Module) -> list[int]:
-    """Lines that create a task which nobody is sure to keep."""
-    groups = task_groups(module)
-    return [
-        node.lineno
-        for node in ast.walk(module)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"create_task", "ensure_future"}
-        and ast.unparse(node.func.value) not in groups
-    ]
 
 
 @cache
@@ -59,14 +34,7 @@ def calls_without_deadline(module: ast.Module) -> list[int]:
 
 
 def test_no_bare_tasks():
-    found = [
-        f"{path}:{line}"
-        for prefix in ("services/", "spark/", "tools/")
-        for path in python_files(prefix=prefix)
-        if path != TASK_MODULE
-        for line in bare_tasks(tree(path))
-    ]
-    assert found == [], "use a TaskGroup or highwater.runtime.tasks.TaskOwner"
+    assert_only_exempt("bare_tasks", "use a TaskGroup or highwater.runtime.tasks.TaskOwner")
 
 
 def test_every_unary_call_has_a_deadline():
@@ -84,7 +52,7 @@ def test_the_rules_see_what_they_forbid():
         "    loop.create_task(g())\n"
         "    await self._stub.CreateTopics(request)\n"
     )
-    assert bare_tasks(bad) == [2]
+    assert bare_task_lines(bad) == [2]
     assert calls_without_deadline(bad) == [3]
     good = ast.parse(
         "async def f(stub):\n"
@@ -93,5 +61,5 @@ def test_the_rules_see_what_they_forbid():
         "    await stub.CreateTopics(request, timeout=1)\n"
         "    stub.Append(stream)\n"
     )
-    assert bare_tasks(good) == []
+    assert bare_task_lines(good) == []
     assert calls_without_deadline(good) == []

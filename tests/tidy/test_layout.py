@@ -3,12 +3,10 @@
 import ast
 from pathlib import Path
 
-from tests.tidy.exemptions import TESTS_WITHOUT_MODULE, UNTESTED_MODULES
+from tests.tidy.exemptions import assert_only_exempt
 from tests.tidy.sources import files, python_files, service_modules, text, tree
 
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc", "tools_lib"}
-
-NEVER_TESTED_ALONE = {"__init__", "__main__"}
 
 
 def test_no_init_directly_in_the_namespace():
@@ -48,36 +46,11 @@ _ALLOWED_IN_INIT = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
 def test_unit_tests_mirror_the_sources():
-    tests = {path for path in python_files(prefix="tests/unit/") if "/test_" in path}
-    untested = set()
-    for module in service_modules():
-        *package, name = module.split(".")[1:]
-        if name in NEVER_TESTED_ALONE:
-            continue
-        stem = "/".join(["tests/unit", *package, f"test_{name}"])
-        if not any(test == f"{stem}.py" or test.startswith(f"{stem}_") for test in tests):
-            untested.add(module)
-    assert sorted(untested - UNTESTED_MODULES) == [], "write their tests"
-    assert sorted(UNTESTED_MODULES - untested) == [], "tested by now: remove from the list"
+    assert_only_exempt("untested_modules", "write their unit tests")
 
 
 def test_unit_tests_belong_to_a_module():
-    modules = service_modules()
-    strays = set()
-    for path in python_files(prefix="tests/unit/"):
-        *package, file = Path(path).with_suffix("").parts[2:]
-        if not file.startswith("test_"):
-            continue
-        stem = file.removeprefix("test_")
-        siblings = {
-            module.rpartition(".")[2]
-            for module in modules
-            if module.rpartition(".")[0] == ".".join(["highwater", *package])
-        }
-        if not any(stem == name or stem.startswith(f"{name}_") for name in siblings):
-            strays.add(path)
-    assert sorted(strays - TESTS_WITHOUT_MODULE) == [], "name them for the module they test"
-    assert sorted(TESTS_WITHOUT_MODULE - strays) == [], "remove from the list"
+    assert_only_exempt("stray_tests", "name them for the module that they test")
 
 
 def test_no_file_is_empty_but_markers():

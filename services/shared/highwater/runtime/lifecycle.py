@@ -99,6 +99,8 @@ async def _run_until(
     finally:
         if not await _stop(service, log, stop_timeout_s):
             code = EXIT_FAILED
+        elif stop_asked.done():
+            log.info("stopped")
     return code
 
 
@@ -112,7 +114,6 @@ async def _stop(service: Service, log: Logger, stop_timeout_s: float) -> bool:
     except Exception:
         log.exception("stop_failed")
         return False
-    log.info("stopped")
     return True
 
 
