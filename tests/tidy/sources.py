@@ -11,7 +11,6 @@ GENERATED = (
     "protos/gen/",
     "services/shared/highwater/kafka/messages/",
     "services/shared/highwater/kafka/message_index.py",
-    "services/controller/highwater/controller/store/etcd_stubs/",
 )
 """Written by `make proto` and the codec generator; checked by regenerating, not by reading."""
 
