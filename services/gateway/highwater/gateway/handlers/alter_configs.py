@@ -1,0 +1,72 @@
+"""AlterConfigs v0-2: all configs of a resource are replaced; what is not named has its default.
+
+Behaviour
+- A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
+  config without a value. Broker "" is all brokers.
+- Newer clients use IncrementalAlterConfigs, which does not undo what others set meanwhile.
+
+Version notes
+- v1: throttle time. v2: flexible.
+"""
+
+from collections.abc import Sequence
+
+from highwater.gateway.handlers.config_changes import (
+    Assignments,
+    Plan,
+    Refused,
+    ResourceKey,
+    Target,
+    alter_resources,
+    check_names,
+)
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+)
+
+_Result = AlterConfigsResponseAlterConfigsResourceResponse
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Asks the controller."""
+    keys = [ResourceKey(one.resource_type, one.resource_name) for one in request.resources]
+    plans = [_plan(one.configs) for one in request.resources]
+    outcomes = await alter_resources(
+        context, list(zip(keys, plans, strict=True)), validate_only=request.validate_only
+    )
+    return AlterConfigsResponse(
+        responses=[_result(key, outcome) for key, outcome in zip(keys, outcomes, strict=True)]
+    )
+
+
+def failure(request: AlterConfigsRequest, _version: int, code: int) -> AlterConfigsResponse:
+    """The code for every resource."""
+    message = ErrorCode(code).message
+    return AlterConfigsResponse(
+        responses=[
+            _Result(code, message, one.resource_type, one.resource_name)
+            for one in request.resources
+        ]
+    )
+
+
+def _result(key: ResourceKey, refusal: Refused | None) -> _Result:
+    if refusal is None:
+        return _Result(ErrorCode.NONE, None, key.type, key.name)
+    return _Result(refusal.error_code, refusal.message, key.type, key.name)
+
+
+def _plan(configs: Sequence[AlterConfigsRequestAlterableConfig]) -> Plan:
+    def plan(_target: Target) -> Assignments | Refused:
+        refusal = check_names((config.name, config.value is None) for config in configs)
+        if refusal is not None:
+            return refusal
+        given = {config.name: config.value or "" for config in configs}
+        return Assignments(set=given, replace_all=True)
+
+    return plan

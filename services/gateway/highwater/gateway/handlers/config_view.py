@@ -1,0 +1,152 @@
+"""Configs as DescribeConfigs and CreateTopics tell them: value, origin and all it stands before.
+
+A value's synonyms are every place that could have given it, the strongest first; the first one is
+where it comes from (KIP-226).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from highwater.model.broker_config import BROKER_CONFIGS, TOPIC_CONFIG_SYNONYMS, BrokerConfig
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.ids import NodeId
+
+_UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
+
+
+class ConfigSynonym(NamedTuple):
+    """One place that gives a value."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a resource."""
+
+    name: str
+    value: str | None
+    type: ConfigType
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
+    """All configs of a topic by name; those that it does not set come from the brokers."""
+    names = sorted({*TOPIC_CONFIG_SYNONYMS, *topic.configs})
+    return [_topic_entry(image, topic, name) for name in names]
+
+
+def broker_entries(
+    image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
+) -> list[ConfigEntry]:
+    """All configs of a node by name; `static` is what it and its gateway were started with."""
+    return [
+        _broker_entry(config, image, image.node_configs.get(node_id, {}), static)
+        for config in BROKER_CONFIGS.values()
+    ]
+
+
+def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
+    """What is set for all brokers at once (resource name ""); Kafka shows no more than that."""
+    entries: list[ConfigEntry] = []
+    for name, value in sorted(image.cluster_configs.items()):
+        config = BROKER_CONFIGS.get(name)
+        synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        entries.append(
+            ConfigEntry(
+                name=name,
+                value=value,
+                type=ConfigType.STRING if config is None else config.type,
+                source=synonym.source,
+                read_only=False,
+                sensitive=False,
+                documentation="" if config is None else config.documentation,
+                synonyms=(synonym,),
+            )
+        )
+    return entries
+
+
+def effective_topic_value(image: ClusterImage, topic: TopicState, name: str) -> str | None:
+    """A topic config's value wherever it comes from; None if there is no such config."""
+    return _topic_entry(image, topic, name).value
+
+
+def topic_config_type(name: str) -> ConfigType:
+    """The type of a topic config, UNKNOWN if there is no such config."""
+    synonyms = TOPIC_CONFIG_SYNONYMS.get(name)
+    return ConfigType.UNKNOWN if synonyms is None else BROKER_CONFIGS[synonyms[0]].type
+
+
+def _topic_entry(image: ClusterImage, topic: TopicState, name: str) -> ConfigEntry:
+    broker_names = TOPIC_CONFIG_SYNONYMS.get(name, ())
+    synonyms = [
+        *_given(topic.configs, [name], ConfigSource.DYNAMIC_TOPIC),
+        *_given(image.cluster_configs, broker_names, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        *_given(_DEFAULTS, broker_names, ConfigSource.DEFAULT),
+    ]
+    first = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
+    return ConfigEntry(
+        name=name,
+        value=_in_milliseconds(first),
+        type=topic_config_type(name),
+        source=first.source,
+        read_only=False,
+        sensitive=False,
+        documentation=BROKER_CONFIGS[broker_names[0]].documentation if broker_names else "",
+        synonyms=tuple(synonyms),
+    )
+
+
+def _broker_entry(
+    config: BrokerConfig,
+    image: ClusterImage,
+    of_node: Mapping[str, str],
+    static: Mapping[str, str],
+) -> ConfigEntry:
+    names = [config.name]
+    synonyms = [
+        *_given(of_node, names, ConfigSource.DYNAMIC_BROKER),
+        *_given(image.cluster_configs, names, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        *_given(static, names, ConfigSource.STATIC_BROKER),
+        *_given(_DEFAULTS, names, ConfigSource.DEFAULT),
+    ]
+    first = synonyms[0] if synonyms else ConfigSynonym(config.name, None, ConfigSource.DEFAULT)
+    return ConfigEntry(
+        name=config.name,
+        value=first.value,
+        type=config.type,
+        source=first.source,
+        read_only=not config.dynamic,
+        sensitive=config.type is ConfigType.PASSWORD,
+        documentation=config.documentation,
+        synonyms=tuple(synonyms),
+    )
+
+
+def _given(
+    values: Mapping[str, str], names: Sequence[str], source: ConfigSource
+) -> Iterable[ConfigSynonym]:
+    return [ConfigSynonym(name, values[name], source) for name in names if name in values]
+
+
+def _in_milliseconds(synonym: ConfigSynonym) -> str | None:
+    """The value for a topic, whose times are all in milliseconds."""
+    if synonym.source is ConfigSource.DYNAMIC_TOPIC or synonym.value is None:
+        return synonym.value
+    for suffix, unit_ms in _UNITS_MS.items():
+        if synonym.name.endswith(suffix):
+            number = int(synonym.value)
+            return str(number * unit_ms if number > 0 else number)
+    return synonym.value
+
+
+_DEFAULTS: Final = {
+    name: config.default for name, config in BROKER_CONFIGS.items() if config.default is not None
+}

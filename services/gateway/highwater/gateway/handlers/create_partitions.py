@@ -1,0 +1,88 @@
+"""CreatePartitions v0-3: topics grow; partitions are never taken away.
+
+Behaviour
+- Every topic of the request has a result, successful ones too. A count that is not larger than the
+  present one is INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, one that stands
+  twice INVALID_REQUEST.
+- Replicas of the new partitions may be assigned by hand, one list for each new partition.
+
+Version notes
+- v2: flexible. v3: THROTTLING_QUOTA_EXCEEDED.
+"""
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handlers.admin_calls import (
+    await_visible,
+    call_timeout_s,
+    named_twice,
+    propagation_ms,
+)
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestCreatePartitionsTopic,
+    CreatePartitionsResponse,
+    CreatePartitionsResponseCreatePartitionsTopicResult,
+)
+from highwater.model.cluster import TopicState
+
+_Result = CreatePartitionsResponseCreatePartitionsTopicResult
+
+
+async def handle(
+    context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Resolves the topics and asks the controller."""
+    twice = named_twice(topic.name for topic in request.topics)
+    results: dict[str, _Result] = {}
+    growths: dict[str, pb.TopicGrowth] = {}
+    for asked in request.topics:
+        topic = context.backend.image.topic(asked.name, context.peer.instance)
+        results[asked.name] = _Result(asked.name)
+        if asked.name in twice:
+            results[asked.name] = _refused(asked.name, ErrorCode.INVALID_REQUEST)
+        elif topic is None:
+            results[asked.name] = _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            growths[asked.name] = _growth(topic, asked)
+    if growths:
+        response = await context.backend.controller.create_partitions(
+            pb.CreatePartitionsRequest(
+                instance=context.peer.instance,
+                topics=growths.values(),
+                validate_only=request.validate_only,
+                timeout_ms=propagation_ms(request.timeout_ms),
+            ),
+            timeout_s=call_timeout_s(context),
+        )
+        for name, error in zip(growths, response.errors, strict=True):
+            if error.error_code:
+                results[name] = _refused(name, error.error_code, error.message)
+        if not request.validate_only:
+            await await_visible(context, response.revision)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def failure(request: CreatePartitionsRequest, _version: int, code: int) -> CreatePartitionsResponse:
+    """The code for every topic."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(results=[_refused(name, code) for name in names])
+
+
+def _growth(
+    topic: TopicState, asked: CreatePartitionsRequestCreatePartitionsTopic
+) -> pb.TopicGrowth:
+    present = len(topic.partitions)
+    return pb.TopicGrowth(
+        topic_id=topic.topic_id,
+        count=asked.count,
+        assignments=[
+            pb.Assignment(partition=number, replicas=one.broker_ids)
+            for number, one in enumerate(asked.assignments or (), present)
+        ],
+    )
+
+
+def _refused(name: str, code: int, message: str = "") -> _Result:
+    return _Result(name, code, message or ErrorCode(code).message)

@@ -1,0 +1,134 @@
+"""CreateTopics v2-7: topics with partitions, replicas and configs.
+
+Behaviour
+- The controller decides and places; each topic succeeds or fails by itself. Any broker takes the
+  request, as each gateway forwards it.
+- A count of -1 is the default of the broker (num.partitions, default.replication.factor). With
+  replicas assigned by hand both counts are -1.
+- A name that stands twice in a request is INVALID_REQUEST, once, and is not created.
+- A config without a value is INVALID_CONFIG.
+- The answer comes when this gateway's metadata has the topic, or after the propagation time.
+
+Version notes
+- v4: defaults (KIP-464). v5: flexible; partitions, replication factor and configs in the answer
+  (KIP-525). v6: THROTTLING_QUOTA_EXCEEDED. v7: topic id.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handlers.admin_calls import (
+    await_visible,
+    call_timeout_s,
+    named_twice,
+    propagation_ms,
+)
+from highwater.gateway.handlers.config_view import ConfigEntry, topic_entries
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseCreatableTopicConfigs,
+    CreateTopicsResponseCreatableTopicResult,
+)
+from highwater.metadata.convert import topic_from_pb
+
+DEFAULT: Final = -1
+
+_Result = CreateTopicsResponseCreatableTopicResult
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Checks what can be checked here, and asks the controller for the rest."""
+    twice = named_twice(topic.name for topic in request.topics)
+    results: dict[str, _Result] = {}
+    wishes: list[pb.NewTopic] = []
+    for topic in request.topics:
+        refusal = _refusal(topic, twice)
+        results[topic.name] = refusal or _Result(name=topic.name)
+        if refusal is None:
+            wishes.append(_wish(context, topic))
+    if wishes:
+        response = await context.backend.controller.create_topics(
+            pb.CreateTopicsRequest(
+                instance=context.peer.instance,
+                topics=wishes,
+                validate_only=request.validate_only,
+                timeout_ms=propagation_ms(request.timeout_ms),
+            ),
+            timeout_s=call_timeout_s(context),
+        )
+        if not request.validate_only:
+            await await_visible(context, response.revision)
+        for wish, result in zip(wishes, response.results, strict=True):
+            results[wish.name] = _result(context, wish.name, result)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def failure(request: CreateTopicsRequest, _version: int, code: int) -> CreateTopicsResponse:
+    """The code for every topic."""
+    names: Sequence[str] = list(dict.fromkeys(topic.name for topic in request.topics))
+    message = ErrorCode(code).message
+    return CreateTopicsResponse(topics=[_refused(name, code, message) for name in names])
+
+
+def _refusal(topic: CreateTopicsRequestCreatableTopic, twice: frozenset[str]) -> _Result | None:
+    """What is wrong with the request itself; the controller checks the rest."""
+    if topic.name in twice:
+        why = "the topic stands twice in the request"
+        return _refused(topic.name, ErrorCode.INVALID_REQUEST, why)
+    without_value = [config.name for config in topic.configs if config.value is None]
+    if without_value:
+        why = f"null value not supported for topic configs: {', '.join(without_value)}"
+        return _refused(topic.name, ErrorCode.INVALID_CONFIG, why)
+    if any(one.partition_index < 0 for one in topic.assignments):
+        why = "partitions are numbered from 0 on"
+        return _refused(topic.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    return None
+
+
+def _wish(context: RequestContext, topic: CreateTopicsRequestCreatableTopic) -> pb.NewTopic:
+    settings = context.backend.settings
+    partitions, factor = topic.num_partitions, topic.replication_factor
+    if not topic.assignments:
+        partitions = settings.partitions_default if partitions == DEFAULT else partitions
+        factor = settings.replication_factor_default if factor == DEFAULT else factor
+    return pb.NewTopic(
+        name=topic.name,
+        partitions=partitions,
+        replication_factor=factor,
+        assignments=[
+            pb.Assignment(partition=one.partition_index, replicas=one.broker_ids)
+            for one in topic.assignments
+        ],
+        configs={config.name: config.value or "" for config in topic.configs},
+    )
+
+
+def _result(context: RequestContext, name: str, result: pb.TopicResult) -> _Result:
+    code = result.error.error_code
+    if code:
+        return _refused(name, code, result.error.message or ErrorCode(code).message)
+    topic = topic_from_pb(result.topic)
+    entries = topic_entries(context.backend.image, topic)
+    return _Result(
+        name=name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=[_config(entry) for entry in entries],
+    )
+
+
+def _config(entry: ConfigEntry) -> CreateTopicsResponseCreatableTopicConfigs:
+    return CreateTopicsResponseCreatableTopicConfigs(
+        entry.name, entry.value, entry.read_only, entry.source, entry.sensitive
+    )
+
+
+def _refused(name: str, code: int, message: str) -> _Result:
+    return _Result(name=name, error_code=code, error_message=message, configs=None)

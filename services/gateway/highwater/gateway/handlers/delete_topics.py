@@ -1,0 +1,101 @@
+"""DeleteTopics v1-6: topics go away with all their data.
+
+Behaviour
+- By name, from v6 also by id; the gateway maps names to ids. An unknown name is
+  UNKNOWN_TOPIC_OR_PARTITION, an unknown id, or one of another instance, UNKNOWN_TOPIC_ID.
+- Naming a topic by name and id at once, by neither, or twice in a request, is INVALID_REQUEST.
+
+Version notes
+- v1: throttle time. v4: flexible. v5: error message. v6: ids (KIP-516).
+
+Deviations
+- Internal topics cannot be deleted (INVALID_TOPIC_EXCEPTION): all groups would be lost. Kafka leaves
+  that to its ACLs.
+"""
+
+from collections import Counter
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s, propagation_ms
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestDeleteTopicState,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseDeletableTopicResult,
+)
+from highwater.model.cluster import TopicState
+from highwater.model.ids import NO_TOPIC_ID, TopicId
+
+_Asked = DeleteTopicsRequestDeleteTopicState
+_Result = DeleteTopicsResponseDeletableTopicResult
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Resolves the topics and asks the controller."""
+    asked = _asked(request)
+    found = [_resolve(context, one) for one in asked]
+    times = Counter(one.topic_id for one in found if isinstance(one, TopicState))
+    results: list[_Result] = []
+    doomed: dict[TopicId, _Result] = {}
+    for one, topic in zip(asked, found, strict=True):
+        if not isinstance(topic, TopicState):
+            results.append(_refused(one, topic, topic.message))
+        elif times[topic.topic_id] > 1:
+            why = "the topic stands twice in the request"
+            results.append(_refused(one, ErrorCode.INVALID_REQUEST, why))
+        elif topic.internal:
+            why = "internal topics cannot be deleted"
+            results.append(_refused(one, ErrorCode.INVALID_TOPIC_EXCEPTION, why))
+        else:
+            results.append(_Result(topic.name, topic.topic_id))
+            doomed[topic.topic_id] = results[-1]
+    if doomed:
+        await _delete(context, doomed, request.timeout_ms)
+    return DeleteTopicsResponse(responses=results)
+
+
+def failure(request: DeleteTopicsRequest, _version: int, code: int) -> DeleteTopicsResponse:
+    """The code for every topic."""
+    message = ErrorCode(code).message
+    return DeleteTopicsResponse(responses=[_refused(one, code, message) for one in _asked(request)])
+
+
+async def _delete(context: RequestContext, doomed: dict[TopicId, _Result], timeout_ms: int) -> None:
+    response = await context.backend.controller.delete_topics(
+        pb.DeleteTopicsRequest(
+            instance=context.peer.instance,
+            topic_ids=list(doomed),
+            timeout_ms=propagation_ms(timeout_ms),
+        ),
+        timeout_s=call_timeout_s(context),
+    )
+    for result, error in zip(doomed.values(), response.errors, strict=True):
+        if error.error_code:
+            result.error_code = error.error_code
+            result.error_message = error.message or ErrorCode(error.error_code).message
+    await await_visible(context, response.revision)
+
+
+def _asked(request: DeleteTopicsRequest) -> list[_Asked]:
+    """The topics of v6, or those of older versions in the same form."""
+    return list(request.topics) or [_Asked(name) for name in request.topic_names]
+
+
+def _resolve(context: RequestContext, asked: _Asked) -> TopicState | ErrorCode:
+    image = context.backend.image
+    by_id = asked.topic_id != NO_TOPIC_ID
+    if (asked.name is not None) == by_id:
+        return ErrorCode.INVALID_REQUEST
+    if asked.name is not None:
+        named = image.topic(asked.name, context.peer.instance)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if named is None else named
+    topic = image.topics.get(TopicId(asked.topic_id))
+    if topic is None or topic.instance != context.peer.instance:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return topic
+
+
+def _refused(asked: _Asked, code: int, message: str) -> _Result:
+    return _Result(asked.name, asked.topic_id, code, message)

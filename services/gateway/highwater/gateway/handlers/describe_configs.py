@@ -1,0 +1,135 @@
+"""DescribeConfigs v1-4: all configs of topics and brokers, with what they stand before.
+
+Behaviour
+- Every config is told, defaults too; a list of names narrows that, and an empty list does not.
+- Broker "" is what is set for all brokers. Any broker can be asked about any other one.
+- Synonyms and documentation only when asked for. Sensitive values are null.
+
+Version notes
+- v1: synonyms (KIP-226). v3: types and documentation (KIP-569). v4: flexible.
+
+Deviations
+- Broker loggers, client metrics and groups have no configs here: INVALID_REQUEST.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.gateway.handlers.brokers import broker_of
+from highwater.gateway.handlers.config_view import (
+    ConfigEntry,
+    broker_entries,
+    default_broker_entries,
+    topic_entries,
+)
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResponseDescribeConfigsResourceResult,
+    DescribeConfigsResponseDescribeConfigsResult,
+    DescribeConfigsResponseDescribeConfigsSynonym,
+)
+from highwater.model.cluster import NodeState
+from highwater.model.ids import NodeId
+from highwater.model.topic_names import invalid_topic_name
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+_Asked = DescribeConfigsRequestDescribeConfigsResource
+_Result = DescribeConfigsResponseDescribeConfigsResult
+
+
+async def handle(
+    context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """Answers from the newest image and the gateway's own settings."""
+    results: list[_Result] = []
+    for asked in request.resources:
+        entries = _entries(context, asked)
+        if isinstance(entries, _Result):
+            results.append(entries)
+            continue
+        names = frozenset(asked.configuration_keys or ())
+        configs = [_config(entry, request) for entry in entries if not names or entry.name in names]
+        results.append(_Result(0, None, asked.resource_type, asked.resource_name, configs))
+    return DescribeConfigsResponse(results=results)
+
+
+def failure(request: DescribeConfigsRequest, _version: int, code: int) -> DescribeConfigsResponse:
+    """The code for every resource."""
+    message = ErrorCode(code).message
+    return DescribeConfigsResponse(
+        results=[_refused(asked, code, message) for asked in request.resources]
+    )
+
+
+def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | _Result:
+    image = context.backend.image
+    name = asked.resource_name
+    if asked.resource_type == TOPIC:
+        topic = image.topic(name, context.peer.instance)
+        if topic is not None:
+            return topic_entries(image, topic)
+        why = invalid_topic_name(name)
+        if why is not None:
+            return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _refused(asked, unknown, unknown.message)
+    if asked.resource_type == BROKER:
+        if not name:
+            return default_broker_entries(image)
+        node = image.nodes.get(NodeId(int(name))) if name.isdecimal() else None
+        if node is not None:
+            return broker_entries(image, node.node_id, _static(context, node))
+        return _refused(asked, ErrorCode.INVALID_REQUEST, f"there is no broker '{name}'")
+    why = f"resource type {asked.resource_type} has no configs here"
+    return _refused(asked, ErrorCode.INVALID_REQUEST, why)
+
+
+def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
+    """What the node and the gateway were started with, in Kafka's words."""
+    settings = context.backend.settings
+    static = {
+        "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
+        "broker.id": str(node.node_id),
+        "broker.rack": node.rack,
+        "default.replication.factor": str(settings.replication_factor_default),
+        "log.dirs": ",".join(node.log_dirs),
+        "node.id": str(node.node_id),
+        "num.partitions": str(settings.partitions_default),
+        "offsets.topic.num.partitions": str(settings.group_metadata_partitions),
+    }
+    broker = broker_of(context.backend.image, node.node_id)
+    if broker is not None:
+        static["advertised.listeners"] = f"PLAINTEXT://{broker.host}:{broker.port}"
+    return static
+
+
+def _config(
+    entry: ConfigEntry, request: DescribeConfigsRequest
+) -> DescribeConfigsResponseDescribeConfigsResourceResult:
+    hidden = entry.sensitive
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResponseDescribeConfigsResourceResult(
+        name=entry.name,
+        value=None if hidden else entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=hidden,
+        synonyms=[
+            DescribeConfigsResponseDescribeConfigsSynonym(
+                synonym.name, None if hidden else synonym.value, synonym.source
+            )
+            for synonym in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _refused(asked: _Asked, code: int, message: str) -> _Result:
+    return _Result(code, message, asked.resource_type, asked.resource_name)

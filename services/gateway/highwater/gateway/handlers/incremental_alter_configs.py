@@ -1,0 +1,124 @@
+"""IncrementalAlterConfigs v0-1: single configs of topics and brokers are set and removed (KIP-339).
+
+Behaviour
+- SET and DELETE take any config, APPEND and SUBTRACT those that are lists; they work on the value
+  in effect, and appending what is there already changes nothing.
+- A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
+  SET without a value. Broker "" is all brokers.
+- The controller knows which names and values are legal.
+
+Version notes
+- v1: flexible.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.gateway.handlers.config_changes import (
+    Assignments,
+    Plan,
+    Refused,
+    ResourceKey,
+    Target,
+    alter_resources,
+    check_names,
+)
+from highwater.gateway.handlers.config_view import effective_topic_value, topic_config_type
+from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from highwater.model.config_type import ConfigType
+
+SET: Final = 0
+DELETE: Final = 1
+APPEND: Final = 2
+SUBTRACT: Final = 3
+
+_Result = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
+
+
+async def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Resolves the operations and asks the controller."""
+    keys = [ResourceKey(one.resource_type, one.resource_name) for one in request.resources]
+    plans = [_plan(context, one.configs) for one in request.resources]
+    outcomes = await alter_resources(
+        context, list(zip(keys, plans, strict=True)), validate_only=request.validate_only
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[_result(key, outcome) for key, outcome in zip(keys, outcomes, strict=True)]
+    )
+
+
+def failure(
+    request: IncrementalAlterConfigsRequest, _version: int, code: int
+) -> IncrementalAlterConfigsResponse:
+    """The code for every resource."""
+    message = ErrorCode(code).message
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _Result(code, message, one.resource_type, one.resource_name)
+            for one in request.resources
+        ]
+    )
+
+
+def _result(key: ResourceKey, refusal: Refused | None) -> _Result:
+    if refusal is None:
+        return _Result(ErrorCode.NONE, None, key.type, key.name)
+    return _Result(refusal.error_code, refusal.message, key.type, key.name)
+
+
+def _plan(
+    context: RequestContext, configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
+) -> Plan:
+    def plan(target: Target) -> Assignments | Refused:
+        refusal = check_names(
+            (config.name, config.value is None and config.config_operation != DELETE)
+            for config in configs
+        )
+        if refusal is not None:
+            return refusal
+        given: dict[str, str] = {}
+        deleted: list[str] = []
+        for config in configs:
+            operation, value = config.config_operation, config.value or ""
+            if operation == SET:
+                given[config.name] = value
+            elif operation == DELETE:
+                deleted.append(config.name)
+            elif operation in {APPEND, SUBTRACT}:
+                changed = _changed_list(context, target, config.name, operation, value)
+                if isinstance(changed, Refused):
+                    return changed
+                given[config.name] = changed
+            else:
+                why = f"unknown operation {operation} on config {config.name}"
+                return Refused(ErrorCode.INVALID_REQUEST, why)
+        return Assignments(set=given, deleted=deleted)
+
+    return plan
+
+
+def _changed_list(
+    context: RequestContext, target: Target, name: str, operation: int, value: str
+) -> str | Refused:
+    """The new value of a list that items are added to or taken from."""
+    if target.topic is None or topic_config_type(name) is not ConfigType.LIST:
+        return Refused(ErrorCode.INVALID_CONFIG, f"config {name} is not a list of a topic")
+    present = effective_topic_value(context.backend.image, target.topic, name)
+    items = _items(present or "")
+    asked = _items(value)
+    if operation == APPEND:
+        return ",".join(items + [item for item in asked if item not in items])
+    return ",".join(item for item in items if item not in asked)
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
