@@ -43,7 +43,7 @@ $(STAMPS)/spark: $(LOCKED)
 .PHONY: peers
 peers: $(STAMPS)/python
 	@sh tools/setup/system.sh etcd kcat java maven gcc node
-	@for lock in $$(find tests -name package-lock.json -not -path '*/node_modules/*'); do \
+	@for lock in $$(find tests tools -name package-lock.json -not -path '*/node_modules/*'); do \
 	    dir=$$(dirname $$lock); \
 	    [ $$dir/node_modules/.package-lock.json -nt $$lock ] || npm ci --silent --no-audit --no-fund --prefix $$dir || exit 1; \
 	done
