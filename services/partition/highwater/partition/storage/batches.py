@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
+from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from highwater.partition.storage.errors import CorruptLogError
 
-HEADER: Final = Struct(">qiiBIhiqqqhii")
+HEADER: Final = BATCH_HEADER
 """base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp,
 max timestamp, producer id, producer epoch, base sequence, record count."""
-HEADER_BYTES: Final = HEADER.size
-LENGTH_OVERHEAD: Final = 12
-"""A batch's length field does not count itself and the base offset before it."""
-MAGIC: Final = 2
+HEADER_BYTES: Final = HEADER_SIZE
 
 _START: Final = Struct(">qiiBIhi")
 """The fields that a walk needs: up to the last offset delta."""

@@ -77,9 +77,7 @@ def read_topic_id(filesystem: FileSystem, path: str) -> TopicId | None:
 def write_topic_id(filesystem: FileSystem, path: str, topic_id: TopicId) -> None:
     """Writes a `partition.metadata` file."""
     text = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}\n"
-    replace_file(
-        filesystem, path, text.encode(), temporary=path + TEMPORARY_SUFFIX, durable=False
-    )
+    replace_file(filesystem, path, text.encode(), temporary=path + TEMPORARY_SUFFIX, durable=False)
 
 
 def _read_entries(filesystem: FileSystem, path: str, *, fields: int) -> list[list[str]]:
@@ -96,9 +94,7 @@ def _read_entries(filesystem: FileSystem, path: str, *, fields: int) -> list[lis
     return entries
 
 
-def _write_entries(
-    filesystem: FileSystem, path: str, lines: list[str], *, durable: bool
-) -> None:
+def _write_entries(filesystem: FileSystem, path: str, lines: list[str], *, durable: bool) -> None:
     text = "\n".join([str(VERSION), str(len(lines)), *lines]) + "\n"
     replace_file(
         filesystem, path, text.encode(), temporary=path + TEMPORARY_SUFFIX, durable=durable
@@ -124,5 +120,3 @@ def _number(path: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise CorruptCheckpointError(f"{path}: {text!r} is not a number")
     return int(text)
-
-

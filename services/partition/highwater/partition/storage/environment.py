@@ -52,7 +52,7 @@ class InlineEnvironment:
         work()
         done()
 
-    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
+    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:  # noqa: ARG002  # the port's
         """Removes now, whatever the delay."""
         for path in paths:
             remove(path)

@@ -79,9 +79,7 @@ def replace_file(
 
     With `durable` the bytes are on disk before the name changes, and the change of name is too.
     """
-    fd = filesystem.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
-    )
+    fd = filesystem.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         write_all(filesystem, fd, data, 0)
         if durable:

@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage import checkpoint
-from highwater.partition.storage.batches import LENGTH_OVERHEAD, headers
+from highwater.partition.storage.batches import headers
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
@@ -128,7 +129,9 @@ class LogLoader:
                 return end
             self._clean = False
             unchecked = len(segments) - 1
-        self._replay_producers(segments[:unchecked], batch_replay, end=segments[unchecked].base_offset)
+        self._replay_producers(
+            segments[:unchecked], batch_replay, end=segments[unchecked].base_offset
+        )
         return self._check_segments(segments, unchecked, batch_replay)
 
     def _segments(self, names: list[str]) -> list[Segment]:

@@ -86,9 +86,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 def write(filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry]) -> None:
     """Writes a snapshot so that it is whole and on disk when it has its name."""
-    replace_file(
-        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=True
-    )
+    replace_file(filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=True)
 
 
 def read(filesystem: FileSystem, path: str) -> list[ProducerEntry]:

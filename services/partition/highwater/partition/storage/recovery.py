@@ -10,13 +10,12 @@ from typing import Final
 
 from crc32c import crc32c
 
+from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage.batches import (
     HEADER,
     HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    MAGIC,
     headers,
 )
 from highwater.partition.storage.errors import UnsupportedFormatError
@@ -94,9 +93,7 @@ def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval:
     builder = IndexBuilder(segment, index_interval)
     fd = segment.open()
     for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
-        builder.add(
-            position, fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6], fields[8]
-        )
+        builder.add(position, fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6], fields[8])
     segment.index.flush()
     segment.time_index.flush()
 
@@ -132,9 +129,7 @@ class IndexBuilder:
         segment.bytes_since_index += nbytes
 
 
-def _whole_batches(
-    filesystem: FileSystem, segment: Segment
-) -> Iterator[tuple[int, memoryview]]:
+def _whole_batches(filesystem: FileSystem, segment: Segment) -> Iterator[tuple[int, memoryview]]:
     """(position, bytes) of batches by their length field, up to what cannot be a whole batch."""
     fd = segment.open()
     pread: Callable[[int, int, int], bytes] = filesystem.pread

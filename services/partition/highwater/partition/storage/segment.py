@@ -163,7 +163,7 @@ def relative_to_log_dir(file: str) -> str:
 class SegmentFactory:
     """Makes `Segment` objects of one partition directory."""
 
-    __slots__ = ("directory", "filesystem", "files", "index_bytes", "maps")
+    __slots__ = ("directory", "files", "filesystem", "index_bytes", "maps")
 
     def __init__(
         self,

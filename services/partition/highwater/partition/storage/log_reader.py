@@ -1,0 +1,300 @@
+"""The reading half of a partition's log: offsets and timestamps to places in segment files.
+
+`log.py` has the whole log and its invariants.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from highwater.kafka.records.batch import BatchHeader, read_header
+from highwater.model.time import Clock
+from highwater.partition.storage.batches import (
+    HEADER_BYTES,
+    base_offset_at,
+    find_batch,
+    last_boundary,
+    size_at,
+)
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import LogEnvironment
+from highwater.partition.storage.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    LogDirFailure,
+    OffsetOutOfRange,
+)
+from highwater.partition.storage.loader import LoadedLog
+from highwater.partition.storage.recovery import rebuild_indexes
+from highwater.partition.storage.segment import Segment
+from highwater.partition.storage.timestamp_lookup import first_at_or_after, first_with_largest
+
+POSITIONS_KEPT: Final = 256
+"""Remembered places where readers stopped; all are forgotten when there are more."""
+
+_T = TypeVar("_T")
+
+
+class LogSlice:
+    """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
+
+    Valid until the log's owner runs again; to keep it longer, `segment.pin()` it and
+    `segment.unpin()` it in the end, both on the owner's thread.
+    """
+
+    __slots__ = ("base_offset", "length", "position", "segment")
+
+    def __init__(self, segment: Segment, position: int, length: int, base_offset: int) -> None:
+        self.segment = segment
+        self.position = position
+        self.length = length
+        self.base_offset = base_offset
+
+
+class LogReader:
+    """State of a log and everything that does not change it; see `PartitionLog`.
+
+    `_bases` are the base offsets of `_segments`, ascending. `_positions` remembers where some
+    batches begin, by base offset, so that a consumer which goes on where it stopped costs no
+    look-up. It holds for the segment that has the offset; a segment's own base is always at 0.
+    """
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_environment",
+        "_index_interval",
+        "_positions",
+        "_segments",
+        "clock",
+        "config",
+        "directory",
+        "epochs",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovered_segments",
+        "topic",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        loaded: LoadedLog,
+        *,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        clock: Clock,
+        environment: LogEnvironment,
+    ) -> None:
+        """Takes over what `LogLoader` found."""
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.clock = clock
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.recovered_segments = loaded.recovered_segments
+        self.truncated_bytes = loaded.truncated_bytes
+        self._environment = environment
+        self._index_interval = config.index_interval_bytes
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in self._segments]
+        self._active = self._segments[-1]
+        self._positions: dict[int, int] = {}
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that is appended to."""
+        return self._active
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """All segments, oldest first; not to be changed."""
+        return self._segments
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as `LeaderEpochCache.end_offset_for` says for this log."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True
+    ) -> LogSlice | None:
+        """Where the batches from the one that holds `offset` on lie, up to `end_offset`.
+
+        `end_offset` is exclusive: the high watermark or the last stable offset. At most
+        `max_bytes` of whole batches, but with `min_one_batch` at least the first one. None if
+        there is nothing to give. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= end_offset or offset == self.log_end_offset:
+            return None
+        segment = self._active
+        if offset < segment.base_offset:
+            segment = self._segments[bisect_right(self._bases, offset) - 1]
+        try:
+            try:
+                return self._read(segment, offset, max_bytes, end_offset, min_one_batch)
+            except (CorruptIndexError, CorruptLogError):
+                self._repair_indexes(segment)
+            return self._read(segment, offset, max_bytes, end_offset, min_one_batch)
+        except OSError as error:
+            raise LogDirFailure(segment.file, error) from error
+
+    def _read(
+        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
+    ) -> LogSlice | None:
+        segment.referenced = True
+        positions = self._positions
+        position = 0 if offset == segment.base_offset else positions.get(offset)
+        base_offset = offset
+        if position is None:
+            found = self._locate(segment, offset)
+            if found is None:
+                return self._read_next_segment(segment, max_bytes, end_offset, min_one_batch)
+            position, base_offset = found
+            positions[base_offset] = position
+        following = self._end_of(segment)
+        limit = segment.size
+        if end_offset < following:
+            following = end_offset
+            limit = self._position_of_end(segment, end_offset)
+        length = limit - position
+        if length > max_bytes:
+            length, following = self._cut(segment, position, max_bytes, min_one_batch)
+        if length <= 0:
+            return None
+        if len(positions) >= POSITIONS_KEPT:
+            positions.clear()
+        positions[following] = position + length
+        if segment.fd < 0:
+            segment.open()
+        return LogSlice(segment, position, length, base_offset)
+
+    def _end_of(self, segment: Segment) -> int:
+        """The offset that follows a segment."""
+        if segment is self._active:
+            return self.log_end_offset
+        return self._bases[bisect_right(self._bases, segment.base_offset)]
+
+    def _read_next_segment(
+        self, segment: Segment, max_bytes: int, end_offset: int, min_one_batch: bool
+    ) -> LogSlice | None:
+        """A compacted log may have no batch from `offset` to the end of its segment."""
+        following = self._end_of(segment)
+        if segment is self._active or following >= end_offset:
+            return None
+        segment = self._segments[bisect_right(self._bases, following) - 1]
+        return self._read(segment, following, max_bytes, end_offset, min_one_batch)
+
+    def _locate(self, segment: Segment, offset: int) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch in a segment that ends at or after `offset`."""
+        start = segment.index.floor(offset)
+        if start > segment.size:
+            raise CorruptIndexError(f"{segment.index.path} points behind its segment")
+        found = find_batch(
+            self._environment.filesystem.pread,
+            segment.fd if segment.fd >= 0 else segment.open(),
+            position=start,
+            limit=segment.size,
+            offset=offset,
+        )
+        if found is None:
+            return None
+        if found[1] > offset and found[0] == start > 0:
+            raise CorruptIndexError(f"{segment.index.path} points behind offset {offset}")
+        return found[0], found[1]
+
+    def _position_of_end(self, segment: Segment, end_offset: int) -> int:
+        """Where the batch begins that holds `end_offset`, which is the first not to be read."""
+        if end_offset == segment.base_offset:
+            return 0
+        position = self._positions.get(end_offset)
+        if position is None:
+            found = self._locate(segment, end_offset)
+            if found is None:
+                return segment.size
+            position = found[0]
+        return position
+
+    def _cut(
+        self, segment: Segment, position: int, max_bytes: int, min_one_batch: bool
+    ) -> tuple[int, int]:
+        """(length, next offset) of the batches from `position` on that fit into `max_bytes`."""
+        pread = self._environment.filesystem.pread
+        fd = segment.fd if segment.fd >= 0 else segment.open()
+        limit = min(position + max_bytes, segment.size)
+        boundary = segment.index.floor_position(limit)
+        if boundary > position:
+            return boundary - position, base_offset_at(pread, fd, boundary)
+        end, following = last_boundary(pread, fd, position=position, limit=limit)
+        if end > position:
+            return end - position, following
+        return size_at(pread, fd, position) if min_one_batch else (0, position)
+
+    def _repair_indexes(self, segment: Segment) -> None:
+        """Rebuilds a segment's indexes, which disagree with it. Raises CorruptLogError if the
+        segment itself is damaged.
+        """
+        self._positions.clear()
+        rebuild_indexes(self._environment.filesystem, segment, index_interval=self._index_interval)
+        if segment is not self._active:
+            segment.seal()
+
+    # -- by offset and timestamp, off the hot path ---------------------------------------------
+
+    def batch_header_at(self, offset: int) -> BatchHeader | None:
+        """The header of the batch that holds `offset`, or of the next one in a compacted log.
+
+        None at the log end offset. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure.
+        """
+        found = self.read(offset, HEADER_BYTES, end_offset=self.log_end_offset)
+        if found is None:
+            return None
+        pread = self._environment.filesystem.pread
+        return read_header(pread(found.segment.open(), HEADER_BYTES, found.position))
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record that is not older than `timestamp`.
+
+        Searches up to the log end offset; the caller discards what is not committed. None if all
+        records are older. Raises CorruptLogError, LogDirFailure.
+        """
+        pread = self._environment.filesystem.pread
+        first = max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
+        for segment in self._segments[first:]:
+            if self._with_indexes(segment, segment.largest_timestamp) < timestamp:
+                continue
+            look_up = partial(first_at_or_after, pread, segment, timestamp, self.log_start_offset)
+            found = self._with_indexes(segment, look_up)
+            if found is not None:
+                return found
+        return None
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """(timestamp, offset) of the first record with the largest timestamp; (-1, -1) if none."""
+        pread = self._environment.filesystem.pread
+        newest = max(self._segments, key=lambda s: self._with_indexes(s, s.largest_timestamp))
+        found = self._with_indexes(newest, partial(first_with_largest, pread, newest))
+        return found or (-1, -1)
+
+    def _with_indexes(self, segment: Segment, look_up: Callable[[], _T]) -> _T:
+        """Runs a look-up, and once more after rebuilding indexes that turn out to be wrong."""
+        try:
+            try:
+                return look_up()
+            except (CorruptIndexError, CorruptLogError):
+                self._repair_indexes(segment)
+            return look_up()
+        except OSError as error:
+            raise LogDirFailure(segment.file, error) from error
