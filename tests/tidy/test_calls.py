@@ -29,6 +29,7 @@ def calls_without_deadline(module: ast.Module) -> list[int]:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in unary_methods()
         and "stub" in ast.unparse(node.func.value).lower()
+        and len(node.args) < 2  # The timeout is the second positional argument.
         and not any(keyword.arg in {"timeout", None} for keyword in node.keywords)
     ]
 
