@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.api.controller.v1 import cluster_pb2, controller_service_pb2 as pb
+from highwater.api.controller.v1 import cluster_pb2
+from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.config import ControllerConfig
 from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore

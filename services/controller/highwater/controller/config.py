@@ -19,7 +19,9 @@ class EtcdSettings(SettingsGroup):
     )
     prefix: str = Field(default="/highwater/", description="keys in etcd begin with this")
     call_timeout_ms: int = Field(
-        default=1_000, ge=100, description="an etcd member that takes longer is left for another one"
+        default=1_000,
+        ge=100,
+        description="an etcd member that takes longer is left for another one",
     )
 
 
@@ -44,9 +46,7 @@ class ControllerConfig(ServiceSettings):
     data_dir: Path = Field(
         Path("data/controller"), description="directory of metadata.sqlite (store = sqlite)"
     )
-    etcd: EtcdSettings = Field(
-        default_factory=EtcdSettings, description="etcd as metadata store"
-    )
+    etcd: EtcdSettings = Field(default_factory=EtcdSettings, description="etcd as metadata store")
     lease_ttl_ms: int = Field(
         5_000,
         ge=2_000,

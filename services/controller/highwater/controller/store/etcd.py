@@ -1,0 +1,345 @@
+"""The etcd driver: keys, transactions and leases by `etcd3`, watches and keep-alives on the stubs.
+
+The library blocks, so its calls run one after the other on a thread of their own. A transaction
+whose answer is lost may have happened, or may still happen. Therefore each one also compares and
+sets a token key of this process: afterwards the token tells whether it happened, and a transaction
+that changes the token makes sure that it cannot happen any more. Only then is it sent again.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from highwater.controller.store.etcd_members import EtcdMember, EtcdMembers
+from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2
+from highwater.controller.store.etcd_watch import prefix_end, watch_prefix
+from highwater.controller.store.port import (
+    OPERATIONS_MAX,
+    Compare,
+    CreateRevisionIs,
+    Delete,
+    Entry,
+    LeaseLostError,
+    Operation,
+    OutcomeUnknownError,
+    Put,
+    Snapshot,
+    StoreUnavailableError,
+    TxnResult,
+    WatchBatch,
+)
+from highwater.model.errors import UsageError
+
+PAGE_KEYS: Final = 1_000
+RESOLVE_TIMEOUT_S: Final = 5.0
+"""How long an unknown outcome is pursued; longer than etcd's own elections usually take."""
+
+_RETRY_S: Final = 0.1
+_TOKENS: Final = "tokens/"
+
+_NO_ANSWER: Final = (
+    etcd3.exceptions.ConnectionFailedError,
+    etcd3.exceptions.ConnectionTimeoutError,
+    etcd3.exceptions.InternalServerError,
+)
+
+_R = TypeVar("_R")
+
+
+class EtcdStore:
+    """A store in an etcd cluster; other controllers may use the same one."""
+
+    exclusive = False
+
+    def __init__(
+        self, endpoints: Sequence[str], *, prefix: str, client_id: str, call_timeout_ms: int
+    ) -> None:
+        """`client_id` is unique among the processes that use the prefix."""
+        assert prefix.endswith("/")
+        self._namespace = prefix
+        self._token_key = f"{prefix}{_TOKENS}{client_id}"
+        self._token_revision = 0
+        self._call_timeout_s = call_timeout_ms / 1000
+        self._members = EtcdMembers(
+            endpoints,
+            call_timeout_s=self._call_timeout_s,
+            now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        )
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="etcd")
+        self._closed = False
+
+    async def start(self) -> None:
+        """Claims the token. Raises UsageError if no member can be reached."""
+        try:
+            await self._in_thread(self._claim_token)
+        except StoreUnavailableError as error:
+            raise UsageError(f"cannot use etcd: {error}") from None
+
+    async def close(self) -> None:
+        """Ends all watches and closes all connections."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._members.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._close_clients)
+        self._thread.shutdown(wait=False)
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        """See the port."""
+        assert len(operations) <= OPERATIONS_MAX
+        # Cancellation leaves the thread to finish, which keeps the token right.
+        return await self._in_thread(self._txn, tuple(compares), tuple(operations))
+
+    async def range(self, prefix: str) -> Snapshot:
+        """See the port."""
+        return await self._in_thread(self._range, prefix)
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        """See the port."""
+        batches = watch_prefix(self._members, self._namespace, prefix, from_revision)
+        try:
+            async for batch in batches:
+                yield batch
+        finally:
+            await batches.aclose()
+
+    async def grant(self, ttl_ms: int) -> int:
+        """See the port; etcd counts whole seconds and gives at least about two."""
+        seconds = -(-ttl_ms // 1000)
+        lease = await self._in_thread(
+            self._on_some_member, lambda member: member.client().lease(seconds)
+        )
+        lease_id = lease.id
+        assert isinstance(lease_id, int)
+        return lease_id
+
+    async def keep_alive(self, lease: int) -> int:
+        """See the port. One call timeout per member at most."""
+        last = "no member was asked"
+        for _ in range(len(self._members)):
+            member = self._members.pick()
+            try:
+                ttl_s = await self._keep_alive_on(member, lease)
+            except (grpc.RpcError, TimeoutError) as error:
+                self._members.failed(member)
+                last = f"{member.endpoint}: {type(error).__name__}"
+                continue
+            if ttl_s <= 0:
+                raise LeaseLostError(f"lease {lease:x} has ended")
+            return ttl_s * 1000
+        raise StoreUnavailableError(f"lease not renewed, {last}")
+
+    async def revoke(self, lease: int) -> None:
+        """See the port."""
+        await self._in_thread(self._revoke, lease)
+
+    async def _in_thread(self, call: Callable[..., _R], *args: object) -> _R:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+
+    async def _keep_alive_on(self, member: EtcdMember, lease: int) -> int:
+        call = member.lease_stub().LeaseKeepAlive(metadata=(("hasleader", "true"),))
+        try:
+            async with asyncio.timeout(self._call_timeout_s):
+                await call.write(rpc_pb2.LeaseKeepAliveRequest(ID=lease))
+                response = await call.read()
+        except asyncio.InvalidStateError:
+            raise TimeoutError("the call ended before it was written") from None
+        finally:
+            call.cancel()
+        if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it.
+            raise TimeoutError("the member closed the stream")
+        ttl_s = response.TTL
+        assert isinstance(ttl_s, int)
+        return ttl_s
+
+    # Everything below runs on the store's thread.
+
+    def _close_clients(self) -> None:
+        for member in self._members:
+            member.close_client()
+
+    def _on_some_member(self, call: Callable[[EtcdMember], _R]) -> _R:
+        """Makes a call that may safely be made twice, on one member after the other."""
+        last = ""
+        for _ in range(len(self._members) + 1):
+            member = self._members.pick()
+            try:
+                return call(member)
+            except (*_NO_ANSWER, grpc.RpcError) as error:
+                self._members.failed(member)
+                last = f"{member.endpoint}: {_explain(error)}"
+                time.sleep(_RETRY_S)
+        raise StoreUnavailableError(f"no etcd member answers, {last}")
+
+    def _range(self, prefix: str) -> Snapshot:
+        start = (self._namespace + prefix).encode()
+        end = prefix_end(start)
+        revision = 0
+        entries: list[Entry] = []
+        more = True
+        while more:
+            request = rpc_pb2.RangeRequest(
+                key=start, range_end=end, limit=PAGE_KEYS, revision=revision
+            )
+            response = self._on_some_member(
+                lambda m, r=request: m.client().kvstub.Range(r, self._call_timeout_s)  # type: ignore[misc]
+            )
+            revision = revision or response.header.revision
+            entries += [self._entry(kv) for kv in response.kvs]
+            more = response.more
+            if more:
+                start = response.kvs[-1].key + b"\0"
+        tokens = [e for e in entries if e.key.startswith(_TOKENS)]
+        kept = tuple(e for e in entries if not e.key.startswith(_TOKENS)) if tokens else entries
+        return Snapshot(revision=revision, entries=tuple(kept))
+
+    def _entry(self, kv: Any) -> Entry:
+        return Entry(
+            key=kv.key.decode().removeprefix(self._namespace),
+            value=kv.value,
+            create_revision=kv.create_revision,
+            mod_revision=kv.mod_revision,
+        )
+
+    def _revoke(self, lease: int) -> None:
+        try:
+            self._on_some_member(lambda member: member.client().revoke_lease(lease))
+        except StoreUnavailableError as error:
+            if "NOT_FOUND" not in str(error):
+                raise
+
+    def _claim_token(self) -> None:
+        value = uuid.uuid4().hex
+
+        def put_and_get(member: EtcdMember) -> Any:
+            t = member.client().transactions
+            return member.client().transaction(
+                compare=[],
+                success=[t.put(self._token_key, value), t.get(self._token_key)],
+                failure=[],
+            )
+
+        _, responses = self._on_some_member(put_and_get)
+        self._token_revision = responses[-1][0][1].mod_revision
+
+    def _txn(self, compares: tuple[Compare, ...], operations: tuple[Operation, ...]) -> TxnResult:
+        deadline = time.monotonic() + RESOLVE_TIMEOUT_S
+        while True:
+            token = uuid.uuid4().hex
+            member = self._members.pick()
+            try:
+                return self._attempt(member, compares, operations, token)
+            except (*_NO_ANSWER, grpc.RpcError) as error:
+                _raise_if_refused(error)
+                self._members.failed(member)
+            revision = self._resolve(token, deadline)
+            if revision is not None:
+                return TxnResult(succeeded=True, revision=revision)
+            # It did not happen and cannot happen any more: it is safe to send it again.
+            if time.monotonic() >= deadline:
+                raise StoreUnavailableError("etcd does not carry out the transaction")
+
+    def _attempt(
+        self,
+        member: EtcdMember,
+        compares: tuple[Compare, ...],
+        operations: tuple[Operation, ...],
+        token: str,
+    ) -> TxnResult:
+        t = member.client().transactions
+        succeeded, responses = member.client().transaction(
+            compare=[
+                t.mod(self._token_key) == self._token_revision,
+                *(self._comparison(t, compare) for compare in compares),
+            ],
+            success=[
+                *(self._request(t, operation) for operation in operations),
+                t.put(self._token_key, token),
+                t.get(self._token_key),
+            ],
+            failure=[t.get(self._token_key)],
+        )
+        present = responses[-1]
+        if not present:
+            raise StoreUnavailableError("the token of this controller was removed from etcd")
+        metadata = present[0][1]
+        if not succeeded and metadata.mod_revision != self._token_revision:
+            self._token_revision = metadata.mod_revision
+            raise StoreUnavailableError("another process uses this controller's id")
+        self._token_revision = metadata.mod_revision
+        return TxnResult(succeeded=succeeded, revision=metadata.response_header.revision)
+
+    def _resolve(self, token: str, deadline: float) -> int | None:
+        """The revision at which the transaction with that token happened, or None if it cannot.
+
+        Raises OutcomeUnknownError if no member tells within the time.
+        """
+        fences: set[str] = set()
+        while time.monotonic() < deadline:
+            member = self._members.pick()
+            fence = uuid.uuid4().hex
+            fences.add(fence)
+            try:
+                return self._fence_off(member, token, fence, fences)
+            except (*_NO_ANSWER, grpc.RpcError):
+                self._members.failed(member)
+                time.sleep(_RETRY_S)
+        raise OutcomeUnknownError("etcd does not tell whether a transaction happened")
+
+    def _fence_off(
+        self, member: EtcdMember, token: str, fence: str, fences: set[str]
+    ) -> int | None:
+        t = member.client().transactions
+        _, responses = member.client().transaction(
+            compare=[t.mod(self._token_key) == self._token_revision],
+            success=[t.put(self._token_key, fence), t.get(self._token_key)],
+            failure=[t.get(self._token_key)],
+        )
+        if not responses[-1]:
+            raise OutcomeUnknownError("the token of this controller was removed from etcd")
+        value, metadata = responses[-1][0]
+        self._token_revision = metadata.mod_revision
+        if value == token.encode():
+            revision = metadata.mod_revision
+            assert isinstance(revision, int)
+            return revision
+        if value.decode() not in fences:
+            raise OutcomeUnknownError("another process uses this controller's id")
+        return None
+
+    def _comparison(self, t: Any, compare: Compare) -> Any:
+        key = self._namespace + compare.key
+        if isinstance(compare, CreateRevisionIs):
+            return t.create(key) == compare.revision
+        return t.mod(key) == compare.revision
+
+    def _request(self, t: Any, operation: Operation) -> Any:
+        if isinstance(operation, Put):
+            return t.put(self._namespace + operation.key, operation.value, operation.lease or None)
+        if isinstance(operation, Delete):
+            return t.delete(self._namespace + operation.key)
+        start = (self._namespace + operation.prefix).encode()
+        return t.delete(start, prefix_end(start))
+
+
+def _raise_if_refused(error: Exception) -> None:
+    """Errors by which etcd itself says that it did nothing, and would do nothing again."""
+    code = error.code() if isinstance(error, grpc.RpcError) else None
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+        raise StoreUnavailableError("etcd's database is full") from error
+    if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED):
+        raise error
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, grpc.RpcError):
+        return f"{error.code().name} {error.details()}"
+    return type(error).__name__

@@ -1,0 +1,114 @@
+"""The members of an etcd cluster: a connection to each, and which one to use next.
+
+A member that failed is left alone for a while, by calls and streams alike, so that the one does
+not lead the other back to a member that is paused.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2_grpc
+from highwater.runtime.grpc_channel import open_channel
+from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
+
+COOL_DOWN_MS: Final = 5_000
+
+
+class EtcdMember:
+    """One member. Its blocking client belongs to the store's thread, its channel to the loop."""
+
+    def __init__(self, endpoint: str, call_timeout_s: float) -> None:
+        self.endpoint = endpoint
+        self._timeout_s = call_timeout_s
+        self._client: Any = None
+        self._channel: grpc.aio.Channel | None = None
+
+    def client(self) -> Any:
+        """The `etcd3` client of this member, for keys, transactions and leases."""
+        if self._client is None:
+            host, _, port = self.endpoint.rpartition(":")
+            self._client = etcd3.client(
+                host=host,
+                port=int(port),
+                timeout=self._timeout_s,
+                grpc_options=[
+                    *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
+                    ("grpc.enable_http_proxy", 0),
+                    ("grpc.initial_reconnect_backoff_ms", 50),
+                    ("grpc.min_reconnect_backoff_ms", 50),
+                    ("grpc.max_reconnect_backoff_ms", 500),
+                ],
+            )
+        return self._client
+
+    def watch_stub(self) -> Any:
+        """A stub for watches, on the loop."""
+        return rpc_pb2_grpc.WatchStub(self._open_channel())  # type: ignore[no-untyped-call]
+
+    def lease_stub(self) -> Any:
+        """A stub for keep-alives, on the loop."""
+        return rpc_pb2_grpc.LeaseStub(self._open_channel())  # type: ignore[no-untyped-call]
+
+    def close_client(self) -> None:
+        """Closes the blocking client; on the store's thread."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    async def close_channel(self) -> None:
+        """Closes the loop's channel."""
+        if self._channel is not None:
+            await self._channel.close(None)
+            self._channel = None
+
+    def _open_channel(self) -> grpc.aio.Channel:
+        if self._channel is None:
+            self._channel = open_channel(self.endpoint)
+        return self._channel
+
+
+class EtcdMembers:
+    """All members, with cool-downs. Asked from the loop and from the store's thread."""
+
+    def __init__(
+        self, endpoints: Sequence[str], *, call_timeout_s: float, now_ms: Callable[[], int]
+    ) -> None:
+        """`now_ms` is a monotonic clock."""
+        assert endpoints
+        self._members = tuple(EtcdMember(endpoint, call_timeout_s) for endpoint in endpoints)
+        self._now_ms = now_ms
+        self.closed = False
+        self._lock = threading.Lock()
+        self._cool_until_ms = {member.endpoint: 0 for member in self._members}
+
+    def __iter__(self) -> Any:
+        """All members."""
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        """Their number."""
+        return len(self._members)
+
+    async def close(self) -> None:
+        """Closes the loop's channels and ends all watches."""
+        self.closed = True
+        for member in self._members:
+            await member.close_channel()
+
+    def pick(self) -> EtcdMember:
+        """The first member that is not cooling down, else the one that is ready soonest."""
+        with self._lock:
+            now_ms = self._now_ms()
+            for member in self._members:
+                if self._cool_until_ms[member.endpoint] <= now_ms:
+                    return member
+            return min(self._members, key=lambda member: self._cool_until_ms[member.endpoint])
+
+    def failed(self, member: EtcdMember) -> None:
+        """Leaves the member alone for a while."""
+        with self._lock:
+            self._cool_until_ms[member.endpoint] = self._now_ms() + COOL_DOWN_MS

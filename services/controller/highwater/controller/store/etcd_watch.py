@@ -1,0 +1,144 @@
+"""Watches on etcd that neither lose events nor hang on a member that fell silent.
+
+The library's watches do not notice a paused or partitioned member, and resume wrongly, so these
+run on the stubs directly: `hasleader` makes a member without a leader end the stream; a stream
+that is idle for a second is asked for a sign of life and left after another one; and a watch
+resumes after the last event it has seen. The revision in a response's header says nothing about
+the events, it runs ahead of them while a watch catches up.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+import grpc
+
+from highwater.controller.store.etcd_members import EtcdMember, EtcdMembers
+from highwater.controller.store.etcd_stubs import kv_pb2, rpc_pb2
+from highwater.controller.store.port import CompactedError, WatchBatch, WatchEvent
+
+IDLE_S: Final = 1.0
+"""After so long without a response the member is asked for one."""
+
+SILENCE_S: Final = 1.0
+"""And after so long again it is given up."""
+
+RETRY_S: Final = 0.1
+
+_METADATA: Final = (("hasleader", "true"),)
+
+
+class _SilentMemberError(Exception):
+    """The member does not answer on an open stream."""
+
+
+class _EndedByServerError(Exception):
+    """The member ended the watch for a reason other than compaction."""
+
+
+async def watch_prefix(
+    members: EtcdMembers, namespace: str, prefix: str, from_revision: int
+) -> AsyncGenerator[WatchBatch, None]:
+    """Events under `namespace + prefix`, with the namespace taken off; ends when `members` close.
+
+    Raises CompactedError.
+    """
+    next_revision = from_revision
+    while not members.closed:
+        member = members.pick()
+        try:
+            stream = _one_stream(member, namespace, prefix, next_revision)
+            async with contextlib.aclosing(stream):
+                async for batch in stream:
+                    next_revision = batch.revision + 1
+                    yield batch
+        except (grpc.RpcError, _SilentMemberError, _EndedByServerError):
+            members.failed(member)
+        await asyncio.sleep(RETRY_S)
+
+
+async def _one_stream(
+    member: EtcdMember, namespace: str, prefix: str, from_revision: int
+) -> AsyncGenerator[WatchBatch, None]:
+    call = member.watch_stub().Watch(metadata=_METADATA)
+    reading: asyncio.Task[Any] | None = None
+    try:
+        await _write(call, _create_request(namespace + prefix, from_revision))
+        while True:
+            # A timeout around read() would cancel the whole call, so the read is kept.
+            reading = asyncio.ensure_future(call.read())  # noqa: TID251 - awaited right below.
+            await _wait_for_response(call, reading)
+            if reading.cancelled():
+                raise _EndedByServerError("the channel was closed")
+            response = reading.result()
+            if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it.
+                raise _EndedByServerError("the member closed the stream")
+            batch = _batch(response, namespace, from_revision)
+            if batch is not None:
+                from_revision = batch.revision + 1
+                yield batch
+    finally:
+        call.cancel()
+        if reading is not None:
+            reading.cancel()
+            await asyncio.wait((reading,))
+            if not reading.cancelled():
+                reading.exception()  # It has been looked at; the caller knows better by now.
+
+
+async def _wait_for_response(call: Any, reading: "asyncio.Task[Any]") -> None:
+    done, _ = await asyncio.wait((reading,), timeout=IDLE_S)
+    if done:
+        return
+    progress = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
+    await _write(call, progress)
+    done, _ = await asyncio.wait((reading,), timeout=SILENCE_S)
+    if not done:
+        raise _SilentMemberError("no response to a progress request")
+
+
+async def _write(call: Any, request: rpc_pb2.WatchRequest) -> None:
+    try:
+        async with asyncio.timeout(SILENCE_S):
+            await call.write(request)
+    except TimeoutError:
+        raise _SilentMemberError("a request cannot be written") from None
+    except asyncio.InvalidStateError:
+        # The call has ended; its status is more telling than the failed write.
+        raise _EndedByServerError(str(await call.details())) from None
+
+
+def _create_request(key: str, from_revision: int) -> rpc_pb2.WatchRequest:
+    start = key.encode()
+    return rpc_pb2.WatchRequest(
+        create_request=rpc_pb2.WatchCreateRequest(
+            key=start, range_end=prefix_end(start), start_revision=from_revision
+        )
+    )
+
+
+def _batch(
+    response: rpc_pb2.WatchResponse, namespace: str, from_revision: int
+) -> WatchBatch | None:
+    if response.compact_revision:
+        raise CompactedError(response.compact_revision)
+    if response.canceled:
+        raise _EndedByServerError(response.cancel_reason)
+    events = tuple(
+        WatchEvent(
+            key=event.kv.key.decode().removeprefix(namespace),
+            value=None if event.type == kv_pb2.Event.DELETE else event.kv.value,
+            mod_revision=event.kv.mod_revision,
+        )
+        for event in response.events
+        if event.kv.mod_revision >= from_revision
+    )
+    return WatchBatch(revision=events[-1].mod_revision, events=events) if events else None
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key after all that start with the prefix, as etcd's `range_end`."""
+    assert prefix
+    assert prefix[-1] < 0xFF
+    return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -1,0 +1,175 @@
+"""Real etcd servers for tests: one member or a cluster, on loopback, in temporary directories."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 5.0
+
+
+def etcd_missing() -> str | None:
+    """Why there is no etcd to test with, or None."""
+    return None if shutil.which("etcd") else "no etcd on the path"
+
+
+@dataclass(slots=True)
+class EtcdMemberProcess:
+    """One member, killed and paused by its own process id."""
+
+    name: str
+    directory: Path
+    client_port: int
+    peer_port: int
+    arguments: list[str]
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.client_port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        with (self.directory / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.arguments,
+                cwd=self.directory,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "ETCDCTL_API": "3"},
+            )
+
+    def compact(self, revision: int) -> None:
+        """Forgets the history up to that revision."""
+        subprocess.run(
+            ["etcdctl", f"--endpoints={self.endpoint}", "compact", str(revision)],
+            env={**os.environ, "ETCDCTL_API": "3"},
+            check=True,
+            capture_output=True,
+            timeout=10,
+        )
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+        self.process = None
+
+    def log_tail(self) -> str:
+        path = self.directory / f"{self.name}.log"
+        return path.read_text(errors="replace")[-3_000:] if path.exists() else ""
+
+
+class EtcdCluster:
+    """`size` members; use as a context manager."""
+
+    def __init__(self, directory: Path, size: int = 1) -> None:
+        ports = free_ports(2 * size)
+        peers = {f"m{i}": ports[2 * i + 1] for i in range(size)}
+        initial = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in peers.items())
+        self.members = [
+            EtcdMemberProcess(
+                name=name,
+                directory=directory,
+                client_port=ports[2 * i],
+                peer_port=port,
+                arguments=[
+                    "etcd",
+                    f"--name={name}",
+                    f"--data-dir={directory / name}",
+                    f"--listen-client-urls=http://127.0.0.1:{ports[2 * i]}",
+                    f"--advertise-client-urls=http://127.0.0.1:{ports[2 * i]}",
+                    f"--listen-peer-urls=http://127.0.0.1:{port}",
+                    f"--initial-advertise-peer-urls=http://127.0.0.1:{port}",
+                    f"--initial-cluster={initial}",
+                    "--initial-cluster-state=new",
+                    # Tests need no durability across power cuts, and disks here are shared.
+                    "--unsafe-no-fsync" if _supports_no_fsync() else "--quota-backend-bytes=0",
+                ],
+            )
+            for i, (name, port) in enumerate(peers.items())
+        ]
+
+    @property
+    def endpoints(self) -> list[str]:
+        return [member.endpoint for member in self.members]
+
+    def __enter__(self) -> Self:
+        try:
+            for member in self.members:
+                member.start()
+            self.wait_healthy()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        for member in self.members:
+            member.kill()
+
+    def wait_healthy(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        for member in self.members:
+            while not _healthy(member.endpoint):
+                process = member.process
+                if time.monotonic() > deadline or process is None or process.poll() is not None:
+                    raise RuntimeError(f"etcd did not start: {member.log_tail()}")
+                time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def etcd_server(directory: Path) -> Iterator[EtcdMemberProcess]:
+    """A single member."""
+    with EtcdCluster(directory) as cluster:
+        yield cluster.members[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+
+
+def _healthy(endpoint: str) -> bool:
+    result = subprocess.run(
+        ["etcdctl", f"--endpoints={endpoint}", "--command-timeout=1s", "endpoint", "health"],
+        env={**os.environ, "ETCDCTL_API": "3"},
+        capture_output=True,
+        timeout=5,
+        check=False,
+    )
+    return result.returncode == 0
+
+
+def _supports_no_fsync() -> bool:
+    result = subprocess.run(["etcd", "--help"], capture_output=True, timeout=5, check=False)
+    return b"unsafe-no-fsync" in result.stdout + result.stderr
