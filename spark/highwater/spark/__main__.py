@@ -1,0 +1,22 @@
+"""`highwater-spark`: the jobs of `highwater.spark.jobs`, one command each."""
+
+import typer
+
+from highwater.spark.jobs import access_log
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("access-log")(access_log.command)
+
+
+@app.callback()
+def _jobs() -> None:
+    """Spark jobs over Highwater topics."""
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

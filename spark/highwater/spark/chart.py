@@ -1,0 +1,135 @@
+"""The access log report as one picture."""
+
+import os
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, StrMethodFormatter
+
+from highwater.spark.report import HourTraffic, Report
+
+SIZE_INCHES: Final = (12.8, 9.0)
+DOTS_PER_INCH: Final = 125
+PATHS_MAX: Final = 10
+STATUS_CODES_MAX: Final = 10
+LABEL_LENGTH_MAX: Final = 44
+
+_INK: Final = "#22303c"
+_FAINT: Final = "#8a97a3"
+_GRID: Final = "#e3e8ec"
+_REQUESTS: Final = "#2f6f9f"
+_BYTES: Final = "#3a9c83"
+_PATHS: Final = "#7a6ba8"
+_STATUS_COLOURS: Final = {2: "#3a9c83", 3: "#2f6f9f", 4: "#d98e2b", 5: "#c4483f"}
+_HOUR: Final = timedelta(hours=1)
+_BAR_SHARE: Final = 0.86
+
+
+def draw(report: Report, path: Path) -> None:
+    """Writes the report as a PNG of 1600 x 1125 dots to `path`, replacing what is there."""
+    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, facecolor="white")
+    FigureCanvasAgg(figure)
+    figure.text(0.045, 0.955, f"Traffic in topic {report.topic}", size=17, weight="bold", color=_INK)
+    figure.text(0.045, 0.928, _subtitle(report), size=10.5, color=_FAINT)
+    grid = figure.add_gridspec(
+        3, 2, height_ratios=(1, 1, 1.25), width_ratios=(1.55, 1),
+        left=0.065, right=0.965, top=0.88, bottom=0.06, hspace=0.42, wspace=0.16,
+    )  # fmt: skip
+    upper = figure.add_subplot(grid[0, :])
+    lower = figure.add_subplot(grid[1, :], sharex=upper)
+    _hours(upper, report.hours, "Requests per hour", _REQUESTS, of_bytes=False)
+    _hours(lower, report.hours, "Bytes per hour", _BYTES, of_bytes=True)
+    paths = report.top_paths[:PATHS_MAX]
+    _ranking(
+        figure.add_subplot(grid[2, 0]),
+        "Top paths by requests",
+        [_shorten(each.path) for each in paths],
+        [each.requests for each in paths],
+        [_PATHS] * len(paths),
+    )
+    codes = report.status_codes[:STATUS_CODES_MAX]
+    _ranking(
+        figure.add_subplot(grid[2, 1]),
+        "Status codes",
+        [str(each.status) for each in codes],
+        [each.requests for each in codes],
+        [_STATUS_COLOURS.get(each.status // 100, _FAINT) for each in codes],
+    )
+    draft = path.with_suffix(".tmp")
+    # Without the version of matplotlib: equal reports give equal files.
+    figure.savefig(draft, format="png", metadata={"Software": None})
+    os.replace(draft, path)
+
+
+def _subtitle(report: Report) -> str:
+    if not report.hours:
+        return "No requests."
+    first, last = report.hours[0].start, report.hours[-1].start + _HOUR
+    text = (
+        f"{report.requests:,} requests, {_of_bytes(report.size_bytes)} sent, "
+        f"{first:%d %b %Y %H:%M} to {last:%d %b %Y %H:%M} UTC"
+    )
+    return f"{text}; {report.unparsed:,} records not in the format" if report.unparsed else text
+
+
+def _of_bytes(size: int) -> str:
+    return EngFormatter(unit="B", places=1)(size)
+
+
+def _hours(
+    axes: Any, hours: tuple[HourTraffic, ...], title: str, colour: str, *, of_bytes: bool
+) -> None:
+    _plain(axes, title)
+    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)  # The grid stays behind the bars.
+    axes.bar(
+        [hour.start for hour in hours],
+        [hour.size_bytes if of_bytes else hour.requests for hour in hours],
+        width=_HOUR * _BAR_SHARE, align="edge", color=colour,
+    )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(
+        EngFormatter(unit="B") if of_bytes else StrMethodFormatter("{x:,.0f}")
+    )
+    axes.yaxis.get_major_locator().set_params(nbins=4)
+    dates = AutoDateLocator(tz=UTC, minticks=4, maxticks=12)
+    axes.xaxis.set_major_locator(dates)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(dates, tz=UTC, show_offset=False))
+    if hours:
+        axes.set_xlim(hours[0].start, hours[-1].start + _HOUR)
+
+
+def _ranking(
+    axes: Any, title: str, names: list[str], counts: list[int], colours: list[str]
+) -> None:
+    _plain(axes, title)
+    rows = range(len(names))
+    bars = axes.barh(rows, counts, color=colours, height=0.68)
+    axes.bar_label(
+        bars, [f"{count:,}" for count in counts], padding=4, fontsize=9, color=_INK
+    )
+    axes.set_yticks(rows, names)
+    axes.invert_yaxis()
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.margins(x=0.12)  # Room for the number behind the longest bar.
+
+
+def _plain(axes: Any, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", color=_INK, pad=8)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_FAINT)
+    axes.tick_params(length=0, labelsize=9, colors=_INK)
+
+
+def _shorten(name: str) -> str:
+    """Cuts a long path in the middle: both its directory and its file tell something."""
+    if len(name) <= LABEL_LENGTH_MAX:
+        return name
+    kept = LABEL_LENGTH_MAX - 1
+    return f"{name[: kept // 3]}…{name[-(kept - kept // 3) :]}"

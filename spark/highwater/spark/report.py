@@ -1,0 +1,97 @@
+"""What the access log job found, as values and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourTraffic:
+    """Traffic within one hour, which `start` begins (UTC)."""
+
+    start: datetime
+    requests: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathTraffic:
+    """Traffic of one path, without its query."""
+
+    path: str
+    requests: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCount:
+    """Requests that were answered with one status code."""
+
+    status: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The whole result.
+
+    `records` were read, `unparsed` of them are not in the log format and appear nowhere else.
+    `hours` is in order of time, without hours that had no request; `top_paths` and
+    `status_codes` by requests, most first, then by name.
+    """
+
+    topic: str
+    records: int
+    unparsed: int
+    hours: tuple[HourTraffic, ...]
+    top_paths: tuple[PathTraffic, ...]
+    status_codes: tuple[StatusCount, ...]
+
+    @property
+    def requests(self) -> int:
+        """Requests in all."""
+        return sum(hour.requests for hour in self.hours)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes sent in all."""
+        return sum(hour.size_bytes for hour in self.hours)
+
+    @property
+    def busiest(self) -> HourTraffic | None:
+        """The first hour of those with most requests; None when there are none."""
+        return max(self.hours, key=lambda hour: hour.requests, default=None)
+
+
+def to_json(report: Report) -> str:
+    """Returns the report as an indented JSON document; times are seconds since 1970."""
+    document = asdict(report)
+    for hour in document["hours"]:
+        hour["start"] = int(hour["start"].timestamp())
+    return json.dumps(document, indent=1) + "\n"
+
+
+def from_json(text: str) -> Report:
+    """Returns the report that `to_json` wrote. Raises ValueError for anything else."""
+    try:
+        document: dict[str, Any] = json.loads(text)
+        return Report(
+            topic=str(document["topic"]),
+            records=int(document["records"]),
+            unparsed=int(document["unparsed"]),
+            hours=tuple(
+                HourTraffic(
+                    start=datetime.fromtimestamp(hour["start"], UTC),
+                    requests=int(hour["requests"]),
+                    size_bytes=int(hour["size_bytes"]),
+                )
+                for hour in document["hours"]
+            ),
+            top_paths=tuple(PathTraffic(**path) for path in document["top_paths"]),
+            status_codes=tuple(StatusCount(**status) for status in document["status_codes"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a report: {error!r}") from error

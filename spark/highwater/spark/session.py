@@ -1,0 +1,104 @@
+"""A small Spark session that can read topics: everything on this machine, nothing by name.
+
+Jobs run in two ways. Started by themselves (`highwater-spark`), they get a local session with the
+connector's jars from `connector_jars`. Under `spark-submit` master, memory and jars are the
+business of that command line, and only what the jobs rely on is set here.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from highwater.model.errors import UsageError
+
+JARS_VARIABLE: Final = "HIGHWATER_SPARK_JARS"
+"""Environment variable with the directory of the connector's jars."""
+
+JARS_DIRECTORY: Final = Path(".cache") / "spark-jars"
+"""Where `tools/setup/spark_jars.sh` puts them, below the repository."""
+
+_REPOSITORY: Final = Path(__file__).resolve().parents[3]
+_CONNECTOR: Final = "spark-sql-kafka-0-10_"
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # Set by spark-submit for the Python it starts.
+_LOOPBACK: Final = "127.0.0.1"
+
+_EVERYWHERE: Final[Mapping[str, str]] = {
+    # Log times become timestamps, and hours are cut from them, in one zone on every machine.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    # By address: the machine's own name may not resolve.
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # The default of 200 suits clusters; here every shuffled result is a few hundred rows.
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+class ConnectorMissing(UsageError):
+    """The jars of Spark's Kafka connector, or Java itself, are not there."""
+
+    reason = "SPARK_CONNECTOR_MISSING"
+
+
+def connector_jars(directory: Path | None = None) -> tuple[Path, ...]:
+    """Returns the connector's jars, sorted. Raises ConnectorMissing.
+
+    They are looked for in `directory` if it is given, else in the directory that
+    HIGHWATER_SPARK_JARS names, else in `.cache/spark-jars` of the repository.
+    """
+    named = os.environ.get(JARS_VARIABLE)
+    place = directory or (Path(named) if named else _REPOSITORY / JARS_DIRECTORY)
+    jars = tuple(sorted(place.glob("*.jar")))
+    if not any(jar.name.startswith(_CONNECTOR) for jar in jars):
+        raise ConnectorMissing(
+            f"no jars of Spark's Kafka connector in {place}: run tools/setup/spark_jars.sh, "
+            f"or name their directory in {JARS_VARIABLE}"
+        )
+    return jars
+
+
+def settings_for(jars: tuple[Path, ...] | None) -> dict[str, str]:
+    """Returns the session's settings: a local one with `jars`, or None under spark-submit."""
+    if jars is None:
+        return dict(_EVERYWHERE)
+    return {
+        **_EVERYWHERE,
+        **_LOCAL,
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+    }
+
+
+def open_session(
+    name: str,
+    *,
+    jars_directory: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Starts a session called `name`, or returns the one that runs; the caller stops it.
+
+    `settings` are added to, and win over, our own. Raises ConnectorMissing when the session would
+    be a local one and something that it needs is missing.
+    """
+    submitted = _SUBMITTED in os.environ
+    if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise ConnectorMissing("Spark needs Java: apt-get install openjdk-17-jre-headless")
+    jars = None if submitted else connector_jars(jars_directory)
+    if not submitted:
+        # Spark otherwise looks the machine's name up, and warns about what it finds.
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**settings_for(jars), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,55 @@
+"""Topics as data frames, through Spark's own Kafka connector (`format("kafka")`).
+
+Options are those of Spark's "Structured Streaming + Kafka Integration Guide"; options with the
+prefix `kafka.` go to the connector's Kafka clients.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+REQUEST_TIMEOUT_MS: Final = 30_000
+POLL_TIMEOUT_MS: Final = 60_000
+"""How long a task waits for records that must be there before it fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSource:
+    """What to read: a topic from its beginning to its end at the time the job starts.
+
+    With `headers` only records that carry each of these headers, with this value in UTF-8.
+    """
+
+    bootstrap: str
+    topic: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_options(source: TopicSource) -> dict[str, str]:
+    """Returns the connector's options for a batch read."""
+    return {
+        "kafka.bootstrap.servers": source.bootstrap,
+        "subscribe": source.topic,
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        "includeHeaders": "true" if source.headers else "false",
+        # A report on part of the data is not a report.
+        "failOnDataLoss": "true",
+        "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
+        "kafka.request.timeout.ms": str(REQUEST_TIMEOUT_MS),
+        "kafka.default.api.timeout.ms": str(POLL_TIMEOUT_MS),
+    }
+
+
+def read_topic(spark: SparkSession, source: TopicSource) -> DataFrame:
+    """Returns the topic's records: key, value, topic, partition, offset, timestamp."""
+    records = spark.read.format("kafka").options(**read_options(source)).load()
+    for name, value in source.headers.items():
+        wanted = f.struct(
+            f.lit(name).alias("key"), f.lit(value).cast("binary").alias("value")
+        )
+        records = records.where(f.array_contains(f.col("headers"), wanted))
+    return records.drop("headers", "timestampType")
