@@ -1,1 +1,4 @@
-"""All services in one process or as supervised processes: the only code that imports several."""
+"""The composition root: all services in one process, or as supervised processes; the command line.
+
+The only code that imports several services.
+"""

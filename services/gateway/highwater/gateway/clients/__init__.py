@@ -1,0 +1,1 @@
+"""Adapters to the other services: the gateway's only users of gRPC."""

@@ -1,0 +1,96 @@
+"""The Coordinate stream of one node: group and transaction calls, coalesced (decision 16)."""
+
+from collections import deque
+from typing import Final
+
+import grpc.aio
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.clients.stream import Stream
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+
+METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"
+CALLS_PER_MESSAGE: Final = 256
+
+
+class CoordinateStream:
+    """See the module. A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after
+    looking the coordinator up again."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.stream = Stream(
+            channel,
+            METHOD,
+            next_message=self._next_message,
+            received=self._received,
+            opened=self._opened,
+            broken=self._broken,
+        )
+        self._queue: deque[CoordinatorCall] = deque()
+        self._cancelled: list[int] = []
+        self._waiting: dict[int, CoordinatorCall] = {}
+        self._ids: dict[CoordinatorCall, int] = {}
+        self._last_id = 0
+
+    def submit(self, call: CoordinatorCall) -> None:
+        """Queues a call; without a stream it is answered at once."""
+        if not self.stream.is_open:
+            call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+            return
+        self._queue.append(call)
+        self.stream.wake()
+
+    def cancel(self, call: CoordinatorCall) -> None:
+        """Forgets a call; the node is told with the next message."""
+        call.cancelled = True
+        call_id = self._ids.pop(call, None)
+        if call_id is not None:
+            del self._waiting[call_id]
+            self._cancelled.append(call_id)
+            self.stream.wake()
+
+    def _next_message(self) -> bytes | None:
+        if not self._queue and not self._cancelled:
+            return None
+        request = pb.CoordinateRequest(cancelled_call_ids=self._cancelled)
+        self._cancelled = []
+        while self._queue and len(request.calls) < CALLS_PER_MESSAGE:
+            call = self._queue.popleft()
+            if call.cancelled:
+                continue
+            self._last_id += 1
+            self._waiting[self._last_id] = call
+            self._ids[call] = self._last_id
+            request.calls.add(
+                call_id=self._last_id,
+                api_key=call.api_key,
+                api_version=call.api_version,
+                instance=call.instance,
+                client_id=call.client_id,
+                client_host=call.client_host,
+                body=bytes(call.body),
+                deadline_ms=call.deadline_ms,
+                coordinator_partition=call.partition,
+            )
+        return request.SerializeToString()
+
+    def _received(self, message: bytes) -> None:
+        for reply in pb.CoordinateResponse.FromString(message).replies:
+            call = self._waiting.pop(reply.call_id, None)
+            if call is not None:
+                del self._ids[call]
+                call.reply(reply.error_code, reply.body)
+
+    def _opened(self) -> None:
+        self.stream.wake()
+
+    def _broken(self, reason: str) -> None:
+        waiting = [*self._waiting.values(), *self._queue]
+        self._waiting.clear()
+        self._ids.clear()
+        self._queue.clear()
+        self._cancelled = []
+        for call in waiting:
+            if not call.cancelled:
+                call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")

@@ -1,0 +1,100 @@
+"""A `NodeLink` over gRPC: one channel, three streams, and unary calls for the rarer questions."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
+from highwater.gateway.clients.append_stream import AppendStream, unknown
+from highwater.gateway.clients.coordinate_stream import CoordinateStream
+from highwater.gateway.clients.fetch_stream import FetchStream
+from highwater.gateway.clients.segment_files import SegmentFiles
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.fetch import FetchWork
+from highwater.model.cluster import NodeState
+from highwater.model.errors import UnreachableError
+from highwater.model.time import Clock
+from highwater.runtime.grpc_channel import open_channel
+from highwater.runtime.tasks import TaskOwner
+
+SERVICE: Final = "highwater.api.partition.v1.PartitionService"
+MESSAGE_BYTES_MAX: Final = 128 << 20
+"""One batch may be as large as a client's frame, and travels in one message."""
+_IDEMPOTENT: Final = ((SERVICE, "ListOffsets"), (SERVICE, "OffsetsForLeaderEpoch"))
+
+
+class GrpcNodeLink:
+    """One incarnation of one node, from `start` to `close`."""
+
+    def __init__(
+        self,
+        node: NodeState,
+        *,
+        clock: Clock,
+        schedule: Callable[[Callable[[], None]], object],
+        on_failure: Callable[[str, BaseException], None],
+    ) -> None:
+        self.node_id = node.node_id
+        self.state = node
+        channel = open_channel(
+            node.address, message_bytes_max=MESSAGE_BYTES_MAX, idempotent_methods=_IDEMPOTENT
+        )
+        self._channel = channel
+        self._stub: Any = rpc.PartitionServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._files = SegmentFiles(node.log_dirs, node.incarnation)
+        self._append = AppendStream(channel, clock=clock, schedule=schedule)
+        self._fetch = FetchStream(channel, self._files)
+        self._coordinate = CoordinateStream(channel)
+        self._tasks = TaskOwner(on_failure)
+        self.append: Callable[..., None] = self._append.gatherer.append
+        self.fetch: Callable[[FetchWork], None] = self._fetch.fetch
+        self.cancel_fetch: Callable[[FetchWork], None] = self._fetch.cancel
+        self.submit: Callable[[CoordinatorCall], None] = self._coordinate.submit
+        self.cancel: Callable[[CoordinatorCall], None] = self._coordinate.cancel
+
+    def start(self) -> None:
+        """Opens the streams."""
+        for part in (self._append, self._fetch, self._coordinate):
+            name = f"node-{self.node_id}-{type(part).__name__}"
+            self._tasks.start(part.stream.run(), name=name)
+
+    @property
+    def reads_files(self) -> bool:
+        """True if fetches are answered by references to files that this process can open."""
+        return self._files.readable
+
+    def expire(self, now_ms: int) -> None:
+        """Ends waiting appends whose time is over; called a few times a second."""
+        self._append.expire(now_ms)
+
+    async def close(self) -> None:
+        """Ends the streams; whatever waits is answered."""
+        await self._tasks.close(timeout_s=2)
+        self._append.fail_all(lambda: unknown("the partition node is gone"))
+        self._files.close()
+        await self._channel.close()
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, timeout_s: float
+    ) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request; raises UnreachableError."""
+        response: pb.ListOffsetsResponse = await self._call("ListOffsets", request, timeout_s)
+        return response
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """Answers in the order of the request; raises UnreachableError."""
+        response: pb.OffsetsForLeaderEpochResponse = await self._call(
+            "OffsetsForLeaderEpoch", request, timeout_s
+        )
+        return response
+
+    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        try:
+            return await getattr(self._stub, method)(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise UnreachableError(f"node {self.node_id}: {error.details()}") from error

@@ -1,0 +1,86 @@
+"""A long-lived raw bidirectional stream that is opened again whenever it breaks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from highwater.runtime.tasks import TaskOwner
+
+REOPEN_DELAYS_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
+"""Waits between attempts; the last one repeats."""
+
+
+class Stream:
+    """One method's stream to one node.
+
+    `next_message` gives the next message to write, or None to wait for `wake`; `received` takes
+    messages; `opened` and `broken` frame each connection. All run on the loop.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        method: str,
+        *,
+        next_message: Callable[[], bytes | None],
+        received: Callable[[bytes], None],
+        opened: Callable[[], None],
+        broken: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        # No serializers: messages are bytes on both sides, framed by highwater.hop.
+        self._call = channel.stream_stream(method)
+        self._next_message = next_message
+        self._received = received
+        self._opened = opened
+        self._broken = broken
+        self._sleep = sleep
+        self._wake = asyncio.Event()
+        self.is_open = False
+
+    def wake(self) -> None:
+        """There may be something to write."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keeps the stream open until cancelled."""
+        attempt = 0
+        while True:
+            reason = await self._run_once()
+            if self.is_open:
+                self.is_open = False
+                attempt = 0
+            self._broken(reason)
+            await self._sleep(REOPEN_DELAYS_S[min(attempt, len(REOPEN_DELAYS_S) - 1)])
+            attempt += 1
+
+    async def _run_once(self) -> str:
+        call: Any = self._call()
+        writers = TaskOwner(lambda _name, _error: call.cancel())
+        try:
+            await call.wait_for_connection()
+            self.is_open = True
+            self._opened()
+            writers.start(self._write(call), name="hop-writer")
+            while True:
+                message = await call.read()
+                if message is grpc.aio.EOF:
+                    return "the node ended the stream"
+                self._received(message)
+        except grpc.aio.AioRpcError as error:
+            return error.details() or error.code().name
+        finally:
+            call.cancel()
+            await writers.close(timeout_s=1)
+
+    async def _write(self, call: Any) -> None:
+        while True:
+            self._wake.clear()
+            message = self._next_message()
+            if message is None:
+                await self._wake.wait()
+            else:
+                await call.write(message)

@@ -1,0 +1,68 @@
+"""Settings of the gateway."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from highwater.runtime.logging import LogSettings
+from highwater.runtime.metrics import MetricsSettings
+from highwater.runtime.settings import ServiceSettings
+
+
+class GatewayConfig(ServiceSettings):
+    """See `highwater gateway --print-config`."""
+
+    service: ClassVar[str] = "gateway"
+
+    host: str = Field(default="127.0.0.1", description="address that clients connect to")
+    port: int = Field(
+        default=9092,
+        ge=0,
+        le=65535,
+        description="bootstrap port; node n is served on port + n (see single_port)",
+    )
+    advertised_host: str = Field(
+        default="", description="host told to clients; empty means `host`"
+    )
+    single_port: bool = Field(
+        default=False, description="one port for everything, for brokers of one node"
+    )
+    gateway_id: str = Field(default="", description="empty means host:port")
+    rack: str = Field(default="", description="empty means the machine's host name")
+    controllers: tuple[str, ...] = Field(
+        default=("127.0.0.1:9300",), min_length=1, description="host:port of every controller"
+    )
+    auto_create_topics: bool = Field(
+        default=True, description="create topics that clients ask for (auto.create.topics.enable)"
+    )
+    default_partitions: int = Field(default=4, ge=1, description="num.partitions")
+    default_replication_factor: int = Field(
+        default=1, ge=1, description="default.replication.factor"
+    )
+    group_metadata_partitions: int = Field(
+        default=50, ge=1, description="offsets.topic.num.partitions"
+    )
+    request_bytes_max: int = Field(
+        default=100 << 20, ge=1024, description="socket.request.max.bytes"
+    )
+    in_flight_bytes_max: int = Field(
+        default=64 << 20, ge=1024, description="unanswered request bytes per connection"
+    )
+    memory_budget_bytes: int = Field(
+        default=256 << 20, ge=1 << 20, description="unanswered request bytes in all"
+    )
+    connections_max: int = Field(default=50_000, ge=1, description="connections at a time")
+    idle_s_max: float = Field(
+        default=600, gt=0, description="connections.max.idle.ms, in seconds"
+    )
+    frame_s_max: float = Field(
+        default=30, gt=0, description="seconds that a begun request may take to arrive"
+    )
+    sender_threads: int = Field(
+        default=2, ge=1, le=64, description="threads that send large fetches from files"
+    )
+    drain_s: float = Field(
+        default=2.0, ge=0, description="seconds that running requests get to end at a stop"
+    )
+    log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()

@@ -1,0 +1,142 @@
+"""One client socket: the transport reads into a session, an outbox writes what it answers."""
+
+import asyncio
+import socket
+from typing import Any
+
+from highwater.gateway.core.session import RequestHandler, Session, SharedInput
+from highwater.gateway.handlers.context import Peer
+from highwater.gateway.outbox import Outbox, SenderPool
+from highwater.gateway.routing import TopicRoutes
+from highwater.model.ids import InstanceId
+
+
+class ClientInfo:
+    """Who a session's peer is; `topics` is the live table of its instance."""
+
+    __slots__ = ("instance", "peer", "topics")
+
+    def __init__(self, peer: Peer, topics: dict[bytes, TopicRoutes]) -> None:
+        self.peer = peer
+        self.instance: InstanceId = peer.instance
+        self.topics = topics
+
+
+class Connection(Session, asyncio.BufferedProtocol):
+    """A session that is its own wire. Lives from accept to close; kept by the listener's set.
+
+    The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
+    """
+
+    __slots__ = (
+        "_connections",
+        "_handler_of",
+        "_loop",
+        "_outbox",
+        "_pool",
+        "_threaded",
+        "_transport",
+        "close_reason",
+        "frames_seen",
+        "idle_sweeps",
+        "stalled_sweeps",
+    )
+
+    def __init__(
+        self,
+        *,
+        shared: SharedInput,
+        handler: RequestHandler,
+        client: ClientInfo,
+        loop: asyncio.AbstractEventLoop,
+        pool: SenderPool,
+        connections: "set[Connection]",
+    ) -> None:
+        super().__init__(shared=shared, handler=handler, wire=self, client=client)
+        self._loop = loop
+        self._pool = pool
+        self._connections = connections
+        self._transport: Any = None
+        self._outbox: Outbox | None = None
+        self._threaded = False
+        self.close_reason = ""
+        self.frames_seen = 0
+        self.idle_sweeps = 0
+        self.stalled_sweeps = 0
+
+    # ---- asyncio.BufferedProtocol ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the socket."""
+        self._transport = transport
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            peer = self.client.peer
+            self.client.peer = Peer(
+                instance=peer.instance, node=peer.node, host=name[0], port=name[1]
+            )
+        raw: socket.socket = transport.get_extra_info("socket")
+        sock = socket.socket(fileno=socket.dup(raw.fileno()))
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._outbox = Outbox(
+            sock,
+            loop=self._loop,
+            pool=self._pool,
+            on_error=self.close,
+            on_thread=self._set_threaded,
+        )
+        self._connections.add(self)
+
+    def eof_received(self) -> bool:
+        """The client has ended its side: nothing is owed to it any more."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The transport is closed."""
+        self._connections.discard(self)
+        self.connection_closed()
+        if self._outbox is not None:
+            self._outbox.close()
+
+    # ---- Wire ----
+
+    def send(self, parts: list[Any]) -> None:
+        """Queues parts behind earlier ones."""
+        assert self._outbox is not None
+        self._outbox.send(parts)
+
+    def set_reading(self, reading: bool) -> None:
+        """Stops or resumes reading; a sender thread keeps it stopped."""
+        if self._threaded or self._transport.is_closing():
+            return
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def close(self, reason: str) -> None:
+        """Closes at once, as Kafka does on a request that it cannot answer."""
+        if not self.closed:
+            self.close_reason = reason
+            self.closed = True
+            self._transport.abort()
+
+    def _set_threaded(self, threaded: bool) -> None:
+        if self.closed or self._transport.is_closing():
+            self._threaded = threaded
+            return
+        if threaded:
+            self._threaded = True
+            if self._reading:
+                self._transport.pause_reading()
+        else:
+            self._threaded = False
+            if self._reading:
+                self._transport.resume_reading()
+
+    @property
+    def idle_output(self) -> bool:
+        """True if every reply has left."""
+        return not self.replies and (self._outbox is None or self._outbox.idle)

@@ -1,0 +1,1 @@
+"""Sans-IO parts of the gateway: bytes in, requests out, ordered replies back."""

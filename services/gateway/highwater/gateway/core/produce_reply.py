@@ -1,0 +1,74 @@
+"""Produce replies for the usual case, one topic and one partition, packed in one call.
+
+Layout: Kafka's ProduceResponse.json, versions 3 to 11. Errors with a message, and requests for
+several partitions, go through the generated codec.
+"""
+
+from struct import Struct
+from typing import Final
+
+FLEXIBLE_FROM: Final = 9
+
+
+def reply_struct(version: int, name_length: int) -> Struct:
+    """Fields: size, correlation id, name part, partition, error, offset, times, throttle."""
+    if version >= FLEXIBLE_FROM:
+        prefix = 1 if name_length + 1 < 0x80 else 2
+        return Struct(f">ii2s{prefix + name_length}sBihqqq4sib")
+    after = {2: "", 3: "", 4: "", 5: "q", 6: "q", 7: "q"}.get(version, "q6s")
+    return Struct(f">iii{2 + name_length}siihqq{after}i")
+
+
+def pack_reply(
+    layout: Struct,
+    version: int,
+    correlation_id: int,
+    name: bytes,
+    partition: int,
+    error_code: int,
+    base_offset: int,
+    log_append_time_ms: int,
+    log_start_offset: int,
+    throttle_ms: int,
+) -> bytes:
+    """The whole frame, size prefix included."""
+    size = layout.size - 4
+    if version >= FLEXIBLE_FROM:
+        return layout.pack(
+            size,
+            correlation_id,
+            b"\0\2",
+            name,
+            2,
+            partition,
+            error_code,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            b"\1\0\0\0",
+            throttle_ms,
+            0,
+        )
+    head = (size, correlation_id, 1, name, 1, partition, error_code)
+    if version < 5:
+        return layout.pack(*head, base_offset, log_append_time_ms, throttle_ms)
+    if version < 8:
+        return layout.pack(*head, base_offset, log_append_time_ms, log_start_offset, throttle_ms)
+    return layout.pack(
+        *head,
+        base_offset,
+        log_append_time_ms,
+        log_start_offset,
+        b"\0\0\0\0\xff\xff",
+        throttle_ms,
+    )
+
+
+def name_part(version: int, name: bytes) -> bytes:
+    """The topic's name as the reply carries it: length prefix and bytes."""
+    if version < FLEXIBLE_FROM:
+        return len(name).to_bytes(2, "big") + name
+    length = len(name) + 1
+    if length < 0x80:
+        return bytes((length,)) + name
+    return bytes((length & 0x7F | 0x80, length >> 7)) + name

@@ -1,0 +1,364 @@
+"""One client connection without its socket: bytes in, requests out, ordered replies back.
+
+Rules (architecture decision 13): Produce and Fetch of a connection may overlap one another; any
+other request starts when all earlier ones are done and nothing later starts before it ends.
+Replies leave in request order. A Produce with acks=0 takes no reply slot.
+
+Hot path: small frames are read into one buffer that all connections of a loop share, since a read
+and its parsing happen in one go; what remains of a cut frame is kept by the session. Frames above
+`LARGE_FRAME` are received straight into a buffer of their own.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.turn import Turn
+
+LARGE_FRAME: Final = 64 * 1024
+SHARED_BUFFER: Final = 256 * 1024
+SCARCE_READ: Final = 4 * 1024
+"""Bytes per read while the memory budget is exhausted."""
+WAITING_FRAMES_MAX: Final = 128
+OUTSTANDING_MAX: Final = 1024
+"""Requests of one connection under way; clients use 5 to 1 000 in flight."""
+HEADER_MIN: Final = 8
+
+_unpack_size = Struct(">i").unpack_from
+_unpack_key = Struct(">h").unpack_from
+
+
+class Reply:
+    """A place in the order of replies. `parts` is None until the reply is ready.
+
+    A part is bytes, or a `FileRange` whose bytes follow; the size prefix is in the first part.
+    """
+
+    __slots__ = ("parts", "request_bytes", "session")
+
+    def __init__(self, session: "Session", request_bytes: int) -> None:
+        self.session = session
+        self.request_bytes = request_bytes
+        self.parts: bytes | list[Any] | None = None
+
+    def abandon(self) -> None:
+        """The client is gone: stop waiting for whatever was asked of others."""
+
+
+class RequestHandler(Protocol):
+    """What a session does with whole frames (without the size prefix)."""
+
+    def produce(self, session: "Session", frame: bytearray) -> None:
+        """A Produce request."""
+        ...
+
+    def fetch(self, session: "Session", frame: bytearray) -> None:
+        """A Fetch request."""
+        ...
+
+    def other(self, session: "Session", frame: bytearray) -> None:
+        """Any other request; alone on its connection until it is answered."""
+        ...
+
+
+class Wire(Protocol):
+    """The socket side of a session."""
+
+    def send(self, parts: list[Any]) -> None:
+        """Queues parts behind earlier ones."""
+        ...
+
+    def set_reading(self, reading: bool) -> None:
+        """Stops or resumes reading."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Closes the connection; `reason` is for the log."""
+        ...
+
+
+class SharedInput:
+    """What all sessions of one event loop share."""
+
+    __slots__ = ("budget", "buffer", "frame_bytes_max", "in_flight_bytes_max", "turn", "view")
+
+    def __init__(
+        self, *, turn: Turn, budget: MemoryBudget, frame_bytes_max: int, in_flight_bytes_max: int
+    ) -> None:
+        self.turn = turn
+        self.budget = budget
+        self.frame_bytes_max = frame_bytes_max
+        self.in_flight_bytes_max = in_flight_bytes_max
+        self.buffer = bytearray(SHARED_BUFFER)
+        self.view = memoryview(self.buffer)
+
+
+class Session:
+    """See the module. States: open, barrier (one ordinary request under way), closed."""
+
+    __slots__ = (
+        "_barrier",
+        "_large",
+        "_large_filled",
+        "_large_size",
+        "_partial",
+        "_reading",
+        "_waiting",
+        "budget_wait",
+        "client",
+        "closed",
+        "dirty",
+        "frames_received",
+        "handler",
+        "in_flight_bytes",
+        "muted",
+        "outstanding",
+        "replies",
+        "shared",
+        "tail",
+        "wire",
+    )
+
+    def __init__(
+        self, *, shared: SharedInput, handler: RequestHandler, wire: Wire, client: Any
+    ) -> None:
+        self.shared = shared
+        self.handler = handler
+        self.wire = wire
+        self.client = client
+        """Who the peer is, for handlers; a session does not look at it."""
+        self.tail: Any = None
+        """The Produce path's memory of the last request's shape on this connection."""
+        self.replies: deque[Reply] = deque()
+        self.outstanding = 0
+        self.in_flight_bytes = 0
+        self.frames_received = 0
+        self.closed = False
+        self.dirty = False
+        self.muted = False
+        self._barrier = False
+        self._waiting: deque[bytearray] = deque()
+        self._partial = b""
+        self._large: bytearray | None = None
+        self._large_size = 0
+        self._large_filled = 0
+        self._reading = True
+        self.budget_wait: Callable[[], None] | None = None
+
+    # ---- input ----
+
+    @property
+    def mid_frame(self) -> bool:
+        """True if part of a frame has arrived and the rest has not."""
+        return bool(self._partial) or self._large is not None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes (asyncio.BufferedProtocol)."""
+        large = self._large
+        if large is not None:
+            return memoryview(large)[self._large_filled :]
+        shared = self.shared
+        partial = self._partial
+        start = len(partial)
+        if start:
+            shared.buffer[:start] = partial
+        if shared.budget.used >= shared.budget.limit:
+            return shared.view[start : start + SCARCE_READ]
+        return shared.view[start:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Takes what was read: cuts out whole frames and starts them."""
+        large = self._large
+        if large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == self._large_size:
+                self._large = None
+                self.frames_received += 1
+                self._start(large)
+            return
+        shared = self.shared
+        buffer = shared.buffer
+        view = shared.view
+        frame_bytes_max = shared.frame_bytes_max
+        end = len(self._partial) + nbytes
+        position = 0
+        charged = 0
+        frames: list[bytearray] = []
+        while end - position >= 4:
+            (size,) = _unpack_size(buffer, position)
+            if size > LARGE_FRAME or size < HEADER_MIN:
+                if not HEADER_MIN <= size <= frame_bytes_max:
+                    self._partial = b""
+                    self._start_all(frames, charged)
+                    self.wire.close(f"frame of {size} bytes, the limit is {frame_bytes_max}")
+                    return
+                if end - position - 4 < size:
+                    rest = bytes(view[position + 4 : end])
+                    self._partial = b""
+                    self._start_all(frames, charged)
+                    if not self.closed:
+                        self._receive_large(size, rest)
+                    return
+            stop = position + 4 + size
+            if stop > end:
+                break
+            frames.append(bytearray(view[position + 4 : stop]))
+            charged += size
+            position = stop
+        # The shared buffer belongs to other sessions as soon as this call ends.
+        self._partial = bytes(view[position:end]) if position < end else b""
+        self._start_all(frames, charged)
+
+    def _start_all(self, frames: list[bytearray], nbytes: int) -> None:
+        self.shared.budget.used += nbytes
+        self.frames_received += len(frames)
+        for frame in frames:
+            self._start(frame)
+        if self.in_flight_bytes > self.shared.in_flight_bytes_max:
+            self.update_reading()
+
+    def _receive_large(self, size: int, first: bytes) -> None:
+        """Gets a buffer for a large frame, when the budget has room for it."""
+
+        def granted() -> None:
+            self.budget_wait = None
+            large = bytearray(size)
+            large[: len(first)] = first
+            self._large = large
+            self._large_size = size
+            self._large_filled = len(first)
+            self.update_reading()
+
+        if self.shared.budget.reserve(size, granted):
+            granted()
+        else:
+            self.budget_wait = granted
+            self.update_reading()
+
+    # ---- requests ----
+
+    def _start(self, frame: bytearray) -> None:
+        """Starts a request, or keeps it behind the one that must end first."""
+        self.in_flight_bytes += len(frame)
+        if self._barrier or self._waiting:
+            self._waiting.append(frame)
+            if len(self._waiting) >= WAITING_FRAMES_MAX:
+                self.update_reading()
+            return
+        self._dispatch(frame)
+
+    def _dispatch(self, frame: bytearray) -> None:
+        if self.closed:
+            self._forget(len(frame))
+            return
+        (key,) = _unpack_key(frame)
+        if key == 0:
+            self.outstanding += 1
+            self.handler.produce(self, frame)
+        elif key == 1:
+            self.outstanding += 1
+            self.handler.fetch(self, frame)
+        elif self.outstanding:
+            self._waiting.append(frame)
+        else:
+            self._barrier = True
+            self.outstanding += 1
+            self.handler.other(self, frame)
+
+    def _forget(self, nbytes: int) -> None:
+        self.in_flight_bytes -= nbytes
+        self.shared.budget.release(nbytes)
+
+    # ---- replies ----
+
+    def expect(self, reply: Reply) -> None:
+        """Gives `reply` the next place in the order."""
+        self.replies.append(reply)
+
+    def complete(self, reply: Reply, parts: bytes | list[Any]) -> None:
+        """Makes a reply ready; it leaves once it is at the head."""
+        if self.closed:
+            if type(parts) is not bytes:
+                release_parts(parts)  # type: ignore[arg-type]
+            self.finished(reply.request_bytes)
+            return
+        reply.parts = parts
+        if not self.dirty and self.replies[0] is reply:
+            self.dirty = True
+            self.shared.turn.flush_later(self)
+        self.finished(reply.request_bytes)
+
+    def finished(self, request_bytes: int) -> None:
+        """One request less under way; also called for those that take no reply."""
+        self.outstanding -= 1
+        self.in_flight_bytes -= request_bytes
+        self.shared.budget.release(request_bytes)
+        if self.outstanding == 0:
+            self._barrier = False
+            if self._waiting and not self.dirty:
+                self.dirty = True
+                self.shared.turn.flush_later(self)
+        if not self._reading:
+            self.update_reading()
+
+    def flush(self) -> None:
+        """Sends the replies that are ready, in order, and starts requests that waited."""
+        self.dirty = False
+        replies = self.replies
+        if self.closed:
+            return
+        out: list[Any] = []
+        while replies and replies[0].parts is not None:
+            parts = replies.popleft().parts
+            if type(parts) is bytes:
+                out.append(parts)
+            else:
+                out.extend(parts)  # type: ignore[arg-type]
+        if out:
+            self.wire.send(out)
+        while self._waiting and not self._barrier and not self.closed:
+            (key,) = _unpack_key(self._waiting[0])
+            if key > 1 and self.outstanding:
+                break
+            self._dispatch(self._waiting.popleft())
+
+    def update_reading(self) -> None:
+        """Reads while nothing speaks against it: limits, budget, mute."""
+        wanted = not (
+            self.muted
+            or self.budget_wait is not None
+            or len(self._waiting) >= WAITING_FRAMES_MAX
+            or self.outstanding >= OUTSTANDING_MAX
+            or self.in_flight_bytes > self.shared.in_flight_bytes_max
+        )
+        if wanted != self._reading and not self.closed:
+            self._reading = wanted
+            self.wire.set_reading(wanted)
+
+    def connection_closed(self) -> None:
+        """The socket is gone: gives up what waits and returns its memory."""
+        self.closed = True
+        budget = self.shared.budget
+        if self.budget_wait is not None:
+            budget.withdraw(self.budget_wait)
+            self.budget_wait = None
+        if self._large is not None:
+            budget.release(self._large_size)
+            self._large = None
+        while self._waiting:
+            self._forget(len(self._waiting.popleft()))
+        for reply in list(self.replies):
+            if reply.parts is None:
+                reply.abandon()
+            elif type(reply.parts) is not bytes:
+                release_parts(reply.parts)
+        self.replies.clear()
+
+
+def release_parts(parts: list[Any]) -> None:
+    """Gives back the files behind parts that will not be sent."""
+    for part in parts:
+        if type(part) is not bytes and hasattr(part, "release"):
+            part.release()

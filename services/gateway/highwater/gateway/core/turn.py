@@ -1,0 +1,57 @@
+"""One loop turn: what was gathered is sent on once, then every touched connection writes once."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Flushable(Protocol):
+    """A session with replies that may be ready."""
+
+    def flush(self) -> None:
+        """Hands ready replies to the writer."""
+        ...
+
+
+class Turn:
+    """Defers work to the end of the loop turn: first gathered appends, then replies.
+
+    Group commit comes from here: all Produce requests that one turn read become one append per
+    partition, and their replies one write per connection (measured: twice the small requests).
+    """
+
+    __slots__ = ("_armed", "_call_soon", "_sessions", "_work")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._work: list[Callable[[], None]] = []
+        self._sessions: list[Flushable] = []
+        self._armed = False
+
+    def defer(self, work: Callable[[], None]) -> None:
+        """Runs `work` at the end of this turn, before replies are written."""
+        self._work.append(work)
+        if not self._armed:
+            self._armed = True
+            self._call_soon(self._run)
+
+    def flush_later(self, session: Flushable) -> None:
+        """Lets `session` write at the end of this turn."""
+        self._sessions.append(session)
+        if not self._armed:
+            self._armed = True
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        try:
+            while self._work or self._sessions:
+                work, self._work = self._work, []
+                for run in work:
+                    run()
+                sessions, self._sessions = self._sessions, []
+                for session in sessions:
+                    session.flush()
+        finally:
+            self._armed = False
+            if self._work or self._sessions:
+                self._armed = True
+                self._call_soon(self._run)

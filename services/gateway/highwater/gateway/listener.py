@@ -1,0 +1,142 @@
+"""Listening sockets: a block of ports, limits at accept, sweeps for idle and slow clients."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from highwater.gateway.connection import ClientInfo, Connection
+from highwater.gateway.core.session import RequestHandler, SharedInput
+from highwater.gateway.handlers.context import Peer
+from highwater.gateway.outbox import SenderPool
+from highwater.gateway.routing import RoutingTable
+from highwater.model.errors import BindError, PortInUseError
+from highwater.model.ids import InstanceId, NodeId
+from highwater.runtime.logging import Logger
+
+BACKLOG: Final = 1024
+SWEEP_S: Final = 1.0
+
+
+class Listener:
+    """All ports of a gateway. `open_port` for each (instance, node); `close` ends everything."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        shared: SharedInput,
+        handler: RequestHandler,
+        routing: RoutingTable,
+        pool: SenderPool,
+        log: Logger,
+        connections_max: int,
+        idle_s_max: float,
+        frame_s_max: float,
+    ) -> None:
+        """`idle_s_max`: silence before a connection closes (connections.max.idle.ms);
+        `frame_s_max`: time that a begun frame may take without a whole one arriving."""
+        self._host = host
+        self._shared = shared
+        self._handler = handler
+        self._routing = routing
+        self._pool = pool
+        self._log = log
+        self._connections_max = connections_max
+        self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
+        self._frame_sweeps_max = int(frame_s_max / SWEEP_S)
+        self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
+        self.connections: set[Connection] = set()
+        self.refused = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def open_port(self, instance: InstanceId, node: NodeId | None, port: int) -> int:
+        """Listens for one (instance, node); gives the port. Raises PortInUseError, BindError."""
+        loop = asyncio.get_running_loop()
+        factory = self._factory(instance, node, loop)
+        try:
+            server = await loop.create_server(
+                factory, self._host, port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            address = f"{self._host}:{port}"
+            # uvloop wraps the reason in words; the errno stays.
+            if error.errno == 98 or "in use" in str(error):
+                raise PortInUseError(address) from None
+            raise BindError(address, str(error)) from None
+        self._servers[instance, node] = server
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        return int(server.sockets[0].getsockname()[1])
+
+    def has_port(self, instance: InstanceId, node: NodeId | None) -> bool:
+        """True if that (instance, node) is listened for."""
+        return (instance, node) in self._servers
+
+    def _factory(
+        self, instance: InstanceId, node: NodeId | None, loop: asyncio.AbstractEventLoop
+    ) -> Callable[[], asyncio.BaseProtocol]:
+        topics = self._routing.topics_of(instance)
+
+        def accept() -> asyncio.BaseProtocol:
+            if len(self.connections) >= self._connections_max:
+                self.refused += 1
+                return _Refusal()
+            peer = Peer(instance=instance, node=node, host="", port=0)
+            return Connection(
+                shared=self._shared,
+                handler=self._handler,
+                client=ClientInfo(peer, topics),
+                loop=loop,
+                pool=self._pool,
+                connections=self.connections,
+            )
+
+        return accept
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Closes connections that are silent or that begin a frame and do not finish it."""
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        for connection in list(self.connections):
+            if connection.frames_received != connection.frames_seen:
+                connection.frames_seen = connection.frames_received
+                connection.idle_sweeps = 0
+                connection.stalled_sweeps = 0
+                continue
+            if connection.outstanding or not connection.idle_output:
+                connection.idle_sweeps = 0
+                continue
+            connection.idle_sweeps += 1
+            connection.stalled_sweeps += connection.mid_frame
+            if connection.idle_sweeps > self._idle_sweeps_max:
+                connection.close("idle")
+            elif connection.stalled_sweeps > self._frame_sweeps_max:
+                connection.close("a frame was begun and not finished")
+
+    async def stop_accepting(self) -> None:
+        """Closes the listening sockets; connections live on."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for server in self._servers.values():
+            server.close()
+
+    async def close(self, *, drain_s: float) -> None:
+        """Lets requests under way end for at most `drain_s`, then closes every connection."""
+        await self.stop_accepting()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + drain_s
+        while loop.time() < deadline and any(c.outstanding for c in self.connections):
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.close("the gateway stops")
+        while self.connections and loop.time() < deadline + 1:
+            await asyncio.sleep(0.01)
+        self._servers.clear()
+
+
+class _Refusal(asyncio.Protocol):
+    """A connection above the limit: closed before a byte is read."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Closes."""
+        transport.abort()
+

@@ -1,0 +1,73 @@
+"""The gateway's links to all nodes, opened and closed as the image says."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from highwater.hop.ports import NodeLink
+from highwater.model.cluster import ClusterImage, NodeState
+from highwater.model.ids import NodeId
+from highwater.runtime.tasks import TaskOwner
+
+
+class OpenLink(NodeLink, Protocol):
+    """A link that has a life of its own."""
+
+    state: NodeState
+
+    def expire(self, now_ms: int) -> None:
+        """Ends what has waited too long."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the link; whatever waits is answered."""
+        ...
+
+
+class NodeLinks:
+    """One link per node and incarnation. Embedded nodes are given by `add_local` instead."""
+
+    def __init__(
+        self,
+        open_link: Callable[[NodeState], OpenLink],
+        on_failure: Callable[[str, BaseException], None],
+    ) -> None:
+        self._open_link = open_link
+        self._links: dict[NodeId, OpenLink] = {}
+        self._local: dict[NodeId, NodeLink] = {}
+        self._closing = TaskOwner(on_failure)
+
+    def add_local(self, link: NodeLink) -> None:
+        """A node in this process."""
+        self._local[link.node_id] = link
+
+    def link_to(self, node: NodeId) -> NodeLink | None:
+        """The link to a node, or None."""
+        return self._local.get(node) or self._links.get(node)
+
+    def apply(self, image: ClusterImage) -> bool:
+        """Follows the image; True if any link changed."""
+        changed = False
+        for node_id, link in list(self._links.items()):
+            state = image.nodes.get(node_id)
+            if state is None or state.incarnation != link.state.incarnation:
+                del self._links[node_id]
+                self._closing.start(link.close(), name=f"close-link-{node_id}")
+                changed = True
+        for node_id, state in image.nodes.items():
+            if node_id not in self._links and node_id not in self._local and not state.fenced:
+                self._links[node_id] = self._open_link(state)
+                changed = True
+        return changed
+
+    def expire(self, now_ms: int) -> None:
+        """Ends what has waited too long at any node."""
+        for link in self._links.values():
+            link.expire(now_ms)
+
+    async def close(self) -> None:
+        """Closes all links."""
+        links = list(self._links.values())
+        self._links.clear()
+        await asyncio.gather(*(link.close() for link in links))
+        await self._closing.close(timeout_s=3)

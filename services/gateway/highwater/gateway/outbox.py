@@ -1,0 +1,270 @@
+"""Everything a connection sends, in order: bytes, and ranges of segment files by sendfile.
+
+The transport only reads; all sending is done here on a duplicate of its descriptor, since uvloop
+can neither send files nor share its write queue (measured, DECISIONS). Small pieces are sent on
+the loop without blocking; a large range goes to a sender thread, which blocks at most
+`SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+THREAD_BYTES_MIN: Final = 256 * 1024
+"""Ranges from here on are worth the two hand-overs to a thread (measured)."""
+SEND_TIMEOUT_S: Final = 2.0
+QUEUE_BYTES_MAX: Final = 32 << 20
+"""What may wait for a slow reader before the connection is closed; files count as nothing."""
+
+
+class SenderPool(Protocol):
+    """Threads that send; `done(sent, error)` is called on the loop."""
+
+    def send(
+        self,
+        sock: socket.socket,
+        header: bytes,
+        fd: int,
+        position: int,
+        length: int,
+        done: Callable[[int, OSError | None], None],
+    ) -> bool:
+        """False if no thread is free now."""
+        ...
+
+
+class Loop(Protocol):
+    """The two calls of an event loop that are needed here."""
+
+    def add_writer(self, fd: int, callback: Callable[[], None]) -> Any:
+        """Calls back while the descriptor takes more."""
+        ...
+
+    def remove_writer(self, fd: int) -> Any:
+        """Ends `add_writer`."""
+        ...
+
+
+class Outbox:
+    """One connection's FIFO of parts. States: idle, waiting for the socket, in a thread, closed."""
+
+    __slots__ = (
+        "_closed",
+        "_fd",
+        "_loop",
+        "_on_error",
+        "_on_thread",
+        "_pool",
+        "_queue",
+        "_queued_bytes",
+        "_sock",
+        "_threaded",
+        "_writing",
+        "bytes_sent",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        loop: Loop,
+        pool: SenderPool,
+        on_error: Callable[[str], None],
+        on_thread: Callable[[bool], None],
+    ) -> None:
+        """`sock` is ours (a duplicate); `on_thread` stops and resumes reading around a thread."""
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._loop = loop
+        self._pool = pool
+        self._on_error = on_error
+        self._on_thread = on_thread
+        self._queue: deque[Any] = deque()
+        self._queued_bytes = 0
+        self._writing = False
+        self._threaded = False
+        self._closed = False
+        self.bytes_sent = 0
+
+    def send(self, parts: list[Any]) -> None:
+        """Sends parts behind everything sent before."""
+        if self._closed:
+            _release(parts)
+            return
+        if not self._queue and not self._writing and not self._threaded:
+            data = parts[0] if len(parts) == 1 else None
+            if data is None and all(type(part) is bytes for part in parts):
+                data = b"".join(parts)
+            if type(data) is bytes:
+                self._send_now(data)
+                return
+        for part in parts:
+            if type(part) is bytes:
+                self._queued_bytes += len(part)
+            self._queue.append(part)
+        if self._queued_bytes > QUEUE_BYTES_MAX:
+            self._fail("the client does not read its replies")
+            return
+        if not self._writing and not self._threaded:
+            self._drain()
+
+    def _send_now(self, data: bytes) -> None:
+        try:
+            sent = self._sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._fail(str(error))
+            return
+        self.bytes_sent += sent
+        if sent < len(data):
+            self._queue.append(data[sent:])
+            self._queued_bytes += len(data) - sent
+            self._wait_writable()
+
+    def _drain(self) -> None:
+        """Sends until the queue is empty, the socket is full, or a thread takes over."""
+        queue = self._queue
+        try:
+            while queue:
+                part = queue[0]
+                if type(part) is bytes:
+                    if not self._drain_bytes(part):
+                        return
+                elif not self._drain_file(part):
+                    return
+        except BlockingIOError:
+            self._wait_writable()
+            return
+        except OSError as error:
+            self._fail(str(error))
+            return
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+
+    def _drain_bytes(self, data: bytes) -> bool:
+        queue = self._queue
+        following = queue[1] if len(queue) > 1 else None
+        flags = 0
+        if following is not None and type(following) is not bytes:
+            if following.length >= THREAD_BYTES_MIN and self._hand_over(data, following):
+                return False
+            flags = socket.MSG_MORE
+        sent = self._sock.send(data, flags)
+        self.bytes_sent += sent
+        self._queued_bytes -= sent
+        if sent < len(data):
+            queue[0] = data[sent:]
+            self._wait_writable()
+            return False
+        queue.popleft()
+        return True
+
+    def _drain_file(self, part: Any) -> bool:
+        if part.length >= THREAD_BYTES_MIN and self._hand_over(b"", part):
+            return False
+        sent = os.sendfile(self._fd, part.fd, part.position, part.length)
+        if sent == 0:
+            # The length has been promised in the header, so only closing is left.
+            raise OSError("a segment file is shorter than promised")
+        self.bytes_sent += sent
+        part.position += sent
+        part.length -= sent
+        if part.length:
+            self._wait_writable()
+            return False
+        self._queue.popleft()
+        part.release()
+        return True
+
+    def _hand_over(self, header: bytes, part: Any) -> bool:
+        """Gives the head of the queue to a thread; False if none is free."""
+
+        def done(sent: int, error: OSError | None) -> None:
+            self._thread_done(header, part, sent, error)
+
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+        # Reading stops while the socket is in blocking mode; the flag is shared with the reader.
+        self._on_thread(True)
+        if not self._pool.send(self._sock, header, part.fd, part.position, part.length, done):
+            self._on_thread(False)
+            return False
+        self._threaded = True
+        return True
+
+    def _thread_done(self, header: bytes, part: Any, sent: int, error: OSError | None) -> None:
+        self._threaded = False
+        self.bytes_sent += sent
+        if self._closed:
+            part.release()
+            self._sock.close()
+            return
+        if error is not None:
+            self._fail(str(error))
+            return
+        queue = self._queue
+        if header:
+            taken = min(sent, len(header))
+            self._queued_bytes -= taken
+            sent -= taken
+            if taken < len(header):
+                queue[0] = header[taken:]
+            else:
+                queue.popleft()
+        part.position += sent
+        part.length -= sent
+        if not part.length:
+            queue.popleft()
+            part.release()
+        self._on_thread(False)
+        if part.length:
+            self._wait_writable()
+        else:
+            self._drain()
+
+    def _wait_writable(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._fd, self._drain)
+
+    @property
+    def idle(self) -> bool:
+        """True if all has been handed to the kernel."""
+        return not self._queue and not self._threaded
+
+    def _fail(self, reason: str) -> None:
+        self.close()
+        self._on_error(reason)
+
+    def close(self) -> None:
+        """Drops what is queued; the descriptor closes now, or when the thread gives it back."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+        if self._threaded:
+            # The thread's part is released when it returns; a shut-down socket wakes it.
+            held = 2 if self._queue and type(self._queue[0]) is bytes else 1
+            for _ in range(held):
+                self._queue.popleft()
+            _release(self._queue)
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return  # Already disconnected, which wakes the thread as well.
+            return
+        _release(self._queue)
+        self._sock.close()
+
+
+def _release(parts: Any) -> None:
+    for part in parts:
+        if type(part) is not bytes:
+            part.release()

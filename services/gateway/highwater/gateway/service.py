@@ -1,0 +1,302 @@
+"""The gateway, put together: listener, sessions, routes, links and handlers.
+
+Start: register with the controller, take the first image, then listen. Every image is applied in
+one go: links first, routes over them, then ports for nodes that are new.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from highwater.api.controller.v1 import cluster_pb2
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.backend import GatewayBackend
+from highwater.gateway.clients.node_link import GrpcNodeLink
+from highwater.gateway.config import GatewayConfig
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.fetch_path import FetchPath
+from highwater.gateway.handlers.context import HandlerSettings
+from highwater.gateway.listener import Listener
+from highwater.gateway.metrics import GatewayCollector, GatewayGauges, RequestMeter
+from highwater.gateway.node_links import NodeLinks, OpenLink
+from highwater.gateway.produce_path import ProducePath
+from highwater.gateway.requests import Requests
+from highwater.gateway.routing import RoutingTable
+from highwater.gateway.sender_threads import SenderThreads
+from highwater.hop.ports import NodeLink
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
+from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
+from highwater.model.errors import HighwaterError
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.time import Clock
+from highwater.runtime.health import Readiness
+from highwater.runtime.logging import Logger
+from highwater.runtime.loop_lag import LoopLagMonitor
+from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.tasks import TaskOwner
+
+FIRST_IMAGE_TIMEOUT_S: Final = 30.0
+EXPIRE_S: Final = 0.25
+"""How often waiting appends to absent nodes are looked at."""
+
+
+class GatewayService:
+    """One gateway. To be built on the loop that it runs on; `endpoints` is closed by the owner."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        clock: Clock,
+        endpoints: ControllerEndpoints,
+        registry: CollectorRegistry,
+        log: Logger,
+        embedded: bool = False,
+    ) -> None:
+        """`embedded`: heartbeats run in the loop, and metrics are served by somebody else."""
+        self._config = config
+        self._clock = clock
+        self._endpoints = endpoints
+        self._registry = registry
+        self._log = log
+        self._embedded = embedded
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self.failed: asyncio.Future[None] = loop.create_future()
+        self.turn = Turn(loop.call_soon)
+        self.links = NodeLinks(self._open_link, self._task_failed)
+        self.routing = RoutingTable(self.links.link_to)
+        self.meter = RequestMeter()
+        self.controller = ControllerClient(endpoints)
+        self.watch = ClusterWatch(endpoints, log=log)
+        self.readiness = Readiness()
+        self.readiness.add("metadata", lambda: self.routing.image is not None)
+        self._tasks = TaskOwner(self._task_failed, tasks_max=200_000)
+        self._heartbeats: Heartbeats | None = None
+        self._listener: Listener | None = None
+        self._budget = MemoryBudget(config.memory_budget_bytes)
+        self._stack = AsyncExitStack()
+        self._port = config.port
+        self._registering = False
+        self._expirer: asyncio.TimerHandle
+
+    @property
+    def port(self) -> int:
+        """The bootstrap port; after `start`."""
+        return self._port
+
+    @property
+    def connections(self) -> int:
+        """Client connections now."""
+        return 0 if self._listener is None else len(self._listener.connections)
+
+    def add_local_node(self, link: NodeLink) -> None:
+        """A partition node in this process; before `start`."""
+        self.links.add_local(link)
+
+    async def start(self) -> None:
+        """Returns when clients can connect. Raises UsageError for operators' mistakes."""
+        config = self._config
+        stack = self._stack
+        if not self._embedded:
+            await self._start_observing()
+        stack.push_async_callback(self._tasks.close, timeout_s=2)
+        stack.push_async_callback(self.links.close)
+        stack.push_async_callback(self.watch.stop)
+        self._listener = self._make_listener()
+        stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
+        # The port is taken before anything is told of it.
+        self._port = await self._listener.open_port(DEFAULT_INSTANCE, None, config.port)
+        await self._register()
+        self.watch.subscribe(self._image_changed)
+        self.watch.failed.add_done_callback(self._watch_failed)
+        self.watch.start()
+        try:
+            await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
+        except TimeoutError:
+            raise HighwaterError("the controller sent no metadata in time") from None
+        await self._open_ports()
+        self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
+        stack.callback(lambda: self._expirer.cancel())
+        self._log.info("listening", host=config.host, port=self._port)
+
+    async def stop(self) -> None:
+        """Stops accepting, lets requests end, closes."""
+        if self._heartbeats is not None:
+            await self._heartbeats.stop()
+        await self._stack.aclose()
+
+    # ---- parts ----
+
+    async def _start_observing(self) -> None:
+        config = self._config
+        if config.metrics.port is not None:
+            metrics = MetricsServer(
+                self._registry,
+                self.readiness,
+                host=config.metrics.host,
+                port=config.metrics.port,
+            )
+            self._stack.push_async_callback(metrics.stop)
+            await metrics.start()
+        monitor = LoopLagMonitor("gateway", self._registry, self._log)
+        self._stack.push_async_callback(monitor.stop)
+        await monitor.start()
+
+    def _make_listener(self) -> Listener:
+        config = self._config
+        pool = SenderThreads(config.sender_threads, self._loop.call_soon_threadsafe)
+        self._stack.callback(pool.stop)
+        now_ms: Callable[[], int] = self._clock.monotonic_ms
+        backend = GatewayBackend(
+            routing=self.routing,
+            links=self.links,
+            controller=self.controller,
+            watch=self.watch,
+            settings=HandlerSettings(
+                auto_create_topics=config.auto_create_topics,
+                partitions_default=config.default_partitions,
+                replication_factor_default=config.default_replication_factor,
+                group_metadata_partitions=config.group_metadata_partitions,
+            ),
+            clock=self._clock,
+            log=self._log,
+        )
+        requests = Requests(
+            produce=ProducePath(routing=self.routing, meter=self.meter, now_ms=now_ms),
+            fetch=FetchPath(routing=self.routing, meter=self.meter, now_ms=now_ms),
+            backend=backend,
+            meter=self.meter,
+            tasks=self._tasks,
+            log=self._log,
+        )
+        listener = Listener(
+            host=config.host,
+            shared=SharedInput(
+                turn=self.turn,
+                budget=self._budget,
+                frame_bytes_max=config.request_bytes_max,
+                in_flight_bytes_max=config.in_flight_bytes_max,
+            ),
+            handler=requests,
+            routing=self.routing,
+            pool=pool,
+            log=self._log,
+            connections_max=config.connections_max,
+            idle_s_max=config.idle_s_max,
+            frame_s_max=config.frame_s_max,
+        )
+        gauges = GatewayGauges()
+        gauges.add("connections", "Client connections.", lambda: len(listener.connections))
+        gauges.add("refused_connections", "Refused at accept.", lambda: listener.refused)
+        gauges.add("request_bytes_held", "Unanswered bytes.", lambda: self._budget.used)
+        self._registry.register(GatewayCollector(self.meter, gauges))
+        return listener
+
+    def _open_link(self, node: NodeState) -> OpenLink:
+        link = GrpcNodeLink(
+            node, clock=self._clock, schedule=self.turn.defer, on_failure=self._task_failed
+        )
+        link.start()
+        return link
+
+    # ---- metadata ----
+
+    def _gateway_state(self) -> cluster_pb2.GatewayState:
+        config = self._config
+        host = config.advertised_host or config.host
+        return cluster_pb2.GatewayState(
+            gateway_id=config.gateway_id or f"{host}:{self._port}",
+            host=host,
+            port=self._port,
+            single_port=config.single_port,
+            rack=config.rack or socket.gethostname(),
+        )
+
+    async def _register(self) -> None:
+        state = self._gateway_state()
+        response = await self.controller.register_gateway(
+            pb.RegisterGatewayRequest(gateway=state), timeout_s=FIRST_IMAGE_TIMEOUT_S
+        )
+        if response.error.error_code:
+            raise HighwaterError(f"the controller refuses the gateway: {response.error.message}")
+        self.watch.set_watcher(Watcher(gateway_id=state.gateway_id))
+        if self._heartbeats is None:
+            kind = InLoopHeartbeats if self._embedded else HeartbeatLoop
+            self._heartbeats = kind(
+                self._endpoints,
+                make_request=lambda: pb.HeartbeatRequest(
+                    node_id=-1,
+                    gateway_id=state.gateway_id,
+                    applied_revision=self.watch.revision,
+                ),
+                on_response=self._heartbeat_answered,
+                interval_ms=response.heartbeat_interval_ms,
+            )
+            self._heartbeats.start()
+
+    def _heartbeat_answered(self, response: pb.HeartbeatResponse) -> None:
+        if response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+            if not self._registering:
+                self._registering = True
+                self._tasks.start(self._register_again(), name="register-gateway")
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except HighwaterError as error:
+            self._log.warning("gateway_registration_failed", error=str(error))
+        finally:
+            self._registering = False
+
+    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
+        relink = self.links.apply(image)
+        self.routing.apply(image)
+        if relink:
+            self.routing.relink()
+        if self._heartbeats is not None:
+            self._heartbeats.nudge()
+        if self._missing_ports(image):
+            self._tasks.start(self._open_ports(), name="open-ports")
+
+    def _missing_ports(self, image: ClusterImage) -> bool:
+        listener = self._listener
+        return (
+            listener is not None
+            and not self._config.single_port
+            and any(not listener.has_port(DEFAULT_INSTANCE, node) for node in image.nodes)
+        )
+
+    async def _open_ports(self) -> None:
+        """Listens for every node that has no port yet."""
+        image = self.routing.image
+        listener = self._listener
+        if image is None or listener is None or self._config.single_port:
+            return
+        for node in sorted(image.nodes):
+            if not listener.has_port(DEFAULT_INSTANCE, node):
+                await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
+
+    def _expire(self) -> None:
+        self.links.expire(self._clock.monotonic_ms())
+        self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
+
+    # ---- failures ----
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._log.error("task_failed", task=name, exc_info=error)
+
+    def _watch_failed(self, watch: "asyncio.Future[None]") -> None:
+        error = None if watch.cancelled() else watch.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)

@@ -1,0 +1,104 @@
+"""ListOffsets and OffsetsForLeaderEpoch for the leaders of this node.
+
+Special timestamps are Kafka's (ListOffsetsRequest): -1 latest, -2 earliest, -3 max timestamp
+(KIP-734), -4 earliest local and -5 latest tiered (KIP-405; there is no tier, so -4 is -2 and -5
+has no offset).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.storage.errors import LogDirFailure, StorageError
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+NONE: Final = -1
+
+
+class OffsetQueries:
+    """Reads only; `on_log_failure` hears of broken directories."""
+
+    def __init__(
+        self,
+        plane: DataPlane,
+        on_log_failure: Callable[[PartitionReplica, LogDirFailure], None],
+    ) -> None:
+        self._plane = plane
+        self._on_log_failure = on_log_failure
+
+    def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request."""
+        return pb.ListOffsetsResponse(results=[self._offset(p) for p in request.partitions])
+
+    def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """Answers in the order of the request."""
+        return pb.OffsetsForLeaderEpochResponse(
+            results=[self._epoch_end(p) for p in request.partitions]
+        )
+
+    def _replica(self, asked: Any) -> tuple[PartitionReplica | None, int]:
+        replica = self._plane.replicas.get((TopicId(asked.topic_id), asked.partition))
+        if replica is None:
+            return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return replica, replica.refuse_fetch(asked.current_leader_epoch)
+
+    def _offset(self, asked: pb.ListOffsetsPartition) -> pb.ListOffsetsResult:
+        replica, refused = self._replica(asked)
+        if replica is None or refused:
+            return _failed(refused)
+        try:
+            return self._resolve(replica, asked.timestamp)
+        except LogDirFailure as error:
+            self._on_log_failure(replica, error)
+            return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
+        except StorageError:
+            return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _resolve(self, replica: PartitionReplica, timestamp: int) -> pb.ListOffsetsResult:
+        log = replica.log
+        epoch = replica.leader_epoch
+        if timestamp == LATEST:
+            return _found(NONE, replica.high_watermark, epoch)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            offset = log.log_start_offset
+            return _found(NONE, offset, log.epochs.epoch_for(offset))
+        if timestamp == LATEST_TIERED:
+            return _found(NONE, NONE, NONE)
+        if timestamp == MAX_TIMESTAMP:
+            latest, offset = log.max_timestamp()
+            if offset < 0 or offset >= replica.high_watermark:
+                return _found(NONE, NONE, NONE)
+            return _found(latest, offset, log.epochs.epoch_for(offset))
+        if timestamp < 0:
+            return _failed(ErrorCode.UNSUPPORTED_VERSION)
+        found = log.offset_for_timestamp(timestamp)
+        if found is None or found[1] >= replica.high_watermark:
+            return _found(NONE, NONE, NONE)
+        return _found(*found)
+
+    def _epoch_end(self, asked: pb.EpochQuestion) -> pb.EpochAnswer:
+        replica, refused = self._replica(asked)
+        if replica is None or refused:
+            return pb.EpochAnswer(error_code=refused, leader_epoch=NONE, end_offset=NONE)
+        epoch, end_offset = replica.log.end_offset_for_epoch(asked.leader_epoch)
+        return pb.EpochAnswer(leader_epoch=epoch, end_offset=end_offset)
+
+
+def _found(timestamp: int, offset: int, leader_epoch: int) -> pb.ListOffsetsResult:
+    return pb.ListOffsetsResult(timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
+
+
+def _failed(error_code: int) -> pb.ListOffsetsResult:
+    return pb.ListOffsetsResult(
+        error_code=error_code, timestamp=NONE, offset=NONE, leader_epoch=NONE
+    )

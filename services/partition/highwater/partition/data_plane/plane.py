@@ -1,0 +1,120 @@
+"""The data plane of one node: all its replicas, and the fetches that wait at them.
+
+Single owner: everything here runs on the node's event loop. `call_later(seconds, callback)` comes
+in as an argument and must return an object with `cancel()`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.waiters import FetchWait
+
+
+class DataPlane:
+    """Appends and fetches by (topic id, partition); see the module."""
+
+    def __init__(
+        self,
+        call_later: Callable[[float, Callable[[], None]], Any],
+        on_bug: Callable[[PartitionReplica, Exception], None],
+    ) -> None:
+        """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline."""
+        self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
+        self._call_later = call_later
+        self._on_bug = on_bug
+        self.waiting_fetches = 0
+        self.appended_bytes = 0
+        self.fetched_bytes = 0
+
+    def append(self, groups: Iterable[AppendGroup]) -> None:
+        """Appends every group; each is completed exactly once, now or when it is committed."""
+        replicas = self.replicas
+        for group in groups:
+            self.appended_bytes += group.nbytes
+            replica = replicas.get((group.topic_id, group.partition))
+            if replica is None:
+                group.fail(Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no replica on this node"))
+            else:
+                try:
+                    replica.append(group)
+                except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
+                    replica.fail()
+                    self._on_bug(replica, error)
+                    if not group.completed:
+                        group.fail(
+                            Failure(
+                                ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN
+                            )
+                        )
+
+    def fetch(self, work: FetchWork) -> None:
+        """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch)."""
+        nbytes, failed = self._read(work)
+        if failed or nbytes >= work.min_bytes or work.max_wait_ms <= 0 or not work.partitions:
+            work.done(work)
+            return
+        for result in work.results:
+            result.release()
+        self.fetched_bytes -= nbytes
+        work.results = []
+        wait = FetchWait(work.min_bytes - nbytes, partial(self._finish, work))
+        for asked in work.partitions:
+            wait.places.append(self.replicas[asked.topic_id, asked.partition].waiters)
+        for place in wait.places:
+            place.fetches[wait] = None
+        wait.timer = self._call_later(work.max_wait_ms / 1000, partial(self._expire, wait))
+        work.waiting = wait
+        self.waiting_fetches += 1
+
+    def cancel_fetch(self, work: FetchWork) -> None:
+        """Forgets a waiting fetch; `done` will not be called."""
+        work.cancelled = True
+        wait = work.waiting
+        if wait is not None and not wait.finished:
+            wait.leave()
+            self._forget(work, wait)
+
+    def _expire(self, wait: FetchWait) -> None:
+        if not wait.finished:
+            wait.leave()
+            wait.finish(wait)
+
+    def _finish(self, work: FetchWork, wait: FetchWait) -> None:
+        self._forget(work, wait)
+        self._read(work)
+        work.done(work)
+
+    def _forget(self, work: FetchWork, wait: FetchWait) -> None:
+        self.waiting_fetches -= 1
+        work.waiting = None
+        if wait.timer is not None:
+            wait.timer.cancel()
+
+    def _read(self, work: FetchWork) -> tuple[int, bool]:
+        """Fills `work.results`; gives bytes found and whether any partition has an error."""
+        left = work.max_bytes
+        total = 0
+        failed = False
+        results: list[FetchedPartition] = []
+        isolation_level = work.isolation_level
+        for asked in work.partitions:
+            replica = self.replicas.get((asked.topic_id, asked.partition))
+            if replica is None:
+                result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                result = replica.fetch(asked, left, isolation_level, total == 0)
+            if result.error_code or result.diverging_epoch >= 0:
+                failed = True
+            nbytes = result.nbytes
+            total += nbytes
+            left -= nbytes
+            results.append(result)
+        work.results = results
+        self.fetched_bytes += total
+        return total, failed

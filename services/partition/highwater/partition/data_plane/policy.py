@@ -1,0 +1,31 @@
+"""What a topic's configs mean for an append, as plain values that the hot path reads."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPolicy:
+    """Replaced as a whole when the topic's configs change."""
+
+    message_bytes_max: int = 1_048_588
+    """max.message.bytes: bytes of one batch as sent, header included."""
+    segment_bytes: int = 1 << 30
+    """A batch larger than a segment cannot be stored (RECORD_LIST_TOO_LARGE)."""
+    log_append_time: bool = False
+    """message.timestamp.type=LogAppendTime: the leader stamps batches."""
+    timestamp_before_ms_max: int = 2**63 - 1
+    """message.timestamp.before.max.ms"""
+    timestamp_after_ms_max: int = 3_600_000
+    """message.timestamp.after.max.ms"""
+    compacted: bool = False
+    validate_records: bool = False
+    """record.validation=deep, always so on compacted topics (architecture decision 2)."""
+    decompressed_bytes_max: int = 256 << 20
+    """Deep validation gives up on a batch that unpacks to more."""
+    in_sync_replicas_min: int = 1
+    """min.insync.replicas, never more than the number of replicas."""
+
+    @property
+    def deep(self) -> bool:
+        """True if the records themselves are looked at."""
+        return self.compacted or self.validate_records

@@ -1,0 +1,338 @@
+"""One replica of one partition, as the data plane sees it: appends and reads of a leader.
+
+Lifecycle: made when the log is open; `lead` and `stop_leading` follow the cluster image; `fail`
+ends it when its log directory breaks. Its view of the cluster is the leader's: the high watermark
+is the smallest LEO over the ISR, which with a single replica is its own LEO.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from crc32c import crc32c
+
+from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    patched_prefix,
+    restamp_log_append_time,
+    set_base_offset_and_epoch,
+)
+from highwater.kafka.records.compression import Compression
+from highwater.model.ids import TopicId
+from highwater.model.time import Clock
+from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.waiters import CommitWait, Waiters
+from highwater.partition.data_plane.ranges import SegmentRange
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
+
+_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_unpack_header = BATCH_HEADER.unpack_from
+
+
+class _MixedOutcome:
+    """Results of a group of which not every batch was appended."""
+
+    __slots__ = ("base_offsets", "failures")
+
+    def __init__(self, appended: list[int]) -> None:
+        self.base_offsets = appended.copy()
+        self.failures: dict[int, Failure] | None = None
+
+    def add(self, known: int, failure: Failure | None) -> None:
+        """A batch that failed, or that was in the log before at offset `known`."""
+        if failure is not None:
+            if self.failures is None:
+                self.failures = {}
+            self.failures[len(self.base_offsets)] = failure
+        self.base_offsets.append(-1 if failure is not None else known)
+
+
+class PartitionReplica:
+    """See the module. Offsets count records, sizes bytes, times milliseconds."""
+
+    __slots__ = (
+        "clock",
+        "failed",
+        "high_watermark",
+        "leader",
+        "leader_epoch",
+        "leading",
+        "log",
+        "log_dir",
+        "on_log_failure",
+        "partition",
+        "policy",
+        "topic_id",
+        "topic_name",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: TopicId,
+        topic_name: str,
+        partition: int,
+        log: PartitionLog,
+        log_dir: int,
+        policy: AppendPolicy,
+        clock: Clock,
+        on_log_failure: "Callable[[PartitionReplica, LogDirFailure], None]",
+    ) -> None:
+        self.topic_id = topic_id
+        self.topic_name = topic_name
+        self.partition = partition
+        self.log = log
+        self.log_dir = log_dir
+        """Index of its directory among the node's."""
+        self.policy = policy
+        self.clock = clock
+        self.on_log_failure = on_log_failure
+        self.waiters = Waiters()
+        self.high_watermark = log.log_start_offset
+        self.leading = False
+        self.leader = -1
+        self.leader_epoch = -1
+        self.failed = False
+
+    # ---- role ----
+
+    def lead(self, leader_epoch: int) -> None:
+        """Becomes leader in `leader_epoch`; all that the single-member ISR has is committed."""
+        assert leader_epoch >= self.leader_epoch
+        self.leading = True
+        self.leader_epoch = leader_epoch
+        self.advance_high_watermark()
+
+    def stop_leading(self, leader: int, leader_epoch: int) -> None:
+        """Someone else leads, or nobody; whoever waits here is told so."""
+        self.leading = False
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.waiters.leader_gone(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fail(self) -> None:
+        """The log directory is broken: every call answers KAFKA_STORAGE_ERROR from now on."""
+        self.failed = True
+        self.leading = False
+        self.waiters.leader_gone(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def not_leader(self) -> Failure:
+        """What an append is told that came to the wrong node or in the wrong epoch."""
+        if self.failed:
+            return Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory has failed")
+        return Failure(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=self.leader, leader_epoch=self.leader_epoch
+        )
+
+    # ---- append ----
+
+    def append(self, group: AppendGroup) -> None:
+        """Checks, stamps and writes a group with one writev; completes it now or at the commit.
+
+        One long loop on purpose: a call per batch would cost as much as the work itself.
+        """
+        if not self.leading or group.leader_epoch != self.leader_epoch:
+            group.fail(self.not_leader())
+            return
+        policy = self.policy
+        log = self.log
+        epoch = self.leader_epoch
+        writable = group.writable
+        now_ms = self.clock.wall_ms()
+        timestamp_max = now_ms + policy.timestamp_after_ms_max
+        plain = not (policy.deep or policy.log_append_time)
+        bytes_max = min(policy.message_bytes_max, policy.segment_bytes)
+        offset = log.log_end_offset
+        offsets: list[int] = []
+        sizes: list[int] = []
+        buffers: list[Any] = []
+        outcome: _MixedOutcome | None = None
+        nbytes = 0
+        max_timestamp = -1
+        max_timestamp_offset = offset
+        for batch in group.batches:
+            size = len(batch)
+            good = False
+            failure: Failure | None = None
+            if size >= HEADER_SIZE:
+                header = _unpack_header(batch, 0)
+                _, length, _, magic, crc, attributes, last_delta, _, timestamp, pid, _, _, count = (
+                    header
+                )
+                good = (
+                    plain
+                    and length + LENGTH_OVERHEAD == size <= bytes_max
+                    and magic == MAGIC
+                    and last_delta + 1 == count > 0
+                    and not attributes & _FORBIDDEN_BITS
+                    and attributes & COMPRESSION_MASK <= Compression.ZSTD
+                    and timestamp <= timestamp_max
+                    and (pid < 0 or header[11] >= 0)
+                    and crc32c(batch[ATTRIBUTES_AT:]) == crc
+                )
+            if not good:
+                failure = refusal_of(batch, policy, now_ms)
+                if failure is None and policy.log_append_time:
+                    batch = batch if writable else bytearray(batch)
+                    restamp_log_append_time(batch, 0, size, now_ms)
+                    timestamp = now_ms
+            known = -1
+            if failure is None and pid >= 0:
+                known = self._check_sequence(header, offset, timestamp)
+                if known < -1:
+                    failure = Failure(-known)
+            if failure is not None or known >= 0:
+                if outcome is None:
+                    outcome = _MixedOutcome(offsets)
+                outcome.add(known, failure)
+                continue
+            if writable or type(batch) is bytearray:
+                set_base_offset_and_epoch(batch, 0, offset, epoch)
+                buffers.append(batch)
+            else:
+                buffers.append(patched_prefix(length, offset, epoch))
+                buffers.append(batch[16:])
+            offsets.append(offset)
+            sizes.append(size)
+            if outcome is not None:
+                outcome.base_offsets.append(offset)
+            offset += count
+            nbytes += size
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+                max_timestamp_offset = offset - 1
+        if policy.log_append_time:
+            group.log_append_time_ms = now_ms
+        if nbytes:
+            if group.whole is not None and nbytes == len(group.whole):
+                buffers = [group.whole]
+            try:
+                log.append(
+                    buffers,
+                    nbytes,
+                    offsets,
+                    sizes,
+                    offset,
+                    max_timestamp,
+                    max_timestamp_offset,
+                    epoch,
+                )
+            except LogDirFailure as error:
+                self._log_failed(group, error)
+                return
+        if outcome is None:
+            self._appended(group, offsets, None, offset, nbytes)
+        else:
+            self._appended(group, outcome.base_offsets, outcome.failures, offset, nbytes)
+
+    def _check_sequence(self, header: tuple[int, ...], offset: int, timestamp: int) -> int:
+        """-1 and noted if the batch is next in its producer's sequence; else see `check`."""
+        _, _, _, _, _, _, last_delta, _, _, producer_id, epoch, first, _ = header
+        last = (first + last_delta) & SEQUENCE_MAX
+        producers = self.log.producers
+        verdict = producers.check(producer_id, epoch, first, last)
+        if verdict == ACCEPT:
+            producers.record_append(
+                producer_id, epoch, first, last, offset, offset + last_delta, timestamp
+            )
+        return verdict
+
+    def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
+        self.on_log_failure(self, error)
+        group.fail(Failure(ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN))
+
+    def _appended(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+        nbytes: int,
+    ) -> None:
+        group.log_start_offset = self.log.log_start_offset
+        if nbytes:
+            self.advance_high_watermark()
+        if group.acks == -1 and self.high_watermark < next_offset:
+            self.waiters.commits.append(CommitWait(group, base_offsets, failures, next_offset))
+        else:
+            group.complete(base_offsets, failures)
+        if nbytes and self.waiters.fetches:
+            self.waiters.bytes_committed(nbytes)
+
+    def advance_high_watermark(self) -> None:
+        """Moves the high watermark to the smallest LEO over the ISR; never back."""
+        end = self.log.log_end_offset
+        if end > self.high_watermark:
+            self.high_watermark = end
+            self.log.high_watermark = end
+            if self.waiters.commits:
+                self.waiters.offset_committed(end)
+
+    # ---- fetch ----
+
+    def refuse_fetch(self, current_leader_epoch: int) -> int:
+        """Kafka's error code for a read that may not be served here, 0 if it may (KIP-320)."""
+        if not self.leading:
+            return (
+                ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return 0
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def fetch(
+        self, asked: FetchPartition, max_bytes: int, isolation_level: int, first: bool
+    ) -> FetchedPartition:
+        """Whole batches from the one that holds the offset, below HW or LSO.
+
+        `first` lets one batch through even if it is larger than `max_bytes` (KIP-74).
+        """
+        refused = self.refuse_fetch(asked.current_leader_epoch)
+        if refused:
+            result = FetchedPartition(refused)
+            if not self.leading:
+                result.leader = self.leader
+                result.leader_epoch = self.leader_epoch
+            return result
+        log = self.log
+        offset = asked.fetch_offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
+        high_watermark = self.high_watermark
+        # Without transactions nothing is unstable, so the LSO is the high watermark.
+        result = FetchedPartition(0, high_watermark, high_watermark, log.log_start_offset)
+        if isolation_level == READ_COMMITTED:
+            result.aborted_transactions = []
+        if asked.last_fetched_epoch >= 0:
+            epoch, end = log.end_offset_for_epoch(asked.last_fetched_epoch)
+            if epoch < asked.last_fetched_epoch or end < offset:
+                result.diverging_epoch = epoch
+                result.diverging_end_offset = end
+                return result
+        if offset >= high_watermark or (max_bytes <= 0 and not first):
+            return result
+        found = log.read(
+            offset,
+            min(max_bytes, asked.max_bytes),
+            end_offset=high_watermark,
+            min_one_batch=first,
+        )
+        if found is not None:
+            result.records = SegmentRange(found, self.log_dir)
+            result.nbytes = found.length
+        return result

@@ -1,0 +1,91 @@
+"""Who waits for a partition: fetches for bytes, acks=all appends for the high watermark.
+
+Nobody polls. A waiting fetch counts down the bytes that still miss, over all its partitions, and
+is answered by the append that brings the last of them (Kafka's delayed fetch and produce).
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from highwater.hop.append import AppendGroup, Failure
+
+
+class FetchWait:
+    """A fetch that waits at one or more partitions of this node."""
+
+    __slots__ = ("finish", "finished", "missing_bytes", "places", "timer")
+
+    def __init__(self, missing_bytes: int, finish: "Callable[[FetchWait], None]") -> None:
+        self.missing_bytes = missing_bytes
+        self.finish = finish
+        self.finished = False
+        self.places: list[Waiters] = []
+        self.timer: object | None = None
+
+    def leave(self) -> None:
+        """Stops waiting at every partition; `finish` is not called."""
+        self.finished = True
+        for place in self.places:
+            place.fetches.pop(self, None)
+        self.places.clear()
+
+
+class CommitWait:
+    """An acks=all group whose last offset is not yet below the high watermark."""
+
+    __slots__ = ("base_offsets", "failures", "group", "required_offset")
+
+    def __init__(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: Mapping[int, Failure] | None,
+        required_offset: int,
+    ) -> None:
+        self.group = group
+        self.base_offsets = base_offsets
+        self.failures = failures
+        self.required_offset = required_offset
+
+
+class Waiters:
+    """Both kinds of waiting at one partition."""
+
+    __slots__ = ("commits", "fetches")
+
+    def __init__(self) -> None:
+        self.fetches: dict[FetchWait, None] = {}
+        self.commits: deque[CommitWait] = deque()
+        """In the order of their offsets."""
+
+    def add_fetch(self, wait: FetchWait) -> None:
+        """Lets `wait` hear of new bytes here."""
+        self.fetches[wait] = None
+        wait.places.append(self)
+
+    def bytes_committed(self, nbytes: int) -> None:
+        """Tells fetches that the high watermark moved over `nbytes` more bytes."""
+        for wait in list(self.fetches):
+            wait.missing_bytes -= nbytes
+            if wait.missing_bytes <= 0:
+                wait.leave()
+                wait.finish(wait)
+
+    def offset_committed(self, high_watermark: int) -> None:
+        """Completes the acks=all groups that the high watermark has passed."""
+        commits = self.commits
+        while commits and commits[0].required_offset <= high_watermark:
+            done = commits.popleft()
+            done.group.complete(done.base_offsets, done.failures)
+
+    def leader_gone(self, error_code: int) -> None:
+        """Answers all: fetches read again and see the error, appends get `error_code`.
+
+        The batches are in this log, but nobody knows whether the next leader has them.
+        """
+        for wait in list(self.fetches):
+            wait.leave()
+            wait.finish(wait)
+        while self.commits:
+            group = self.commits.popleft().group
+            group.fail(Failure(error_code, "the leader changed before the commit", outcome=3))

@@ -1,0 +1,46 @@
+"""A gateway's link to a partition node in the same process: no copy, no message, no thread."""
+
+from collections.abc import Callable
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import AppendGatherer
+from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
+from highwater.hop.fetch import FetchWork
+from highwater.model.ids import NodeId
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.data_plane.plane import DataPlane
+
+
+class LocalLink:
+    """The embedded `NodeLink` (see highwater.hop.ports). Appends are committed once per turn."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        *,
+        plane: DataPlane,
+        queries: OffsetQueries,
+        coordinator: CoordinatorPort,
+        schedule: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self.node_id = node_id
+        self._queries = queries
+        gatherer = AppendGatherer(schedule, plane.append)
+        self.append: Callable[..., None] = gatherer.append
+        self.fetch: Callable[[FetchWork], None] = plane.fetch
+        self.cancel_fetch: Callable[[FetchWork], None] = plane.cancel_fetch
+        self.submit: Callable[[CoordinatorCall], None] = coordinator.submit
+        self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, timeout_s: float
+    ) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request."""
+        return self._queries.list_offsets(request)
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """Answers in the order of the request."""
+        return self._queries.offsets_for_leader_epoch(request)
+

@@ -1,0 +1,186 @@
+"""Which replicas this node has, and which of them lead: the image carried out.
+
+Single owner, on the node's loop. Every image is compared with what is here: replicas are made,
+given a role, or removed; nothing else changes roles.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.time import Clock
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.log import PartitionLog
+from highwater.runtime.logging import Logger
+
+OFFLINE: Final = "offline"
+
+Key = tuple[TopicId, int]
+
+
+class LogStore(Protocol):
+    """Where logs come from; `highwater.partition.storage.log_manager` implements it."""
+
+    def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
+        """The log of a partition and the index of its directory; made if there is none.
+
+        Raises StorageError if its directory is offline or the log cannot be used.
+        """
+        ...
+
+    def delete_log(self, log: PartitionLog) -> None:
+        """Removes a log for good, off the loop."""
+        ...
+
+    def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
+        """Follows changed topic configs."""
+        ...
+
+
+class RoleListener(Protocol):
+    """Hears of leadership of coordinator partitions."""
+
+    def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
+        """This node leads the partition in that epoch."""
+        ...
+
+    def resigned(self, topic: TopicState, partition: int) -> None:
+        """This node leads the partition no longer."""
+        ...
+
+
+class Replicas:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        plane: DataPlane,
+        logs: LogStore,
+        policy_of: Callable[[TopicState], AppendPolicy],
+        roles: RoleListener,
+        clock: Clock,
+        log: Logger,
+        on_log_failure: Callable[[PartitionReplica, LogDirFailure], None],
+    ) -> None:
+        self._plane = plane
+        self._logs = logs
+        self._policy_of = policy_of
+        self._roles = roles
+        self._clock = clock
+        self._log = log
+        self._on_log_failure = on_log_failure
+        self._topics: dict[TopicId, TopicState] = {}
+        """As last carried out; compared by identity with the next image's."""
+        self.unusable: set[Key] = set()
+        """Assigned here, but their log cannot be opened."""
+
+    @property
+    def leader_count(self) -> int:
+        """Partitions that this node leads."""
+        return sum(replica.leading for replica in self._plane.replicas.values())
+
+    def leaders_by_instance(self) -> dict[InstanceId, list[PartitionReplica]]:
+        """Leading replicas per instance."""
+        found: dict[InstanceId, list[PartitionReplica]] = {}
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if replica.leading and topic is not None:
+                found.setdefault(topic.instance, []).append(replica)
+        return found
+
+    def apply(self, image: ClusterImage, node_id: NodeId) -> None:
+        """Makes replicas and roles what the image says."""
+        for topic_id in [t for t in self._topics if t not in image.topics]:
+            self._remove_topic(self._topics.pop(topic_id))
+        for topic_id, topic in image.topics.items():
+            if self._topics.get(topic_id) is not topic:
+                self._apply_topic(self._topics.get(topic_id), topic, node_id)
+                self._topics[topic_id] = topic
+
+    def _apply_topic(
+        self, before: TopicState | None, topic: TopicState, node_id: NodeId
+    ) -> None:
+        reconfigured = before is not None and before.configs != topic.configs
+        for state in topic.partitions:
+            key = (topic.topic_id, state.partition)
+            replica = self._plane.replicas.get(key)
+            if node_id not in state.replicas:
+                if replica is not None:
+                    self._remove(topic, replica)
+                continue
+            if replica is None:
+                replica = self._make(topic, state.partition)
+                if replica is None:
+                    continue
+            elif reconfigured:
+                replica.policy = self._policy_of(topic)
+                self._logs.reconfigure(replica.log, topic)
+            self._set_role(topic, replica, state, node_id)
+
+    def _make(self, topic: TopicState, partition: int) -> PartitionReplica | None:
+        key = (topic.topic_id, partition)
+        try:
+            log, log_dir = self._logs.open_log(topic, partition)
+        except StorageError as error:
+            self.unusable.add(key)
+            self._log.error(
+                "log_unusable", topic=topic.name, partition=partition, error=str(error)
+            )
+            return None
+        self.unusable.discard(key)
+        replica = PartitionReplica(
+            topic_id=topic.topic_id,
+            topic_name=topic.name,
+            partition=partition,
+            log=log,
+            log_dir=log_dir,
+            policy=self._policy_of(topic),
+            clock=self._clock,
+            on_log_failure=self._on_log_failure,
+        )
+        self._plane.replicas[key] = replica
+        return replica
+
+    def _set_role(
+        self,
+        topic: TopicState,
+        replica: PartitionReplica,
+        state: PartitionState,
+        node_id: NodeId,
+    ) -> None:
+        if replica.failed:
+            return
+        if state.leader == node_id:
+            if not replica.leading or replica.leader_epoch != state.leader_epoch:
+                replica.lead(state.leader_epoch)
+                self._roles.became_leader(topic, state.partition, state.leader_epoch)
+        elif replica.leading or replica.leader_epoch != state.leader_epoch:
+            was_leading = replica.leading
+            replica.stop_leading(state.leader, state.leader_epoch)
+            if was_leading:
+                self._roles.resigned(topic, state.partition)
+
+    def _remove_topic(self, topic: TopicState) -> None:
+        for state in topic.partitions:
+            replica = self._plane.replicas.get((topic.topic_id, state.partition))
+            if replica is not None:
+                self._remove(topic, replica)
+
+    def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
+        was_leading = replica.leading
+        del self._plane.replicas[topic.topic_id, replica.partition]
+        replica.stop_leading(NO_NODE, replica.leader_epoch)
+        if was_leading:
+            self._roles.resigned(topic, replica.partition)
+        self._logs.delete_log(replica.log)
+
+    def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
+        """The replicas of a topic that are here."""
+        for (candidate, _), replica in self._plane.replicas.items():
+            if candidate == topic_id:
+                yield replica

@@ -1,0 +1,223 @@
+"""The three coalesced streams of PartitionService, as raw bytes over grpc.aio.
+
+One object per stream. Reading stops while too many answers wait to be written, so a gateway that
+does not read cannot make this node's memory grow.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append_codec import decode_request, result_of
+from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
+from highwater.hop.fetch import FetchWork
+from highwater.hop.fetch_codec import encode_response, work_of
+from highwater.hop.framing import HopFramingError
+from highwater.model.ids import InstanceId
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.runtime.tasks import TaskOwner
+
+OUT_BYTES_MAX: Final = 16 << 20
+WAITING_CALLS_MAX: Final = 100_000
+"""Fetches and coordinator calls of one gateway that may wait here at a time."""
+
+
+class OutQueue:
+    """Messages to write, in order; `room` is clear while the peer is behind."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._messages: deque[bytes] = deque()
+        self._nbytes = 0
+        self._filled = asyncio.Event()
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def put(self, message: bytes) -> None:
+        """Queues a message."""
+        self._messages.append(message)
+        self._nbytes += len(message)
+        self._filled.set()
+        if self._nbytes > OUT_BYTES_MAX:
+            self.room.clear()
+
+    def before_write(self) -> None:
+        """Runs before each look at the queue; subclasses add what has gathered."""
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            self.before_write()
+            if not self._messages:
+                self._filled.clear()
+                await self._filled.wait()
+                continue
+            message = self._messages.popleft()
+            self._nbytes -= len(message)
+            await self._context.write(message)
+            if self._nbytes <= OUT_BYTES_MAX:
+                self.room.set()
+
+    def wake(self) -> None:
+        """Makes `run` look again."""
+        self._filled.set()
+
+
+async def serve_stream(context: Any, out: OutQueue, receive: Callable[[bytes], None]) -> None:
+    """Feeds messages to `receive` until the peer ends the stream."""
+    writers = TaskOwner(lambda _name, _error: context.cancel())
+    writers.start(out.run(), name="stream-writer")
+    try:
+        while True:
+            await out.room.wait()
+            message = await context.read()
+            if message is grpc.aio.EOF:
+                return
+            try:
+                receive(message)
+            except HopFramingError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    finally:
+        await writers.close(timeout_s=1)
+
+
+class AppendResults(OutQueue):
+    """Gathers group results into one response per write."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.results: list[pb.AppendGroupResult] = []
+        self.appended: list[int] = []
+
+    def before_write(self) -> None:
+        """Turns what has gathered into a message."""
+        if self.results or self.appended:
+            response = pb.AppendResponse(
+                appended_message_ids=self.appended, results=self.results
+            )
+            self.results = []
+            self.appended = []
+            self.put(response.SerializeToString())
+
+
+async def append_stream(plane: DataPlane, context: Any) -> None:
+    """Append: one message in, its groups' results out as they become final."""
+    out = AppendResults(context)
+
+    def receive(message: bytes) -> None:
+        message_id, groups = decode_request(message)
+        for index, group in enumerate(groups):
+            group.on_complete = _reporter(out, message_id, index)
+        plane.append(groups)
+        out.appended.append(message_id)
+        out.wake()
+
+    await serve_stream(context, out, receive)
+
+
+def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., None]:
+    def report(
+        group: AppendGroup, base_offsets: list[int], failures: dict[int, Failure] | None
+    ) -> None:
+        out.results.append(result_of(message_id, index, group, base_offsets, failures))
+        out.wake()
+
+    return report
+
+
+async def fetch_stream(plane: DataPlane, context: Any) -> None:
+    """Fetch: answers leave as they become ready."""
+    out = OutQueue(context)
+    waiting: dict[int, FetchWork] = {}
+    references = False
+
+    def done(work: FetchWork) -> None:
+        waiting.pop(work.call_id, None)
+        for message in encode_response(work, references):
+            out.put(message)
+
+    def receive(message: bytes) -> None:
+        nonlocal references
+        request = pb.FetchRequest.FromString(message)
+        references = request.accepts_references
+        for call_id in request.cancelled_call_ids:
+            gone = waiting.pop(call_id, None)
+            if gone is not None:
+                plane.cancel_fetch(gone)
+        if len(waiting) + len(request.calls) > WAITING_CALLS_MAX:
+            raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
+        for call in request.calls:
+            work = work_of(call, done)
+            waiting[work.call_id] = work
+            plane.fetch(work)
+
+    try:
+        await serve_stream(context, out, receive)
+    finally:
+        for work in waiting.values():
+            plane.cancel_fetch(work)
+
+
+class Replies(OutQueue):
+    """Gathers coordinator replies into one response per write."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.replies: list[pb.CoordinatorReply] = []
+
+    def before_write(self) -> None:
+        """Turns what has gathered into a message."""
+        if self.replies:
+            response = pb.CoordinateResponse(replies=self.replies)
+            self.replies = []
+            self.put(response.SerializeToString())
+
+
+async def coordinate_stream(coordinator: CoordinatorPort, context: Any) -> None:
+    """Coordinate: calls in, replies out in any order."""
+    out = Replies(context)
+    waiting: dict[int, CoordinatorCall] = {}
+
+    def replier(call_id: int) -> Callable[[int, bytes], None]:
+        def reply(error_code: int, body: bytes) -> None:
+            if waiting.pop(call_id, None) is not None:
+                out.replies.append(
+                    pb.CoordinatorReply(call_id=call_id, error_code=error_code, body=body)
+                )
+                out.wake()
+
+        return reply
+
+    def receive(message: bytes) -> None:
+        request = pb.CoordinateRequest.FromString(message)
+        for call_id in request.cancelled_call_ids:
+            gone = waiting.pop(call_id, None)
+            if gone is not None:
+                coordinator.cancel(gone)
+        if len(waiting) + len(request.calls) > WAITING_CALLS_MAX:
+            raise HopFramingError(f"more than {WAITING_CALLS_MAX} calls wait on one stream")
+        for sent in request.calls:
+            call = CoordinatorCall(
+                api_key=sent.api_key,
+                api_version=sent.api_version,
+                instance=InstanceId(sent.instance),
+                client_id=sent.client_id,
+                client_host=sent.client_host,
+                body=sent.body,
+                partition=sent.coordinator_partition,
+                deadline_ms=sent.deadline_ms,
+                reply=replier(sent.call_id),
+            )
+            waiting[sent.call_id] = call
+            coordinator.submit(call)
+
+    try:
+        await serve_stream(context, out, receive)
+    finally:
+        for call in list(waiting.values()):
+            coordinator.cancel(call)

@@ -1,0 +1,226 @@
+"""A partition node, put together: logs, data plane, coordinators, membership, gRPC edge.
+
+Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: leave,
+let requests end, close coordinators, then logs, writing checkpoints and the clean-shutdown file.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch
+from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.errors import HighwaterError
+from highwater.model.time import Clock
+from highwater.partition.config import PartitionConfig
+from highwater.partition.coordinator_log import DataPlaneLog
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.groups.snapshot import FileSnapshotStore
+from highwater.partition.local_link import LocalLink
+from highwater.partition.logs import NodeLogs, append_policy
+from highwater.partition.membership import Membership
+from highwater.partition.metrics import PartitionCollector
+from highwater.partition.replicas import Replicas
+from highwater.partition.roles import CoordinatorRoles
+from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.runtime.grpc_server import GrpcServer
+from highwater.runtime.health import GrpcHealth, Readiness
+from highwater.runtime.logging import Logger
+from highwater.runtime.loop_lag import LoopLagMonitor
+from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.tasks import TaskOwner
+
+FIRST_IMAGE_TIMEOUT_S: Final = 30.0
+GROUP_SNAPSHOTS: Final = "group-snapshots"
+
+
+class PartitionService:
+    """One node. To be built on the loop that it runs on; `endpoints` is closed by the owner."""
+
+    def __init__(
+        self,
+        config: PartitionConfig,
+        *,
+        clock: Clock,
+        endpoints: ControllerEndpoints,
+        registry: CollectorRegistry,
+        log: Logger,
+        embedded: bool = False,
+        group_metadata_partitions: int = 50,
+    ) -> None:
+        """`embedded`: no gRPC server, no thread for heartbeats; see `local_link`."""
+        self._config = config
+        self._clock = clock
+        self._registry = registry
+        self._log = log
+        self._embedded = embedded
+        loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[None] = loop.create_future()
+        self.readiness = Readiness()
+        self.watch = ClusterWatch(endpoints, log=log)
+        self.plane = DataPlane(loop.call_later, self._replica_bug)
+        self.queries = OffsetQueries(self.plane, self._log_failed)
+        self._endpoints = endpoints
+        self._tasks = TaskOwner(self._task_failed)
+        self._server = None if embedded else GrpcServer(
+            config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX
+        )
+        self._health = GrpcHealth((SERVICE,))
+        self._stack = AsyncExitStack()
+        self.logs = NodeLogs(
+            config, clock=clock, loop=loop, log=log, on_dir_failure=self._dir_failed
+        )
+        group_log = DataPlaneLog(self.plane)
+        self.groups = GroupCoordinator(
+            log=group_log,
+            snapshots=FileSnapshotStore(Path(config.log_dirs[0]) / GROUP_SNAPSHOTS),
+            partitions=group_metadata_partitions,
+            clock=clock,
+            logger=log,
+            config=GroupConfig(initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms),
+        )
+        self.replicas = Replicas(
+            plane=self.plane,
+            logs=self.logs,
+            policy_of=append_policy,
+            roles=CoordinatorRoles(group_log, self.groups),
+            clock=clock,
+            log=log,
+            on_log_failure=self._log_failed,
+        )
+        self._membership: Membership | None = None
+
+    @property
+    def membership(self) -> Membership:
+        """The node's place in the cluster; after `start`."""
+        assert self._membership is not None
+        return self._membership
+
+    def local_link(self, schedule: Callable[[Callable[[], None]], object]) -> LocalLink:
+        """A gateway's link to this node in the same process; after `start`."""
+        return LocalLink(
+            self.membership.node_id,
+            plane=self.plane,
+            queries=self.queries,
+            coordinator=self.groups,
+            schedule=schedule,
+        )
+
+    async def start(self) -> None:
+        """Returns when every replica has the role that the first image gives it."""
+        stack = self._stack
+        if not self._embedded:
+            await self._start_observing()
+        identity = await asyncio.to_thread(self.logs.open)
+        stack.push_async_callback(self.logs.close)
+        stack.push_async_callback(self._tasks.close, timeout_s=2)
+        stack.push_async_callback(self.groups.stop)
+        self.logs.start_maintenance(self._tasks)
+        address = self._config.advertised_address or "in-process"
+        if self._server is not None:
+            address = await self._serve(self._server)
+        self._membership = Membership(
+            identity=identity,
+            log_dirs=self._config.log_dirs,
+            rack=self._config.rack,
+            endpoints=self._endpoints,
+            client=ControllerClient(self._endpoints),
+            watch=self.watch,
+            tasks=self._tasks,
+            log=self._log,
+            in_loop=self._embedded,
+            leader_count=lambda: self.replicas.leader_count,
+        )
+        self._registry.register(PartitionCollector(self))
+        stack.push_async_callback(self.watch.stop)
+        await self._membership.join(address)
+        stack.push_async_callback(self._membership.leave)
+        self.logs.registered(self._membership)
+        self.watch.subscribe(self._image_changed)
+        self.watch.failed.add_done_callback(self._watch_failed)
+        self.watch.start()
+        try:
+            await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
+        except TimeoutError:
+            raise HighwaterError("the controller sent no metadata in time") from None
+        if self._server is not None:
+            await self._health.set_serving(serving=True)
+
+    async def stop(self) -> None:
+        """See the module."""
+        if self._server is not None:
+            await self._health.set_serving(serving=False)
+        await self._stack.aclose()
+
+    async def _start_observing(self) -> None:
+        config = self._config
+        self.readiness.add("metadata", lambda: self.watch.image is not None)
+        if config.metrics.port is not None:
+            metrics = MetricsServer(
+                self._registry,
+                self.readiness,
+                host=config.metrics.host,
+                port=config.metrics.port,
+            )
+            self._stack.push_async_callback(metrics.stop)
+            await metrics.start()
+        monitor = LoopLagMonitor("partition", self._registry, self._log)
+        self._stack.push_async_callback(monitor.stop)
+        await monitor.start()
+
+    async def _serve(self, server: GrpcServer) -> str:
+        server.register(self._health.add_to_server)
+        server.register(add_to_server(self.plane, self.queries, self.groups))
+        self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
+        await server.start()
+        self._log.info("listening", address=server.address)
+        return self._config.advertised_address or server.address
+
+    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
+        membership = self.membership
+        self.replicas.apply(image, membership.node_id)
+        membership.applied()
+
+    # ---- failures ----
+
+    def _replica_bug(self, replica: PartitionReplica, error: Exception) -> None:
+        self._log.error(
+            "replica_failed",
+            topic=replica.topic_name,
+            partition=replica.partition,
+            exc_info=error,
+        )
+
+    def _log_failed(self, replica: PartitionReplica, error: LogDirFailure) -> None:
+        """I/O failed on one log: its whole directory goes offline, as in Kafka."""
+        self.logs.fail_dir(replica.log_dir, error)
+
+    def _dir_failed(self, log_dir: int, error: LogDirFailure) -> None:
+        self._log.error("log_dir_failed", error=str(error), log_dir=log_dir)
+        for replica in self.plane.replicas.values():
+            if replica.log_dir == log_dir and not replica.failed:
+                replica.fail()
+        self.membership.log_dir_failed(str(self._config.log_dirs[log_dir]))
+        if self.logs.all_dirs_failed and not self.failed.done():
+            self.failed.set_exception(HighwaterError("every log directory has failed"))
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._log.error("task_failed", task=name, exc_info=error)
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+    def _watch_failed(self, watch: "asyncio.Future[None]") -> None:
+        error = None if watch.cancelled() else watch.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)

@@ -1,0 +1,252 @@
+"""Produce across the hop: batches gathered into groups, a group for one partition.
+
+Hot path (architecture decision 17): no object per request beyond the client's own sink, lists
+instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
+for every batch; whoever owns the groups (the partition node in process, or a gRPC stream)
+completes each exactly once, and the group tells every sink.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from highwater.model.ids import InstanceId, LeaderEpoch, TopicId
+
+GROUP_BATCHES_MAX: Final = 256
+"""Batches in one group; the measured cap of requests in a coalesced message."""
+
+GROUP_BYTES_MAX: Final = 1 << 20
+"""A group closes after the batch that reaches it, so it is larger by at most one batch."""
+
+OUTCOME_NOT_APPENDED: Final = 1
+OUTCOME_APPENDED: Final = 2
+OUTCOME_UNKNOWN: Final = 3
+
+
+class AppendSink(Protocol):
+    """Whoever waits for a batch; usually one Produce request of one connection."""
+
+    def append_done(
+        self, index: int, base_offset: int, group: "AppendGroup", failure: "Failure | None"
+    ) -> None:
+        """Called exactly once per batch; `failure` is None if the batch was appended."""
+        ...
+
+
+class Failure:
+    """Why a batch was refused: Kafka's code, what became of the batch, and words."""
+
+    __slots__ = ("error_code", "leader", "leader_epoch", "message", "outcome")
+
+    def __init__(
+        self,
+        error_code: int,
+        message: str = "",
+        *,
+        outcome: int = OUTCOME_NOT_APPENDED,
+        leader: int = -1,
+        leader_epoch: int = -1,
+    ) -> None:
+        self.error_code = error_code
+        self.message = message
+        self.outcome = outcome
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+
+    def __repr__(self) -> str:
+        return f"Failure({self.error_code}, {self.message!r}, outcome={self.outcome})"
+
+
+class AppendRoute:
+    """Where the batches of one partition go; `routing` replaces it when the leader changes."""
+
+    __slots__ = ("instance", "leader_epoch", "open_group", "partition", "topic_id")
+
+    def __init__(
+        self, *, topic_id: TopicId, partition: int, leader_epoch: LeaderEpoch, instance: InstanceId
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.instance = instance
+        self.open_group: AppendGroup | None = None
+        """The group that still takes batches, if any; only the gatherer touches it."""
+
+
+class AppendGroup:
+    """Batches for one partition, in the order in which they must stand in the log.
+
+    `batches` are buffers of exactly one record batch each. `writable` says that they may be
+    patched in place. After `complete` the results stand in the fields below.
+    """
+
+    __slots__ = (
+        "acks",
+        "batches",
+        "completed",
+        "deadline_ms",
+        "indexes",
+        "instance",
+        "leader_epoch",
+        "log_append_time_ms",
+        "log_start_offset",
+        "nbytes",
+        "on_complete",
+        "partition",
+        "sinks",
+        "throttle_ms",
+        "topic_id",
+        "whole",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        leader_epoch: int,
+        acks: int,
+        instance: InstanceId,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.acks = acks
+        self.instance = instance
+        self.batches: list[Any] = []
+        self.sinks: list[AppendSink] = []
+        self.indexes: list[int] = []
+        self.nbytes = 0
+        self.writable = True
+        self.whole: bytearray | None = None
+        """One buffer that holds all batches back to back, if there is one: one write for all."""
+        self.deadline_ms = 0
+        """On the sender's monotonic clock; the earliest of the batches' deadlines."""
+        self.log_start_offset = -1
+        self.log_append_time_ms = -1
+        self.throttle_ms = 0
+        self.completed = False
+        self.on_complete: Callable[
+            [AppendGroup, list[int], Mapping[int, Failure] | None], None
+        ] = complete_sinks
+
+    def complete(
+        self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
+    ) -> None:
+        """Tells the owner the outcome: a base offset per batch, -1 where `failures` has one."""
+        self.completed = True
+        self.on_complete(self, base_offsets, failures)
+
+    def fail(self, failure: Failure) -> None:
+        """The same failure for every batch."""
+        n = len(self.batches)
+        self.complete([-1] * n, dict.fromkeys(range(n), failure))
+
+
+def complete_sinks(
+    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+) -> None:
+    """The usual `on_complete`: one call to each sink, in the order of the batches."""
+    if failures is None:
+        for sink, index, offset in zip(group.sinks, group.indexes, base_offsets, strict=True):
+            sink.append_done(index, offset, group, None)
+        return
+    for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
+        sink.append_done(index, base_offsets[i], group, failures.get(i))
+
+
+class AppendGatherer:
+    """Collects batches into groups and hands them over once per loop turn, or when told.
+
+    `schedule` runs a function at the end of the present loop turn; `send` takes the groups.
+    While `hold()` is in force (a stream has its messages outstanding) groups go on growing;
+    `release()` sends them.
+    """
+
+    __slots__ = (
+        "_groups",
+        "_held",
+        "_open_routes",
+        "_schedule",
+        "_scheduled",
+        "_send",
+        "queued_bytes",
+    )
+
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        send: Callable[[list[AppendGroup]], None],
+    ) -> None:
+        self._schedule = schedule
+        self._send = send
+        self._groups: list[AppendGroup] = []
+        self._open_routes: list[AppendRoute] = []
+        self._scheduled = False
+        self._held = False
+        self.queued_bytes = 0
+
+    def append(
+        self,
+        route: AppendRoute,
+        acks: int,
+        batch: Any,
+        nbytes: int,
+        sink: AppendSink,
+        index: int,
+        deadline_ms: int,
+    ) -> None:
+        """Queues one batch behind all earlier ones of its partition."""
+        group = route.open_group
+        if (
+            group is None
+            or group.acks != acks
+            or group.nbytes >= GROUP_BYTES_MAX
+            or len(group.batches) >= GROUP_BATCHES_MAX
+        ):
+            group = self._open(route, acks)
+            group.deadline_ms = deadline_ms
+        elif deadline_ms < group.deadline_ms:
+            group.deadline_ms = deadline_ms
+        group.batches.append(batch)
+        group.sinks.append(sink)
+        group.indexes.append(index)
+        group.nbytes += nbytes
+        self.queued_bytes += nbytes
+
+    def _open(self, route: AppendRoute, acks: int) -> AppendGroup:
+        group = AppendGroup(
+            route.topic_id, route.partition, route.leader_epoch, acks, route.instance
+        )
+        route.open_group = group
+        self._groups.append(group)
+        self._open_routes.append(route)
+        if not self._scheduled and not self._held:
+            self._scheduled = True
+            self._schedule(self.flush)
+        return group
+
+    def hold(self) -> None:
+        """Keeps groups here until `release`."""
+        self._held = True
+
+    def release(self) -> None:
+        """Ends `hold` and sends what has gathered."""
+        self._held = False
+        if self._groups:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all groups now, unless held."""
+        self._scheduled = False
+        if self._held or not self._groups:
+            return
+        self._send(self.take())
+
+    def take(self) -> list[AppendGroup]:
+        """All gathered groups in order; later batches open new ones."""
+        groups, self._groups = self._groups, []
+        for route in self._open_routes:
+            route.open_group = None
+        self._open_routes.clear()
+        self.queued_bytes = 0
+        return groups

@@ -1,0 +1,155 @@
+"""AppendRequest and AppendResponse between groups and bytes; used on both ends of the stream."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.model.ids import InstanceId, TopicId
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+MESSAGE_BATCHES_MAX: Final = 256
+COPY_BYTES_MAX: Final = 256 * 1024
+"""Groups up to here are copied once to be patched in place and written in one piece; larger ones
+are patched by a prefix beside each batch, as copying them would cost more."""
+
+
+def split_messages(groups: list[AppendGroup]) -> list[list[AppendGroup]]:
+    """Cuts groups into messages of at most 1 MiB and 256 batches, but at least one group."""
+    messages: list[list[AppendGroup]] = []
+    current: list[AppendGroup] = []
+    nbytes = batches = 0
+    for group in groups:
+        n = len(group.batches)
+        if current and (
+            nbytes + group.nbytes > MESSAGE_BYTES_MAX or batches + n > MESSAGE_BATCHES_MAX
+        ):
+            messages.append(current)
+            current = []
+            nbytes = batches = 0
+        current.append(group)
+        nbytes += group.nbytes
+        batches += n
+    if current:
+        messages.append(current)
+    return messages
+
+
+def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> bytes:
+    """One message; copies every batch once, into it."""
+    header = pb.AppendRequest(header_bytes=PLACEHOLDER, message_id=message_id)
+    topics: dict[TopicId, int] = {}
+    payload = []
+    nbytes = 0
+    deadline_ms = 0
+    batch_bytes: list[int] = []
+    for group in groups:
+        topic = topics.get(group.topic_id)
+        if topic is None:
+            topic = topics[group.topic_id] = len(topics)
+            header.topic_ids.append(group.topic_id)
+            header.instances.append(group.instance)
+        header.group_topic.append(topic)
+        header.group_partition.append(group.partition)
+        header.group_leader_epoch.append(group.leader_epoch)
+        header.group_acks.append(group.acks)
+        header.group_batches.append(len(group.batches))
+        batch_bytes.extend(map(len, group.batches))
+        payload.extend(group.batches)
+        nbytes += group.nbytes
+        deadline_ms = max(deadline_ms, group.deadline_ms)
+    header.batch_bytes.extend(batch_bytes)
+    header.deadline_ms = max(0, deadline_ms - now_ms)
+    return frame(header.SerializeToString(), payload, nbytes)
+
+
+def decode_request(message: bytes) -> tuple[int, list[AppendGroup]]:
+    """(message id, groups); batches are views of the message or of a writable copy of it."""
+    head, payload = split(message)
+    header = pb.AppendRequest.FromString(head)
+    topic_ids = [TopicId(t) for t in header.topic_ids]
+    sizes = list(header.batch_bytes)
+    counts = list(header.group_batches)
+    if sum(sizes) != len(payload) or sum(counts) != len(sizes):
+        raise HopFramingError(f"{len(sizes)} batches do not add up to {len(payload)} bytes")
+    groups = []
+    position = batch = 0
+    for topic, partition, epoch, acks, count in zip(
+        header.group_topic,
+        header.group_partition,
+        header.group_leader_epoch,
+        header.group_acks,
+        counts,
+        strict=True,
+    ):
+        group = AppendGroup(
+            topic_ids[topic], partition, epoch, acks, InstanceId(header.instances[topic])
+        )
+        mine = sizes[batch : batch + count]
+        nbytes = sum(mine)
+        source = payload[position : position + nbytes]
+        if nbytes <= COPY_BYTES_MAX:
+            group.whole = bytearray(source)
+            source = memoryview(group.whole)
+        else:
+            group.writable = False
+        at = 0
+        batches = group.batches
+        for size in mine:
+            batches.append(source[at : at + size])
+            at += size
+        group.nbytes = nbytes
+        position += nbytes
+        batch += count
+        groups.append(group)
+    return header.message_id, groups
+
+
+def result_of(
+    message_id: int,
+    index: int,
+    group: AppendGroup,
+    base_offsets: list[int],
+    failures: Mapping[int, Failure] | None,
+) -> pb.AppendGroupResult:
+    """A group's outcome as it travels."""
+    result = pb.AppendGroupResult(
+        message_id=message_id,
+        group=index,
+        base_offsets=base_offsets,
+        log_start_offset=group.log_start_offset,
+        log_append_time_ms=group.log_append_time_ms,
+    )
+    for batch, failure in (failures or {}).items():
+        result.failures.add(
+            batch=batch,
+            error_code=failure.error_code,
+            outcome=pb.AppendOutcome.ValueType(failure.outcome),
+            message=failure.message,
+            leader=failure.leader,
+            leader_epoch=failure.leader_epoch,
+        )
+    return result
+
+
+def apply_result(result: pb.AppendGroupResult, group: AppendGroup) -> None:
+    """Completes the sender's group from the outcome."""
+    failures = None
+    if result.failures:
+        failures = {
+            f.batch: Failure(
+                f.error_code,
+                f.message,
+                outcome=f.outcome,
+                leader=f.leader,
+                leader_epoch=f.leader_epoch,
+            )
+            for f in result.failures
+        }
+    group.log_start_offset = result.log_start_offset
+    group.log_append_time_ms = result.log_append_time_ms
+    base_offsets = list(result.base_offsets)
+    if len(base_offsets) != len(group.batches):
+        raise HopFramingError(f"{len(base_offsets)} results for {len(group.batches)} batches")
+    group.complete(base_offsets, failures)

@@ -1,0 +1,127 @@
+"""Fetch across the hop: one `FetchWork` per (client request, node), answered once."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from highwater.model.ids import InstanceId, TopicId
+
+READ_COMMITTED: Final = 1
+
+
+class FetchPartition(NamedTuple):
+    """What is asked of one partition. Epochs are exactly the client's, -1 if it sent none."""
+
+    topic_id: TopicId
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    max_bytes: int
+
+
+class FileRange(Protocol):
+    """Record batches that lie in a segment file; whoever sends them calls `release` once."""
+
+    fd: int
+    position: int
+    length: int
+
+    def release(self) -> None:
+        """Lets the file be closed; the range must not be used afterwards."""
+        ...
+
+
+class FetchedPartition:
+    """One partition's answer. `records` is bytes-like, or a `FileRange` to send from."""
+
+    __slots__ = (
+        "aborted_transactions",
+        "diverging_end_offset",
+        "diverging_epoch",
+        "error_code",
+        "high_watermark",
+        "last_stable_offset",
+        "leader",
+        "leader_epoch",
+        "log_start_offset",
+        "nbytes",
+        "records",
+    )
+
+    def __init__(
+        self,
+        error_code: int,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        records: Any = b"",
+        nbytes: int = 0,
+    ) -> None:
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.nbytes = nbytes
+        self.aborted_transactions: list[tuple[int, int]] | None = None
+        """(producer id, first offset) pairs; None unless read_committed."""
+        self.diverging_epoch = -1
+        self.diverging_end_offset = -1
+        self.leader = -1
+        self.leader_epoch = -1
+
+    def release(self) -> None:
+        """Gives back the file behind `records`, for answers that are not sent."""
+        if self.nbytes and not isinstance(self.records, bytes | bytearray | memoryview):
+            self.records.release()
+        self.records = b""
+        self.nbytes = 0
+
+
+class FetchWork:
+    """One fetch on its way to a node.
+
+    `done(work)` is called once on the event loop with `results` parallel to `partitions`, unless
+    `cancelled` was set before through the node's `cancel_fetch`. Waiting ends when `min_bytes`
+    are there, when any partition has an error, or after `max_wait_ms`.
+    """
+
+    __slots__ = (
+        "call_id",
+        "cancelled",
+        "done",
+        "instance",
+        "isolation_level",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "partitions",
+        "results",
+        "throttle_ms",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        *,
+        instance: InstanceId,
+        partitions: list[FetchPartition],
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        done: "Callable[[FetchWork], None]",
+    ) -> None:
+        self.instance = instance
+        self.partitions = partitions
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation_level = isolation_level
+        self.done = done
+        self.results: list[FetchedPartition] = []
+        self.cancelled = False
+        self.throttle_ms = 0
+        self.call_id = 0
+        self.waiting: Any = None
+        """The node's own note while the work waits."""

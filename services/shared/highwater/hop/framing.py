@@ -1,0 +1,66 @@
+"""Stream messages: a protobuf header, then the payload as the last field, never copied.
+
+`header_bytes` (field 1, fixed32) is the length of everything before the payload field, so a
+reader parses the header alone and slices the payload. A message without payload has no payload
+field; the whole is always valid protobuf (see partition_service.proto).
+"""
+
+from struct import Struct
+from typing import Any, Final
+
+_HEAD: Final = Struct("<BI")
+_HEADER_TAG: Final = 0x0D
+"""Field 1, wire type 5 (fixed32)."""
+_PAYLOAD_TAG: Final = b"\x7a"
+"""Field 15, wire type 2 (length-delimited)."""
+PLACEHOLDER: Final = 1
+"""Any non-zero value: it makes protobuf write field 1, whose bytes are then overwritten."""
+
+
+class HopFramingError(ValueError):
+    """The peer sent a message that is not framed as agreed."""
+
+
+def frame(header: bytes, payload: list[Any], payload_bytes: int) -> bytes:
+    """One message. `header` is serialised with header_bytes set to any non-zero value."""
+    fixed = _HEAD.pack(_HEADER_TAG, len(header))
+    if not payload_bytes:
+        return b"".join((fixed, header[_HEAD.size :]))
+    return b"".join(
+        (fixed, header[_HEAD.size :], _PAYLOAD_TAG, _varint(payload_bytes), *payload)
+    )
+
+
+def split(message: bytes) -> tuple[memoryview, memoryview]:
+    """(header, payload) of a message, both views of it; the payload may be empty."""
+    view = memoryview(message)
+    if len(message) < _HEAD.size:
+        raise HopFramingError(f"{len(message)} bytes are no stream message")
+    tag, header_bytes = _HEAD.unpack_from(message)
+    if tag != _HEADER_TAG or not _HEAD.size <= header_bytes <= len(message):
+        raise HopFramingError(f"header of {header_bytes} bytes in {len(message)}")
+    if header_bytes == len(message):
+        return view, view[header_bytes:]
+    at = header_bytes + 1
+    length = shift = 0
+    while True:
+        if at >= len(message) or shift > 28:
+            raise HopFramingError("the payload's length is cut off")
+        byte = message[at]
+        at += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if message[header_bytes] != _PAYLOAD_TAG[0] or at + length != len(message):
+        raise HopFramingError(f"payload of {length} bytes at {at} in {len(message)}")
+    return view[:header_bytes], view[at:]
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

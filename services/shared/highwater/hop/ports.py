@@ -1,0 +1,56 @@
+"""The port to a partition node, as gateways see it."""
+
+from typing import Any, Protocol
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import AppendRoute, AppendSink
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.fetch import FetchWork
+from highwater.model.ids import NodeId
+
+
+class NodeLink(Protocol):
+    """One partition node, in process or behind gRPC. Nothing here blocks or raises for load."""
+
+    node_id: NodeId
+
+    def append(
+        self,
+        route: AppendRoute,
+        acks: int,
+        batch: Any,
+        nbytes: int,
+        sink: AppendSink,
+        index: int,
+        deadline_ms: int,
+    ) -> None:
+        """Queues one batch; order per partition is the order of these calls."""
+        ...
+
+    def fetch(self, work: FetchWork) -> None:
+        """Starts a fetch; `work.done` is called later, or at once."""
+        ...
+
+    def cancel_fetch(self, work: FetchWork) -> None:
+        """Forgets a fetch whose client is gone."""
+        ...
+
+    def submit(self, call: CoordinatorCall) -> None:
+        """Hands over a coordinator call."""
+        ...
+
+    def cancel(self, call: CoordinatorCall) -> None:
+        """Forgets a coordinator call whose client is gone."""
+        ...
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, timeout_s: float
+    ) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away."""
+        ...
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """Answers in the order of the request; raises HighwaterError if the node is away."""
+        ...
