@@ -78,7 +78,7 @@ class MemoryLog:
         self.reads.append((partition, offset))
         limit = self.high_watermark.get(partition, 0)
         found = b""
-        for index, (base, data) in enumerate(self.batches.get(partition, [])):
+        for index, (_, data) in enumerate(self.batches.get(partition, [])):
             after = [b for b, _ in self.batches[partition][index + 1 :]]
             next_base = after[0] if after else self.end[partition]
             if next_base <= offset or next_base > limit:

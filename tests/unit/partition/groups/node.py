@@ -109,7 +109,7 @@ class Node:
             body=body,
             partition=partition,
             deadline_ms=deadline_ms,
-            reply=lambda error, answer: sent.answered(error, answer),
+            reply=lambda error, answer: sent.answered(error, answer),  # noqa: PLW0108 - defined below.
         )
         sent = Sent(call, version)
         self.coordinator.submit(call)

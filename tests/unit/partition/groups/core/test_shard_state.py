@@ -1,0 +1,60 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.durable import CommittedOffset, OffsetRecord
+from highwater.partition.groups.core.rebalance import create_group
+from highwater.partition.groups.core.shard_state import ShardState
+from highwater.partition.groups.core.state import DEAD
+from highwater.partition.groups.core.values import Moment
+from tests.unit.partition.groups.core.test_group import add
+from tests.unit.partition.groups.dialogue import key
+
+
+@pytest.fixture
+def state() -> ShardState:
+    return ShardState(GroupConfig(), lambda: "x")
+
+
+def test_apply_replays_and_leaves_the_record_to_be_appended(state):
+    record = OffsetRecord(key("g"), "t", 0, CommittedOffset(1, -1, "", 1))
+    state.apply(record)
+    assert state.records == [record]
+    assert state.durable.offset_count == 1
+
+
+def test_removed_member_gets_its_answers_and_no_timer(state):
+    group = create_group(state, key("g"), 1)
+    one, two = add(group, "one"), add(group, "two")
+    state.park_join(group, one, "join")
+    state.park_sync(group, two, "sync")
+    state.restart_session(one, Moment(0, 0))
+    for member_id in ("one", "two", "nobody"):
+        state.remove_member(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert [(r.token, r.response.error) for r in state.replies] == [
+        ("join", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("sync", ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    assert state.parked == {}
+    assert len(state.timers) == 0
+
+
+def test_unused_group_is_forgotten_and_a_used_one_is_not(state):
+    group = create_group(state, key("g"), 1)
+    group.pending_members["p"] = state.new_timer(lambda now: None)
+    state.forget_if_unused(group, 1)
+    assert key("g") in state.groups
+    assert state.remove_pending_member(group, "p")
+    assert not state.remove_pending_member(group, "p")
+    state.forget_if_unused(group, 1)
+    assert state.groups == {}
+    assert group.state is DEAD
+
+
+def test_killed_group_leaves_no_timers(state):
+    group = create_group(state, key("g"), 1)
+    timer = group.pending_members["p"] = state.new_timer(lambda now: None)
+    state.timers.set(timer, 5)
+    state.timers.set(group.join_timer, 5)
+    state.kill(group, 1)
+    assert len(state.timers) == 0

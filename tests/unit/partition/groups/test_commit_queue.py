@@ -1,0 +1,156 @@
+from highwater.kafka.records.batch import iter_batches
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.groups.commit_queue import CommitQueue
+from highwater.partition.groups.core.durable import CommittedOffset, OffsetRecord
+from highwater.partition.groups.core.values import GroupKey
+
+
+class Fixture:
+    """A queue on a log that commits when told to."""
+
+    def __init__(self, batch_bytes_max: int = 1_000_000) -> None:
+        self.appended = []
+        self.soon = []
+        self.failures = []
+        self.told = []
+        self.queue = CommitQueue(
+            append=lambda batch, done: self.appended.append((batch, done)),
+            next_offset=10,
+            batch_bytes_max=batch_bytes_max,
+            call_soon=lambda callback: self.soon.append(callback),  # noqa: PLW0108 - `turn` swaps it.
+            wall_ms=lambda: 5,
+            on_failure=self.fail,
+            on_committed=lambda size: self.told.append(("bytes", size)),
+        )
+
+    def fail(self, error: int) -> None:
+        self.failures.append(error)
+        self.queue.fail(error)
+
+    def turn(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
+
+    def add(self, count: int = 1, metadata: str = "") -> None:
+        value = CommittedOffset(1, -1, metadata, 5)
+        key = GroupKey(DEFAULT_INSTANCE, "g")
+        self.queue.add([OffsetRecord(key, "t", n, value) for n in range(count)])
+
+    def after_commit(self, name: str) -> None:
+        self.queue.after_commit(lambda error: self.told.append((name, error)))
+
+    @property
+    def counts(self) -> list[int]:
+        views = [next(iter_batches(batch)) for batch, _ in self.appended]
+        assert all(view.crc_ok() and view.max_timestamp == 5 for view in views)
+        return [view.record_count for view in views]
+
+
+def test_one_batch_per_turn_and_answers_in_order():
+    f = Fixture()
+    f.after_commit("nothing to wait for")
+    f.add(2)
+    f.after_commit("a")
+    f.add(1)
+    f.after_commit("b")
+    assert f.appended == []
+    f.turn()
+    assert f.counts == [3]
+    f.after_commit("c")
+    assert f.told == [("nothing to wait for", 0)]
+    assert not f.queue.idle
+    f.appended[0][1](0, 10)
+    assert [name for name, _ in f.told[1:4]] == ["a", "b", "c"]
+    assert f.queue.idle
+    assert f.queue.bytes == 0
+
+
+def test_batches_behind_one_another():
+    f = Fixture()
+    f.add()
+    f.after_commit("first")
+    f.turn()
+    f.add()
+    f.after_commit("second")
+    f.turn()
+    assert f.counts == [1, 1]
+    size = len(f.appended[0][0])
+    assert f.queue.bytes == 2 * size
+    f.appended[0][1](0, 10)
+    assert f.told == [("first", 0), ("bytes", size)]
+    f.appended[1][1](0, 11)
+    assert f.told[2:] == [("second", 0), ("bytes", size)]
+
+
+def test_operation_is_not_torn_by_the_batch_limit():
+    f = Fixture(batch_bytes_max=450)
+    f.add(4)
+    f.add(4)
+    f.turn()
+    assert f.counts == [4, 4]
+    assert all(len(batch) <= 450 for batch, _ in f.appended)
+
+
+def test_operation_larger_than_a_batch_is_cut():
+    f = Fixture(batch_bytes_max=450)
+    f.add(20)
+    f.after_commit("all")
+    f.turn()
+    assert sum(f.counts) == 20
+    assert len(f.counts) > 2
+    offset = 10
+    for count, (_, done) in zip(f.counts, f.appended, strict=True):
+        assert ("all", 0) not in f.told
+        done(0, offset)
+        offset += count
+    assert ("all", 0) in f.told
+
+
+def test_single_record_larger_than_the_limit_goes_alone():
+    f = Fixture(batch_bytes_max=450)
+    f.add(1)
+    f.add(1, metadata="x" * 1_000)
+    f.add(1)
+    f.turn()
+    assert f.counts == [1, 1, 1]
+
+
+def test_failure_reaches_everybody_once_and_finishes_the_queue():
+    f = Fixture()
+    f.add()
+    f.after_commit("in flight")
+    f.turn()
+    f.add()
+    f.after_commit("queued")
+    f.appended[0][1](19, -1)
+    assert f.failures == [19]
+    assert f.told == [("in flight", 19), ("queued", 19)]
+    f.turn()
+    assert len(f.appended) == 1
+    f.appended[0][1](0, 10)
+    assert len(f.told) == 2
+
+
+def test_at_offset_tells_where_the_log_stands():
+    f = Fixture()
+    heard = []
+    f.queue.at_offset(heard.append)
+    assert heard == [10]
+    f.add(3)
+    f.queue.at_offset(heard.append)
+    assert f.counts == [3], "it does not wait for the turn to end"
+    f.appended[0][1](0, 20)
+    assert heard == [10, 23]
+    f.queue.at_offset(heard.append)
+    assert heard == [10, 23, 23]
+
+
+def test_at_offset_stays_silent_on_failure():
+    f = Fixture()
+    heard = []
+    f.add()
+    f.queue.at_offset(heard.append)
+    f.appended[0][1](6, -1)
+    f.queue.at_offset(heard.append)
+    assert heard == []

@@ -1,0 +1,169 @@
+import pytest
+
+from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.groups.core.durable import CommittedOffset, DurableState, OffsetRecord
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
+from highwater.partition.groups.core.values import GroupKey
+from highwater.partition.groups.loading import CorruptLogError, load_shard
+from highwater.partition.groups.records import encode
+from highwater.partition.groups.snapshot import encode_snapshot
+from tests.unit.partition.groups.dialogue import NO_DELAY
+from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
+
+KEY = GroupKey(DEFAULT_INSTANCE, "g")
+
+
+def offset(partition: int, value: int) -> OffsetRecord:
+    return OffsetRecord(KEY, "t", partition, CommittedOffset(value, -1, "", 1))
+
+
+def write(log: MemoryLog, *records, extra=()) -> None:
+    builder = RecordBatchBuilder()
+    for record in records:
+        key, value = encode(record)
+        builder.append(key=key, value=value, timestamp_ms=1)
+    for key, value in extra:
+        builder.append(key=key, value=value, timestamp_ms=1)
+    log.append(0, 1, builder.build(), lambda error, base: None)
+
+
+async def load(log: MemoryLog, snapshots: MemorySnapshots | None = None):
+    log.in_call = True
+    shard, report = await load_shard(
+        lambda: GroupCoordinatorShard(NO_DELAY, lambda: "x"),
+        partition=0,
+        log=log,
+        snapshots=snapshots or MemorySnapshots(),
+    )
+    offsets = {slot: v.offset for slot, v in shard.durable.offsets.get(KEY, {}).items()}
+    return offsets, report
+
+
+def new_log() -> MemoryLog:
+    return MemoryLog(in_call=True)
+
+
+def snapshot_of(*records, offset: int) -> MemorySnapshots:
+    state = DurableState()
+    for record in records:
+        state.replay(record)
+    snapshots = MemorySnapshots()
+    snapshots.files[0] = encode_snapshot(state, 1, offset)
+    return snapshots
+
+
+async def test_empty_log():
+    offsets, report = await load(new_log())
+    assert (offsets, report.next_offset) == ({}, 0)
+
+
+async def test_everything_in_order():
+    log = new_log()
+    write(log, offset(0, 1), offset(1, 5))
+    write(log, offset(0, 2), OffsetRecord(KEY, "t", 1, None))
+    offsets, report = await load(log)
+    assert offsets == {("t", 0): 2}
+    assert (report.next_offset, report.from_log) == (4, 4)
+
+
+async def test_log_of_many_slices(monkeypatch):
+    monkeypatch.setattr("highwater.partition.groups.loading.READ_BYTES", 200)
+    log = new_log()
+    for n in range(20):
+        write(log, offset(n, n))
+    offsets, _ = await load(log)
+    assert len(offsets) == 20
+    assert len(log.reads) > 5
+
+
+async def test_snapshot_and_only_the_log_behind_it():
+    log = new_log()
+    write(log, offset(0, 1), offset(1, 1))
+    write(log, offset(0, 2), offset(1, 2))
+    # The snapshot ends inside a batch, and says something of its own to be told apart by.
+    snapshots = snapshot_of(offset(0, 100), offset(1, 100), offset=3)
+    offsets, report = await load(log, snapshots)
+    assert offsets == {("t", 0): 100, ("t", 1): 2}
+    assert (report.from_snapshot, report.from_log, report.next_offset) == (2, 1, 4)
+    assert log.reads == [(0, 3)]
+
+
+@pytest.mark.parametrize("reason", ["torn", "behind the log", "before the log", "bad record"])
+async def test_unusable_snapshot_falls_back_to_the_log(reason):
+    log = new_log()
+    write(log, offset(0, 1), offset(1, 1))
+    snapshots = snapshot_of(offset(0, 100), offset=3 if reason == "behind the log" else 1)
+    if reason == "torn":
+        snapshots.files[0] = snapshots.files[0][:-1]
+    if reason == "before the log":
+        log.start[0] = 2
+        log.batches[0].clear()
+        write(log, offset(0, 1), offset(1, 1))
+    if reason == "bad record":
+        from struct import pack
+
+        from crc32c import crc32c
+
+        body = pack(">iqq", 1, 1, 1) + b"\0\0\0\2\0\1" + bytes(4)
+        snapshots.files[0] = pack(">4shI", b"HWGS", 1, crc32c(body)) + body
+    offsets, report = await load(log, snapshots)
+    assert offsets == {("t", 0): 1, ("t", 1): 1}
+    assert report.snapshot_problem
+    assert report.from_snapshot == 0
+
+
+async def test_records_of_newer_versions_and_markers_are_passed_over():
+    log = new_log()
+    write(log, offset(0, 1), extra=[(b"\0\x63", b"?"), (None, b"?")])
+    marker = end_transaction_marker(
+        commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1
+    )
+    log.append(0, 1, marker, lambda error, base: None)
+    write(log, offset(1, 1))
+    offsets, report = await load(log)
+    assert offsets == {("t", 0): 1, ("t", 1): 1}
+    assert (report.skipped, report.next_offset) == (1, 5)
+
+
+async def test_what_is_not_committed_is_waited_for():
+    log = new_log()
+    write(log, offset(0, 1))
+    log.hold = True
+    write(log, offset(0, 2))
+    pauses = []
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            log.commit()
+
+    shard, _ = await load_shard(
+        lambda: GroupCoordinatorShard(NO_DELAY, lambda: "x"),
+        partition=0,
+        log=log,
+        snapshots=MemorySnapshots(),
+        pause=pause,
+    )
+    assert shard.durable.offsets[KEY]["t", 0].offset == 2
+
+
+@pytest.mark.parametrize("place", [16, 70])
+async def test_corrupt_committed_batch(place):
+    log = new_log()
+    write(log, offset(0, 1))
+    base, data = log.batches[0][0]
+    broken = bytearray(data)
+    broken[place] ^= 1
+    log.batches[0][0] = (base, bytes(broken))
+    with pytest.raises(CorruptLogError):
+        await load(log)
+
+
+async def test_half_a_batch_is_corrupt():
+    log = new_log()
+    write(log, offset(0, 1))
+    base, data = log.batches[0][0]
+    log.batches[0][0] = (base, data[:-1])
+    with pytest.raises(CorruptLogError):
+        await load(log)

@@ -1,0 +1,122 @@
+"""Snapshots, reloads and limits around a shard; calls are in test_runtime."""
+
+import asyncio
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.shard_host import HostSettings
+from highwater.partition.groups.snapshot import decode_snapshot
+from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
+from tests.unit.partition.groups.node import Node, until
+from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all
+
+SMALL = HostSettings(snapshot_bytes=2_000)
+
+
+async def test_snapshot_when_the_log_has_grown():
+    node = await Node(settings=SMALL).lead()
+    sent = 0
+    while node.snapshots.saves == 0:
+        await node.ask(commit(sent, partition=sent % 7), 8)
+        sent += 1
+        assert sent < 200
+    snapshot = decode_snapshot(node.snapshots.files[0])
+    assert snapshot.record_count == 7
+    assert 7 <= snapshot.offset <= sent
+    await node.ask(commit(sent), 8)
+    heir = await Node(node.log, node.snapshots).lead(epoch=2)
+    assert committed(await heir.ask(fetch_all(), 7))["t", 0] == sent
+
+
+async def test_snapshot_holds_nothing_that_is_not_committed():
+    node = await Node(MemoryLog(hold=True), settings=SMALL).lead()
+    for n in range(60):
+        node.submit(commit(n, partition=n), 8)
+        if n % 10 == 9:
+            await until(lambda: node.log.held)
+            if n < 50:
+                node.log.commit()
+            await asyncio.sleep(0)
+    await until(lambda: node.snapshots.saves)
+    before = decode_snapshot(node.snapshots.files[0])
+    assert before.record_count == before.offset <= 50
+    node.log.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    await asyncio.sleep(0.02)
+    assert decode_snapshot(node.snapshots.files[0]).offset <= 50
+
+
+async def test_snapshot_that_cannot_be_written_costs_nothing():
+    snapshots = MemorySnapshots()
+    snapshots.fail = True
+    node = await Node(snapshots=snapshots, settings=SMALL).lead()
+    for n in range(60):
+        await node.ask(commit(n), 8)
+    assert snapshots.files == {}
+    assert node.coordinator.is_active(0)
+    await node.coordinator.stop()
+
+
+async def test_long_replay_makes_a_snapshot_due():
+    node = await Node().lead()
+    for n in range(40):
+        await node.ask(commit(n), 8)
+    heir = await Node(node.log, settings=SMALL).lead(epoch=2)
+    await until(lambda: heir.snapshots.saves)
+    assert decode_snapshot(heir.snapshots.files[0]).offset == 40
+
+
+async def test_clean_stop_without_news_writes_no_snapshot():
+    node = await Node().lead()
+    await node.coordinator.stop()
+    assert node.snapshots.saves == 0
+
+
+async def test_stop_while_loading():
+    log = MemoryLog(hold=True)
+    node = await Node(log).lead()
+    node.submit(commit(1), 8)
+    await until(lambda: log.held)
+    other = Node(log)
+    other.coordinator.become_leader(0, 2)
+    await asyncio.sleep(0.01)
+    await other.coordinator.stop(timeout_s=1)
+    log.commit()
+    await asyncio.sleep(0.05)
+    assert not other.coordinator.is_active(0)
+
+
+async def test_log_that_cannot_be_read_is_tried_again(monkeypatch):
+    node = await Node().lead()
+    await node.ask(commit(1), 8)
+    log = node.log
+    tries = []
+
+    def read(partition, offset, max_bytes):
+        tries.append(offset)
+        if len(tries) < 2:
+            raise OSError(5, "Input/output error")
+        return MemoryLog.read(log, partition, offset, max_bytes)
+
+    monkeypatch.setattr(log, "read", read)
+    heir = await Node(log).lead(epoch=2)
+    assert len(tries) == 2
+    assert committed(await heir.ask(fetch_all(), 7)) == {("t", 0): 1}
+
+
+@pytest.mark.parametrize("times", [3])
+async def test_reload_pauses_grow_while_appends_fail_and_shrink_after(times):
+    node = await Node(MemoryLog()).lead()
+    loop = asyncio.get_running_loop()
+    pauses = []
+    for _ in range(times):
+        node.log.fail_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        sent = node.submit(commit(1), 8)
+        await until(lambda sent=sent: sent.done)
+        started = loop.time()
+        await until(lambda: node.coordinator.is_active(0))
+        pauses.append(loop.time() - started)
+    assert pauses[0] < pauses[1] < pauses[2]
+    node.log.fail_with = 0
+    await node.ask(commit(2), 8)
+    assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 2}
