@@ -1,0 +1,54 @@
+"""The `highwater` command: its groups, its version, and its exit codes.
+
+Exit codes: 0 done, 1 a broker or a service reported an error, 2 the operator must change something;
+errors are one line on standard error.
+"""
+
+import sys
+from importlib import metadata
+from typing import Annotated, Final
+
+import typer
+
+from highwater.embed.commands import up
+from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
+
+app: Final = typer.Typer(
+    name="highwater",
+    help="A Kafka-compatible, multi-tenant distributed log.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("up")(up.up)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"highwater {metadata.version('highwater')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """A Kafka-compatible, multi-tenant distributed log."""
+
+
+def main() -> None:
+    """Runs the command line and ends the process with its exit code."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"highwater: {error}", file=sys.stderr)  # noqa: T201 - the operator reads it.
+        sys.exit(EXIT_USAGE)
+    except HighwaterError as error:
+        print(f"highwater: {error}", file=sys.stderr)  # noqa: T201 - the operator reads it.
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,1 @@
+"""The commands of `highwater`, one module per group; each imports what it runs only when called."""
