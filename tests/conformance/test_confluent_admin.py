@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
 from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.clients.confluent import ConfluentClient, open_consumer, poll
 from tests.conformance.messages import Message, assert_read_back, make_messages
@@ -113,9 +114,7 @@ def test_configs(admin: AdminClient, cluster: Cluster, topic: str) -> None:
     before = described()
     assert before["retention.ms"].is_default
     assert len(before) > 20
-    change = ConfigEntry(
-        "retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET
-    )
+    change = ConfigEntry("retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET)
     _result(
         admin.incremental_alter_configs(
             [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])]
@@ -248,9 +247,7 @@ def _poll_until_error(consumer: Consumer) -> None:
 
 
 @pytest.mark.core
-def test_automatic_creation_by_a_producer(
-    admin: AdminClient, cluster: Cluster, topic: str
-) -> None:
+def test_automatic_creation_by_a_producer(admin: AdminClient, cluster: Cluster, topic: str) -> None:
     CLIENT.produce(cluster.bootstrap, topic, [Message(key=b"k", value=b"x")])
     assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 4
 

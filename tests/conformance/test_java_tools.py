@@ -52,9 +52,7 @@ def test_group_of_two(cluster: Cluster, topic: str) -> None:
 
 
 def _topics(cluster: Cluster, *arguments: str, check: bool = True) -> str:
-    done = java_tool(
-        TOPICS, "--bootstrap-server", cluster.bootstrap, *arguments, check=check
-    )
+    done = java_tool(TOPICS, "--bootstrap-server", cluster.bootstrap, *arguments, check=check)
     return done.stdout + done.stderr
 
 

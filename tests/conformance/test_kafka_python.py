@@ -26,9 +26,7 @@ def test_every_acks_is_read_back(cluster: Cluster, topic: str, acks: str) -> Non
 @pytest.mark.full
 @pytest.mark.parametrize("acks", ACKS)
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_with_every_acks(
-    cluster: Cluster, topic: str, codec: str, acks: str
-) -> None:
+def test_every_codec_with_every_acks(cluster: Cluster, topic: str, codec: str, acks: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec, acks=acks)
 
 

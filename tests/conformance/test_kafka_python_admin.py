@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, OffsetSpec, TopicPartition, errors
 from kafka.admin import ConfigResource, ConfigResourceType
+
 from tests.conformance.client import CLIENT_TIMEOUT_S
 from tests.conformance.clients.kafka_python import KafkaPythonClient, open_consumer, poll
 from tests.conformance.messages import Message, make_messages
@@ -153,7 +154,7 @@ def test_an_offset_out_of_range(cluster: Cluster, topic: str) -> None:
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 1_000)
-        with pytest.raises(errors.OffsetOutOfRangeError):
+        with pytest.raises(errors.OffsetOutOfRangeError):  # noqa: PT012  # Which poll is not known.
             deadline = time.monotonic() + CLIENT_TIMEOUT_S
             while time.monotonic() < deadline:
                 poll(consumer, 0.2)

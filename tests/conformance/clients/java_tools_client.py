@@ -127,9 +127,7 @@ def _properties(option: str, **values: str) -> list[str]:
 
 
 def _line(message: Message) -> str:
-    headers = _NEXT.join(
-        f"{name}{_NAME}{_text(value)}" for name, value in message.headers
-    )
+    headers = _NEXT.join(f"{name}{_NAME}{_text(value)}" for name, value in message.headers)
     # The reader knows no empty list of headers but the null marker.
     return _FIELD.join([headers or _NULL, _text(message.key), _text(message.value)])
 

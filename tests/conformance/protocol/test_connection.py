@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header, frame

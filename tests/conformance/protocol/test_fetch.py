@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+
 from highwater.kafka.error_codes import ErrorCode
 from tests.conformance.protocol.requests import (
     FETCH_VERSION,
@@ -118,9 +119,7 @@ def test_partition_max_bytes_is_a_limit_after_the_first_batch(
     assert [view.base_offset for view in batches_of(part)] == [0, 1]
 
 
-def test_max_bytes_is_a_limit_over_partitions(
-    connection: RawConnection, made_topic: str
-) -> None:
+def test_max_bytes_is_a_limit_over_partitions(connection: RawConnection, made_topic: str) -> None:
     for partition in (0, 1):
         for _ in range(3):
             produce(connection, made_topic, batch([_BIG]), partition=partition)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.heartbeat import HeartbeatRequest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from highwater.kafka.error_codes import ErrorCode
 from tests.conformance.protocol.requests import (
     batch,
@@ -72,9 +73,7 @@ def test_a_gap(connection: RawConnection, made_topic: str, sequence: int) -> Non
     assert _send(connection, made_topic, producer, 1) == (ErrorCode.NONE, 1)
 
 
-def test_partitions_have_sequences_of_their_own(
-    connection: RawConnection, made_topic: str
-) -> None:
+def test_partitions_have_sequences_of_their_own(connection: RawConnection, made_topic: str) -> None:
     producer = init_producer(connection)
     assert _send(connection, made_topic, producer, 0, partition=0) == (ErrorCode.NONE, 0)
     assert _send(connection, made_topic, producer, 0, partition=1) == (ErrorCode.NONE, 0)

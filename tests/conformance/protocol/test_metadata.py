@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic

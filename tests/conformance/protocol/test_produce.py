@@ -6,6 +6,7 @@ import struct
 
 import pytest
 from crc32c import crc32c
+
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import is_log_append_time
 from highwater.kafka.records.compression import Compression
@@ -158,9 +159,7 @@ def test_a_batch_larger_than_the_topic_allows(
 
 
 def test_log_append_time(cluster: Cluster, connection: RawConnection, topic: str) -> None:
-    make_topic(
-        cluster.bootstrap, topic, configs={"message.timestamp.type": "LogAppendTime"}
-    )
+    make_topic(cluster.bootstrap, topic, configs={"message.timestamp.type": "LogAppendTime"})
     before = now_ms()
     part = produce(connection, topic, batch([b"a", b"b"], timestamps=[1, 2]))
     assert part.error_code == ErrorCode.NONE

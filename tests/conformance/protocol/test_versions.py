@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
 from highwater.kafka.messages.api_versions import ApiVersionsRequest
