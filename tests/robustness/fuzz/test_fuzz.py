@@ -1,0 +1,56 @@
+"""Frames that no client would send, in great numbers, against a live broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.conformance.topics import make_topic
+from tests.robustness.fuzz.attackers import attack
+from tests.robustness.fuzz.generator import TOPICS
+from tests.robustness.fuzz.watch import HonestClient, MemoryWatch
+from tests.support.cluster import Cluster
+
+_MODES = ("embedded", "nodes3", "kafka")
+_FULL_RUN_S = 3 * 3600
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    modes = metafunc.config.getoption("--cluster").split(",")
+    metafunc.parametrize(
+        "mode",
+        [
+            pytest.param(mode, marks=pytest.mark.full if mode == "nodes3" else ())
+            for mode in modes
+            if mode in _MODES
+        ],
+    )
+
+
+@pytest.mark.timeout(_FULL_RUN_S)
+def test_mutated_frames(
+    start_cluster: Callable[[str], Cluster],
+    mode: str,
+    seed: int,
+    request: pytest.FixtureRequest,
+) -> None:
+    cluster = start_cluster(mode)
+    frames: int = request.config.getoption("--fuzz-frames")
+    for topic in TOPICS:
+        make_topic(cluster.bootstrap, topic, partitions=2)
+    host, _, port = cluster.bootstrap.rpartition(":")
+    started = time.monotonic()
+    with HonestClient(cluster), MemoryWatch(cluster):
+        tally = asyncio.run(attack(host, int(port), frames=frames, seed=seed))
+    seconds = time.monotonic() - started
+    print(f"{tally}, in {seconds:.0f} s, {tally.frames / seconds:.0f} a second")
+    assert tally.frames >= frames
+    assert tally.refused == 0
+    # All kinds of outcomes were met, or the frames were not what they should be.
+    assert tally.answered > frames // 10
+    assert tally.closed > frames // 20
+    if mode != "kafka":
+        assert "Traceback" not in cluster.log_tail(), "hostile input is no surprise to the broker"
