@@ -229,6 +229,27 @@ def test_limit_of_pending_ids_and_of_parked_calls_and_of_groups():
     assert d.join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_limits_of_a_shard_keep_new_members_out_and_present_ones_in():
+    d = Dialogue(GroupConfig(initial_rebalance_delay_ms=0, members_max=4))
+    leader, follower = d.stable_pair()
+    pending = d.join(group="other")
+    assert d.join(group="third").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert d.join(leader).parked
+    assert d.join(pending.join.member_id, group="other").parked
+    d = Dialogue(GroupConfig(initial_rebalance_delay_ms=0, metadata_bytes_max=20))
+    leader, follower = d.stable_pair()
+    assert d.shard.metadata_bytes == 2 * len("rangemeta")
+    assert d.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    d.join(leader)
+    assert d.join(follower).join.generation == 2
+
+
+def test_member_that_says_more_than_a_record_holds():
+    d = Dialogue(GroupConfig(operation_bytes_max=1_000))
+    huge = (("range", bytes(1_000)),)
+    assert d.join(protocols=huge).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
 # -- static members (KIP-345, KIP-814) ----------------------------------------------------------
 
 
@@ -326,6 +347,16 @@ def test_static_member_outlives_a_rebalance_it_misses_until_its_session_ends():
     d.wait(60_000)
     assert d.heartbeat(two, 1, instance_id="s2") is ErrorCode.UNKNOWN_MEMBER_ID
     assert again.join.generation == 2
+
+
+def test_static_member_whose_return_does_not_fit_a_record_rebalances():
+    d = Dialogue(GroupConfig(initial_rebalance_delay_ms=0, operation_bytes_max=1_000))
+    one, _ = static_group(d)
+    again = d.join(instance_id="s2", protocols=(("range", bytes(900)),))
+    assert again.parked
+    d.join(one, instance_id="s1")
+    assert again.join.generation == 2
+    assert len(d.log) == 1
 
 
 def test_unknown_instance_id_with_a_member_id():

@@ -7,7 +7,7 @@ from highwater.partition.groups.core.rebalance import create_group
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import DEAD
 from highwater.partition.groups.core.values import Moment
-from tests.unit.partition.groups.core.test_group import add
+from tests.unit.partition.groups.core.test_group import member
 from tests.unit.partition.groups.dialogue import key
 
 
@@ -25,7 +25,9 @@ def test_apply_replays_and_leaves_the_record_to_be_appended(state):
 
 def test_removed_member_gets_its_answers_and_no_timer(state):
     group = create_group(state, key("g"), 1)
-    one, two = add(group, "one"), add(group, "two")
+    one, two = member("one"), member("two")
+    state.add_member(group, one, "consumer")
+    state.add_member(group, two, "consumer")
     state.park_join(group, one, "join")
     state.park_sync(group, two, "sync")
     state.restart_session(one, Moment(0, 0))

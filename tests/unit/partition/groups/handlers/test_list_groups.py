@@ -26,7 +26,7 @@ def test_every_version(version):
     ]
     states = ["Stable", "Empty"] if version >= 4 else ["", ""]
     assert [g.group_state for g in answer.groups] == states
-    assert {g.group_type for g in answer.groups} == {"Classic" if version >= 5 else ""}
+    assert {g.group_type for g in answer.groups} == {"classic" if version >= 5 else ""}
 
 
 def test_filters():

@@ -19,8 +19,8 @@ from highwater.partition.groups.core.values import (
     Moment,
 )
 
-GROUP_TYPE = "Classic"
-"""What ListGroups v5 calls the type of all groups here (KIP-848)."""
+GROUP_TYPE = "classic"
+"""What ListGroups v5 calls the type of all groups here, as Kafka writes it (KIP-848)."""
 
 
 def list_groups(
@@ -29,7 +29,7 @@ def list_groups(
     """The instance's groups whose state and type are asked for; no filter lets all through."""
     wanted = {name.lower() for name in states}
     wanted_types = {name.lower() for name in types}
-    if wanted_types and GROUP_TYPE.lower() not in wanted_types:
+    if wanted_types and GROUP_TYPE not in wanted_types:
         return
     for group in state.groups.values():
         if group.key.instance != instance:

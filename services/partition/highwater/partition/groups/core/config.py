@@ -21,11 +21,17 @@ class GroupConfig:
     """Member ids handed out (KIP-394) and not yet used, per group."""
     groups_max: int = 100_000
     """Groups per shard, so that made-up group ids cannot fill the memory."""
+    members_max: int = 200_000
+    """Members and handed-out ids in one shard."""
+    metadata_bytes_max: int = 256 * 1024 * 1024
+    """What all members of one shard have said in JoinGroup, together."""
     parked_max: int = 100_000
     """JoinGroup and SyncGroup calls waiting in one shard."""
     offset_metadata_bytes_max: int = 4_096
     """[offset.metadata.max.bytes]"""
     offsets_per_group_max: int = 200_000
+    offsets_max: int = 2_000_000
+    """Committed offsets in one shard."""
     operation_bytes_max: int = 1_000_000
     """The records of one request must fit into one batch of the topic [message.max.bytes]."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000

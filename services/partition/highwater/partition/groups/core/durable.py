@@ -39,6 +39,23 @@ class GroupImage:
     members: tuple[MemberImage, ...]
 
 
+_MEMBER_OVERHEAD_BYTES = 64
+"""Lengths and timeouts of one member, rounded up."""
+
+_UTF8_BYTES_MAX = 4
+"""Bytes of one character in UTF-8, at most."""
+
+
+def image_size(image: GroupImage) -> int:
+    """An upper estimate of the image's record in bytes."""
+    size = _MEMBER_OVERHEAD_BYTES
+    for m in image.members:
+        text = len(m.member_id) + len(m.instance_id or "") + len(m.client_id) + len(m.client_host)
+        size += _MEMBER_OVERHEAD_BYTES + _UTF8_BYTES_MAX * text
+        size += len(m.subscription) + len(m.assignment)
+    return size
+
+
 class CommittedOffset(NamedTuple):
     """A committed offset with what came along."""
 

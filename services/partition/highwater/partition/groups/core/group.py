@@ -23,6 +23,11 @@ from highwater.partition.groups.core.values import GroupKey, JoinedMember
 GENERATION_MAX = 2**31 - 1
 
 
+def metadata_size(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """About how much memory a member's offer takes."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 class Member:
     """A member of a group; lives from its accepted JoinGroup until it leaves or times out."""
 
@@ -35,6 +40,7 @@ class Member:
         "join_token",
         "knows_its_id",
         "member_id",
+        "metadata_bytes",
         "protocols",
         "rebalance_timeout_ms",
         "session",
@@ -62,6 +68,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = dict(protocols)
         """Name -> metadata, in the member's order of preference."""
+        self.metadata_bytes = metadata_size(protocols)
         self.session = session
         self.is_new = False
         self.knows_its_id = True
@@ -179,6 +186,7 @@ class ClassicGroup:
         """Replace what the member offers, as a repeated JoinGroup does."""
         self._vote(member.protocols, -1)
         member.protocols = dict(protocols)
+        member.metadata_bytes = metadata_size(protocols)
         self._vote(member.protocols, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

@@ -15,8 +15,10 @@ def check(shard: GroupCoordinatorShard) -> None:
     durable = shard.durable
     assert durable.offset_count == sum(len(o) for o in durable.offsets.values())
     assert all(durable.offsets.values()), "a group without offsets keeps no entry"
+    metadata_bytes = 0
     for key, group in shard.groups.items():
         assert group.key == key
+        metadata_bytes += sum(m.metadata_bytes for m in group.members.values())
         _check_members(group)
         _check_state(group)
         image = durable.images.get(key)
@@ -26,6 +28,7 @@ def check(shard: GroupCoordinatorShard) -> None:
             assert {m.member_id for m in image.members} >= set(group.members)
         if image is not None:
             assert image.generation <= group.generation, "generations only grow"
+    assert shard.metadata_bytes == metadata_bytes
     for key in durable.images:
         assert key in shard.groups, "what is written is in memory"
     for key in durable.offsets:

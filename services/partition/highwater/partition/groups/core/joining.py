@@ -16,7 +16,7 @@ from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core import rebalance
-from highwater.partition.groups.core.durable import GroupRecord
+from highwater.partition.groups.core.durable import GroupRecord, image_size
 from highwater.partition.groups.core.group import ClassicGroup, Member
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import (
@@ -46,6 +46,8 @@ def join_group(state: ShardState, request: JoinRequest, token: object, now: Mome
         config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max
     ):
         return _refuse(state, token, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+    if not state.has_room(request):
+        return _refuse(state, token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if len(state.parked) >= config.parked_max:
         return _refuse(state, token, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
     group = state.groups.get(request.key)
@@ -142,12 +144,7 @@ def _join_known(
         _tell_generation(state, group, member, token, with_members=False)
     else:
         # A leader in a stable group asks for a rebalance: it has seen topics change.
-        group.update(
-            member,
-            protocols=request.protocols,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            session_timeout_ms=request.session_timeout_ms,
-        )
+        state.update_member(group, member, request)
         state.park_join(group, member, token)
         rebalance.rebalance_or_complete_join(state, group, now)
 
@@ -193,7 +190,7 @@ def _add_member(
     member.knows_its_id = request.member_id == member_id
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
-    group.add(member, request.protocol_type)
+    state.add_member(group, member, request.protocol_type)
     # A new member cannot send heartbeats while its JoinGroup waits, so its session does not run;
     # but clients that gave up and came back under another id must not pile up either.
     state.timers.set(member.session, now.now_ms + state.config.new_member_join_timeout_ms)
@@ -219,23 +216,21 @@ def _replace_static_member(
     )
     state.answer_sync(member, SyncResponse(error=ErrorCode.FENCED_INSTANCE_ID), after_commit=False)
     group.rename(member, member_id)
-    group.update(
-        member,
-        protocols=request.protocols,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-    )
+    state.update_member(group, member, request)
     state.restart_session(member, now)
-    if group.state is not STABLE or group.select_protocol() != group.protocol:
+    image = None
+    if group.state is STABLE and group.select_protocol() == group.protocol:
+        stored = state.durable.images[group.key]
+        assignment = {m.member_id: m.assignment for m in stored.members}
+        assignment[member_id] = assignment.pop(old_id, b"")
+        image = group.image(assignment, now.wall_ms)
+    if image is None or image_size(image) > state.config.operation_bytes_max:
         state.park_join(group, member, token)
         # In COMPLETING_REBALANCE the leader may be assigning to the old id at this moment, so
         # only another round gives the new id an assignment.
         rebalance.rebalance_or_complete_join(state, group, now)
         return
-    image = state.durable.images[group.key]
-    assignment = {m.member_id: m.assignment for m in image.members}
-    assignment[member_id] = assignment.pop(old_id, b"")
-    state.apply(GroupRecord(group.key, group.image(assignment, now.wall_ms)))
+    state.apply(GroupRecord(group.key, image))
     leads = group.leader == member_id
     skips = leads and request.supports_skip_assignment
     leader = group.leader if request.supports_skip_assignment else old_leader

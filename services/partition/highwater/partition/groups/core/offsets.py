@@ -78,10 +78,16 @@ def _validate_commit(
 
 def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
     """Whether the records fit into a batch and the group's offsets into their limit."""
-    overhead = _OFFSET_OVERHEAD_BYTES + 3 * len(request.key.group_id)
-    size = sum(overhead + 3 * len(o.topic) + 3 * len(o.metadata) for o in request.offsets)
+    overhead = _OFFSET_OVERHEAD_BYTES + 4 * len(request.key.group_id)
+    size = sum(overhead + 4 * len(o.topic) + 4 * len(o.metadata) for o in request.offsets)
     count = len(state.durable.offsets.get(request.key, ())) + len(request.offsets)
-    if size > state.config.operation_bytes_max or count > state.config.offsets_per_group_max:
+    total = state.durable.offset_count + len(request.offsets)
+    config = state.config
+    if (
+        size > config.operation_bytes_max
+        or count > config.offsets_per_group_max
+        or total > config.offsets_max
+    ):
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return ErrorCode.NONE
 

@@ -7,7 +7,7 @@ of GroupMetadataManager.java.
 from functools import partial
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.groups.core.durable import GroupRecord
+from highwater.partition.groups.core.durable import GroupImage, GroupRecord
 from highwater.partition.groups.core.group import ClassicGroup, Member
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import (
@@ -138,11 +138,8 @@ def complete_join(state: ShardState, group: ClassicGroup, now: Moment) -> None:
     state.timers.set(group.sync_timer, now.now_ms + group.rebalance_timeout_ms())
 
 
-def complete_sync(
-    state: ShardState, group: ClassicGroup, assignment: dict[str, bytes], now: Moment
-) -> None:
+def complete_sync(state: ShardState, group: ClassicGroup, image: GroupImage, now: Moment) -> None:
     """The leader's assignment is there: write it, then tell everybody who waits for it."""
-    image = group.image(assignment, now.wall_ms)
     group.transition(STABLE, now.wall_ms)
     state.apply(GroupRecord(group.key, image))
     assigned = {m.member_id: m.assignment for m in image.members}

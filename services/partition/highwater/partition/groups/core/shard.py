@@ -120,7 +120,7 @@ class GroupCoordinatorShard:
                 lambda later: rebalance.expire_member(state, group, member, later)
             ),
         )
-        group.add(member, group.protocol_type or "")
+        state.add_member(group, member, group.protocol_type or "")
         state.restart_session(member, now)
 
     # -- handlers -----------------------------------------------------------------------------
@@ -238,3 +238,8 @@ class GroupCoordinatorShard:
     def groups(self) -> dict[GroupKey, ClassicGroup]:
         """The groups in memory; read only."""
         return self._state.groups
+
+    @property
+    def metadata_bytes(self) -> int:
+        """What the members of all groups have said in JoinGroup."""
+        return self._state.metadata_bytes

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.durable import DurableState, Record
-from highwater.partition.groups.core.group import ClassicGroup, Member
+from highwater.partition.groups.core.group import ClassicGroup, Member, metadata_size
 from highwater.partition.groups.core.state import DEAD, EMPTY
 from highwater.partition.groups.core.timers import Timer, TimerHeap
 from highwater.partition.groups.core.values import (
     GroupKey,
+    JoinRequest,
     JoinResponse,
     Moment,
     Reply,
@@ -28,6 +29,7 @@ class ShardState:
         "config",
         "durable",
         "groups",
+        "metadata_bytes",
         "new_id",
         "parked",
         "records",
@@ -42,6 +44,8 @@ class ShardState:
         self.durable = DurableState()
         self.groups: dict[GroupKey, ClassicGroup] = {}
         self.timers = TimerHeap()
+        self.metadata_bytes = 0
+        """Sum over the members of all groups."""
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
         """Token of a parked JoinGroup or SyncGroup -> who waits."""
         self.records: list[Record] = []
@@ -60,6 +64,36 @@ class ShardState:
         self.replies.append(Reply(token, response, after_commit))
 
     # -- members ------------------------------------------------------------------------------
+
+    def has_room(self, request: JoinRequest) -> bool:
+        """Whether a member may say this much, and a new one may come at all."""
+        config = self.config
+        more_bytes = metadata_size(request.protocols)
+        if more_bytes > config.operation_bytes_max:
+            return False
+        if request.member_id:
+            return True
+        # Nearly every timer is a member's or a handed-out id's.
+        return (
+            len(self.timers) < config.members_max
+            and self.metadata_bytes + more_bytes <= config.metadata_bytes_max
+        )
+
+    def add_member(self, group: ClassicGroup, member: Member, protocol_type: str) -> None:
+        """Let the member into the group."""
+        group.add(member, protocol_type)
+        self.metadata_bytes += member.metadata_bytes
+
+    def update_member(self, group: ClassicGroup, member: Member, request: JoinRequest) -> None:
+        """The member has joined again and may say something else."""
+        self.metadata_bytes -= member.metadata_bytes
+        group.update(
+            member,
+            protocols=request.protocols,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+        )
+        self.metadata_bytes += member.metadata_bytes
 
     def park_join(self, group: ClassicGroup, member: Member, token: object) -> None:
         """Let the member's JoinGroup wait for the rebalance to complete."""
@@ -107,6 +141,7 @@ class ShardState:
         self.answer_join(group, member, JoinResponse(error=error, member_id=""))
         self.answer_sync(member, SyncResponse(error=error), after_commit=False)
         group.remove(member_id)
+        self.metadata_bytes -= member.metadata_bytes
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Forget an id that was handed out and not used."""

@@ -8,13 +8,10 @@ The leader's call completes the generation; the others' wait for it. Kafka: `cla
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core import rebalance
-from highwater.partition.groups.core.group import ClassicGroup
+from highwater.partition.groups.core.durable import image_size
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE
 from highwater.partition.groups.core.values import Moment, SyncRequest, SyncResponse
-
-_MEMBER_OVERHEAD_BYTES = 64
-"""Lengths, timeouts and an IPv6 host per member of a group's record, rounded up."""
 
 
 def sync_group(state: ShardState, request: SyncRequest, token: object, now: Moment) -> None:
@@ -46,12 +43,13 @@ def sync_group(state: ShardState, request: SyncRequest, token: object, now: Mome
     state.park_sync(group, member, token)
     if group.leader != request.member_id:
         return
-    if _record_bytes(group, request) > state.config.operation_bytes_max:
+    image = group.image(dict(request.assignments), now.wall_ms)
+    if image_size(image) > state.config.operation_bytes_max:
         # Kafka answers a record that is too large for the topic the same way.
         rebalance.propagate_error(state, group, ErrorCode.UNKNOWN_SERVER_ERROR, now)
         rebalance.rebalance_or_complete_join(state, group, now)
         return
-    rebalance.complete_sync(state, group, dict(request.assignments), now)
+    rebalance.complete_sync(state, group, image, now)
 
 
 def _validate(state: ShardState, request: SyncRequest) -> ErrorCode:
@@ -78,13 +76,3 @@ def _validate(state: ShardState, request: SyncRequest) -> ErrorCode:
 
 def _differs(asked: str | None, actual: str | None) -> bool:
     return asked is not None and actual is not None and asked != actual
-
-
-def _record_bytes(group: ClassicGroup, request: SyncRequest) -> int:
-    """An upper estimate of the group's record."""
-    size = sum(len(assignment) for _, assignment in request.assignments)
-    for member in group.members.values():
-        size += len(member.metadata(group.protocol)) + _MEMBER_OVERHEAD_BYTES
-        size += 3 * (len(member.member_id) + len(member.client_id) + len(member.client_host))
-        size += 3 * len(member.instance_id or "")
-    return size

@@ -1,6 +1,6 @@
 """ListGroups v0-5 (key 16).
 
-* v4 filters by state (KIP-518), v5 by type (KIP-848); every group here is "Classic".
+* v4 filters by state (KIP-518), v5 by type (KIP-848); every group here is "classic".
 * The answer covers the partitions that this node leads, as in Kafka; while one of them loads, the
   code says so beside the groups that are known.
 """
