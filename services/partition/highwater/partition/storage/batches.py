@@ -93,10 +93,10 @@ def _batch_at(window: bytes, relative: int, position: int) -> tuple[int, int, in
     return base_offset, size, base_offset + delta + 1
 
 
-def first_max_timestamp(pread: Pread, fd: int) -> int:
-    """The largest timestamp of a file's first batch, which Kafka's segment.ms counts from."""
-    data = pread(fd, HEADER_BYTES, 0)
-    _batch_at(data, 0, 0)
+def max_timestamp_at(pread: Pread, fd: int, position: int) -> int:
+    """The largest timestamp of the batch at `position`."""
+    data = pread(fd, HEADER_BYTES, position)
+    _batch_at(data, 0, position)
     return int(HEADER.unpack(data)[8])
 
 

@@ -11,6 +11,8 @@ truncated; roles and the high watermark's rules live with the replica, not here.
 
 import os
 from bisect import bisect_right
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +23,6 @@ from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment, LogEnvironment
 from highwater.partition.storage.errors import (
     CorruptIndexError,
-    CorruptLogError,
     LogDirFailure,
     OffsetOutOfRange,
 )
@@ -110,9 +111,8 @@ class PartitionLog(LogWriter):
         if offset >= self.log_end_offset:
             return self.log_end_offset
         if offset <= self._bases[0]:
-            start = min(offset, self.log_start_offset)
-            self.truncate_fully_and_start_at(max(start, offset))
-            return self.log_end_offset
+            self.truncate_fully_and_start_at(offset)
+            return offset
         number = bisect_right(self._bases, offset) - 1
         try:
             self._truncate_segment(number, offset)
@@ -122,34 +122,30 @@ class PartitionLog(LogWriter):
 
     def _truncate_segment(self, number: int, offset: int) -> None:
         segment = self._segments[number]
-        try:
-            found = self._locate(segment, offset)
-        except (CorruptIndexError, CorruptLogError):
-            self._repair_indexes(segment)
-            found = self._locate(segment, offset)
+        found = self._with_indexes(segment, partial(self._locate, segment, offset))
         position, end = (found[0], min(found[1], offset)) if found else (segment.size, offset)
         self._drop(self._segments[number + 1 :])
-        filesystem = self._environment.filesystem
-        filesystem.ftruncate(segment.open(), position)
+        self._with_indexes(segment, partial(_cut_indexes, segment, end))
+        self._environment.filesystem.ftruncate(segment.open(), position)
         segment.size = position
-        segment.index.truncate(end)
-        segment.time_index.truncate(end)
         segment.forget_timestamps()
         entry = segment.index.last_entry()
         segment.bytes_since_index = position - (entry[1] if entry else 0)
         if position:
-            self._find_largest_timestamp(segment)
+            self._with_indexes(segment, partial(self._find_largest_timestamp, segment))
         self._truncated(segment, end)
 
     def _find_largest_timestamp(self, segment: Segment) -> None:
-        """After a cut: no batch after the last time index entry is covered by it."""
+        """After a cut: the last time index entry does not cover the batches after it."""
         timestamp, offset = segment.time_index.last_entry()
+        if timestamp > NO_TIMESTAMP and segment.timestamp_of_batch(offset) != timestamp:
+            raise CorruptIndexError(f"{segment.time_index.path}: the last entry is wrong")
         start = segment.index.floor(offset) if timestamp > NO_TIMESTAMP else 0
         largest = largest_timestamp(
-            self._environment.filesystem.pread, segment.fd, position=start, limit=segment.size
+            self._environment.filesystem.pread, segment.open(), position=start, limit=segment.size
         )
         segment.max_timestamp, segment.max_timestamp_offset = max(
-            (timestamp, offset), largest, key=lambda entry: entry[0]
+            (timestamp, offset), largest, key=itemgetter(0)
         )
 
     def _truncated(self, segment: Segment, end: int) -> None:
@@ -157,6 +153,7 @@ class PartitionLog(LogWriter):
         self._truncations += 1
         self._positions.clear()
         self.log_end_offset = end
+        self.log_start_offset = min(self.log_start_offset, end)
         self.recovery_point = min(self.recovery_point, end)
         self._sealed_bytes = sum(s.size for s in self._segments[:-1])
         self._activate(segment)
@@ -280,3 +277,9 @@ class PartitionLog(LogWriter):
             segment.moved(target)
             segment.close()
         self._environment.delete_later([target], self.config.file_delete_delay_ms)
+
+
+def _cut_indexes(segment: Segment, end: int) -> None:
+    """Drops the index entries that lead to `end` or beyond."""
+    segment.index.truncate(end)
+    segment.time_index.truncate(end)

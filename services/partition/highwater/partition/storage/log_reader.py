@@ -233,14 +233,16 @@ class LogReader:
         """(length, next offset) of the batches from `position` on that fit into `max_bytes`."""
         pread = self._environment.filesystem.pread
         fd = segment.fd if segment.fd >= 0 else segment.open()
+        first = size_at(pread, fd, position)
+        if first[0] >= max_bytes:
+            # Batches as large as the fetch are common (a full producer batch); no search then.
+            return first if min_one_batch or first[0] == max_bytes else (0, position)
         limit = min(position + max_bytes, segment.size)
         boundary = segment.index.floor_position(limit)
         if boundary > position:
             return boundary - position, base_offset_at(pread, fd, boundary)
         end, following = last_boundary(pread, fd, position=position, limit=limit)
-        if end > position:
-            return end - position, following
-        return size_at(pread, fd, position) if min_one_batch else (0, position)
+        return end - position, following
 
     def _repair_indexes(self, segment: Segment) -> None:
         """Rebuilds a segment's indexes, which disagree with it. Raises CorruptLogError if the

@@ -12,7 +12,7 @@ from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.storage import checkpoint, producer_snapshots
-from highwater.partition.storage.batches import first_max_timestamp, largest_timestamp
+from highwater.partition.storage.batches import largest_timestamp, max_timestamp_at
 from highwater.partition.storage.config import NEVER, LogConfig
 from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import LogDirFailure
@@ -203,12 +203,13 @@ class LogWriter(LogReader):
         """Writes batches that go into the active segment, whatever the number of buffers."""
         segment = self._active
         position = segment.size
+        largest = self._with_indexes(segment, segment.largest_timestamp)
         try:
             segment.open()
             self._write_rest(segment, views, 0, position)
             if not position:
-                segment.first_timestamp = first_max_timestamp(
-                    self._environment.filesystem.pread, segment.fd
+                segment.first_timestamp = max_timestamp_at(
+                    self._environment.filesystem.pread, segment.fd, 0
                 )
             if not base_offsets[0] <= max_timestamp_offset < next_offset:
                 max_timestamp, max_timestamp_offset = largest_timestamp(
@@ -221,7 +222,7 @@ class LogWriter(LogReader):
             raise self._write_failed(segment, error) from error
         segment.size = position + nbytes
         self.log_end_offset = next_offset
-        if max_timestamp > segment.largest_timestamp():
+        if max_timestamp > largest:
             segment.max_timestamp = max_timestamp
             segment.max_timestamp_offset = max_timestamp_offset
         self._index_group(segment, position, base_offsets, sizes, next_offset)
@@ -310,8 +311,8 @@ class LogWriter(LogReader):
     def _first_timestamp(self, segment: Segment) -> int:
         if segment.first_timestamp is None:
             try:
-                segment.first_timestamp = first_max_timestamp(
-                    self._environment.filesystem.pread, segment.open()
+                segment.first_timestamp = max_timestamp_at(
+                    self._environment.filesystem.pread, segment.open(), 0
                 )
             except OSError as error:
                 raise LogDirFailure(segment.file, error) from error

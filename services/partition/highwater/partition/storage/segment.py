@@ -3,6 +3,8 @@
 import os
 from typing import Final
 
+from highwater.partition.storage.batches import find_batch, max_timestamp_at
+from highwater.partition.storage.errors import CorruptIndexError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.handles import HandleClock
 from highwater.partition.storage.index import OffsetIndex
@@ -118,10 +120,27 @@ class Segment:
             self._filesystem.close(fd)
 
     def largest_timestamp(self) -> int:
-        """The largest record timestamp, -1 if the segment is empty. May read the time index."""
+        """The largest record timestamp, -1 if the segment is empty.
+
+        The first time it comes from the time index, compared with the batch that it names. Raises
+        CorruptIndexError or CorruptLogError if they differ, and OSError.
+        """
         if self.max_timestamp is None:
-            self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
+            timestamp, offset = self.time_index.last_entry()
+            if self.size and self.timestamp_of_batch(offset) != timestamp:
+                raise CorruptIndexError(f"{self.time_index.path}: the last entry is wrong")
+            self.max_timestamp, self.max_timestamp_offset = timestamp, offset
         return self.max_timestamp
+
+    def timestamp_of_batch(self, offset: int) -> int:
+        """The largest timestamp of the batch that holds `offset`."""
+        pread, fd = self._filesystem.pread, self.open()
+        found = find_batch(
+            pread, fd, position=self.index.floor(offset), limit=self.size, offset=offset
+        )
+        if found is None:
+            raise CorruptIndexError(f"{self.path} does not hold offset {offset}")
+        return max_timestamp_at(pread, fd, found[0])
 
     def forget_timestamps(self) -> None:
         """After a truncation: what was known of the largest timestamp may be gone."""

@@ -1,0 +1,119 @@
+"""Record batches and a clock for tests of logs on disk."""
+
+from crc32c import crc32c
+
+from highwater.kafka.records.batch import (
+
+    BatchHeader,
+    read_header,
+    set_base_offset_and_epoch,
+)
+from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.partition.storage.log import LogSlice, PartitionLog
+
+
+class ManualClock:
+    """Both clocks show `now_ms`, which the test moves."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.now_ms = now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+def make_batch(
+    *,
+    base_offset: int = 0,
+    timestamps: tuple[int, ...] = (1000,),
+    value: bytes = b"v",
+    epoch: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    compression: int = 0,
+) -> bytearray:
+    """One batch with a record for each timestamp."""
+    builder = RecordBatchBuilder(
+        base_offset=base_offset,
+        leader_epoch=epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        compression=compression,
+    )
+    for number, timestamp in enumerate(timestamps):
+        builder.append(key=b"%d" % number, value=value, timestamp_ms=timestamp)
+    return bytearray(builder.build())
+
+
+def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = None) -> list[int]:
+    """Appends batches as one group at the end of the log, as a leader does; their base offsets."""
+    offset = log.log_end_offset
+    offsets, sizes, buffers = [], [], []
+    largest, largest_offset = -1, offset
+    epoch = max(log.epochs.latest, 0) if epoch is None else epoch
+    for original in batches:
+        batch = bytearray(original)
+        set_base_offset_and_epoch(batch, 0, offset, epoch)
+        header = read_header(batch)
+        offsets.append(offset)
+        sizes.append(len(batch))
+        buffers.append(batch)
+        last = offset + header.last_offset_delta
+        if header.producer_id >= 0:
+            log.producers.record_append(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                (header.base_sequence + header.last_offset_delta) & 0x7FFF_FFFF,
+                offset,
+                last,
+                header.max_timestamp,
+            )
+        if header.max_timestamp > largest:
+            largest, largest_offset = header.max_timestamp, last
+        offset = last + 1
+    log.append(buffers, sum(sizes), offsets, sizes, offset, largest, largest_offset, epoch)
+    return offsets
+
+
+def slice_bytes(log_slice: LogSlice | None) -> bytes:
+    """What the slice names, read from its file."""
+    if log_slice is None:
+        return b""
+    segment = log_slice.segment
+    with open(segment.file, "rb") as file:
+        file.seek(log_slice.position)
+        return file.read(log_slice.length)
+
+
+def headers_in(data: bytes) -> list[BatchHeader]:
+    """Headers of the whole batches in `data`, each with a correct CRC; the rest must be nothing."""
+    found, position = [], 0
+    while position < len(data):
+        header = read_header(data, position)
+        end = position + header.batch_length + 12
+        assert end <= len(data), "a batch is cut off"
+        assert crc32c(data[position + 21 : end]) == header.crc
+        found.append(header)
+        position = end
+    return found
+
+
+def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+    """Headers of every batch that a consumer sees from the log start to the log end."""
+    found: list[BatchHeader] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = slice_bytes(log.read(offset, max_bytes, end_offset=log.log_end_offset))
+        headers = headers_in(data)
+        assert headers
+        found += headers
+        offset = headers[-1].base_offset + headers[-1].last_offset_delta + 1
+    return found
+
+
