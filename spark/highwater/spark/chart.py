@@ -1,14 +1,13 @@
 """The access log report as one picture."""
 
-import os
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from matplotlib import dates as matplotlib_dates
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, StrMethodFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
 
 from highwater.spark.report import HourTraffic, Report
 
@@ -16,7 +15,7 @@ SIZE_INCHES: Final = (12.8, 9.0)
 DOTS_PER_INCH: Final = 125
 PATHS_MAX: Final = 10
 STATUS_CODES_MAX: Final = 10
-LABEL_LENGTH_MAX: Final = 44
+LABEL_LENGTH_MAX: Final = 42
 
 _INK: Final = "#22303c"
 _FAINT: Final = "#8a97a3"
@@ -25,27 +24,35 @@ _REQUESTS: Final = "#2f6f9f"
 _BYTES: Final = "#3a9c83"
 _PATHS: Final = "#7a6ba8"
 _STATUS_COLOURS: Final = {2: "#3a9c83", 3: "#2f6f9f", 4: "#d98e2b", 5: "#c4483f"}
+# Parts of matplotlib's types say nothing about arguments, which mypy would not let us call.
+_DATES: Final[Any] = matplotlib_dates
 _HOUR: Final = timedelta(hours=1)
 _BAR_SHARE: Final = 0.86
+# From years down to seconds, as matplotlib has them; the second for the first of its kind.
+_TIMES: Final = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%S.%f"]
+_ROUND_TIMES: Final = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M"]
 
 
 def draw(report: Report, path: Path) -> None:
     """Writes the report as a PNG of 1600 x 1125 dots to `path`, replacing what is there."""
     figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, facecolor="white")
     FigureCanvasAgg(figure)
-    figure.text(0.045, 0.955, f"Traffic in topic {report.topic}", size=17, weight="bold", color=_INK)
+    figure.text(
+        0.045, 0.955, f"Traffic in topic {report.topic}", size=17, weight="bold", color=_INK
+    )
     figure.text(0.045, 0.928, _subtitle(report), size=10.5, color=_FAINT)
-    grid = figure.add_gridspec(
-        3, 2, height_ratios=(1, 1, 1.25), width_ratios=(1.55, 1),
-        left=0.065, right=0.965, top=0.88, bottom=0.06, hspace=0.42, wspace=0.16,
-    )  # fmt: skip
-    upper = figure.add_subplot(grid[0, :])
-    lower = figure.add_subplot(grid[1, :], sharex=upper)
+    times = figure.add_gridspec(2, 1, left=0.075, right=0.965, top=0.87, bottom=0.44, hspace=0.46)
+    upper = figure.add_subplot(times[0])
+    lower = figure.add_subplot(times[1], sharex=upper)
     _hours(upper, report.hours, "Requests per hour", _REQUESTS, of_bytes=False)
     _hours(lower, report.hours, "Bytes per hour", _BYTES, of_bytes=True)
+    # Further in than the hours: the names of paths need the room.
+    ranks = figure.add_gridspec(
+        1, 2, left=0.30, right=0.965, top=0.345, bottom=0.03, width_ratios=(1.3, 1), wspace=0.2
+    )
     paths = report.top_paths[:PATHS_MAX]
     _ranking(
-        figure.add_subplot(grid[2, 0]),
+        figure.add_subplot(ranks[0]),
         "Top paths by requests",
         [_shorten(each.path) for each in paths],
         [each.requests for each in paths],
@@ -53,7 +60,7 @@ def draw(report: Report, path: Path) -> None:
     )
     codes = report.status_codes[:STATUS_CODES_MAX]
     _ranking(
-        figure.add_subplot(grid[2, 1]),
+        figure.add_subplot(ranks[1]),
         "Status codes",
         [str(each.status) for each in codes],
         [each.requests for each in codes],
@@ -62,7 +69,7 @@ def draw(report: Report, path: Path) -> None:
     draft = path.with_suffix(".tmp")
     # Without the version of matplotlib: equal reports give equal files.
     figure.savefig(draft, format="png", metadata={"Software": None})
-    os.replace(draft, path)
+    draft.replace(path)
 
 
 def _subtitle(report: Report) -> str:
@@ -95,10 +102,14 @@ def _hours(
     axes.yaxis.set_major_formatter(
         EngFormatter(unit="B") if of_bytes else StrMethodFormatter("{x:,.0f}")
     )
-    axes.yaxis.get_major_locator().set_params(nbins=4)
-    dates = AutoDateLocator(tz=UTC, minticks=4, maxticks=12)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=4))
+    dates = _DATES.AutoDateLocator(tz=UTC, minticks=4, maxticks=12)
     axes.xaxis.set_major_locator(dates)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(dates, tz=UTC, show_offset=False))
+    axes.xaxis.set_major_formatter(
+        _DATES.ConciseDateFormatter(
+            dates, tz=UTC, show_offset=False, formats=_TIMES, zero_formats=_ROUND_TIMES
+        )
+    )
     if hours:
         axes.set_xlim(hours[0].start, hours[-1].start + _HOUR)
 
@@ -109,9 +120,7 @@ def _ranking(
     _plain(axes, title)
     rows = range(len(names))
     bars = axes.barh(rows, counts, color=colours, height=0.68)
-    axes.bar_label(
-        bars, [f"{count:,}" for count in counts], padding=4, fontsize=9, color=_INK
-    )
+    axes.bar_label(bars, [f"{count:,}" for count in counts], padding=4, fontsize=9, color=_INK)
     axes.set_yticks(rows, names)
     axes.invert_yaxis()
     axes.set_xticks([])

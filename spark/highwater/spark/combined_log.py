@@ -29,7 +29,6 @@ BYTES_GROUP: Final = 7
 SPARK_TIME: Final = "dd/MMM/yyyy:HH:mm:ss Z"
 """The time's format in Spark's letters."""
 
-_PYTHON_TIME: Final = "%d/%b/%Y:%H:%M:%S %z"
 _COMPILED: Final = re.compile(LINE, re.ASCII)
 
 
@@ -49,7 +48,7 @@ def parse(line: str) -> Request | None:
     if found is None:
         return None
     try:
-        time = datetime.strptime(found[TIME_GROUP], _PYTHON_TIME)
+        time = datetime.strptime(found[TIME_GROUP], "%d/%b/%Y:%H:%M:%S %z")
     except ValueError:
         return None
     request = found[REQUEST_GROUP]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+
+REPORT_FILE: Final = "report.json"
+"""The report within the job's output directory."""
+
+CHART_FILE: Final = "access_log.png"
+"""The picture of it, beside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,6 @@ def read_topic(spark: SparkSession, source: TopicSource) -> DataFrame:
     """Returns the topic's records: key, value, topic, partition, offset, timestamp."""
     records = spark.read.format("kafka").options(**read_options(source)).load()
     for name, value in source.headers.items():
-        wanted = f.struct(
-            f.lit(name).alias("key"), f.lit(value).cast("binary").alias("value")
-        )
+        wanted = f.struct(f.lit(name).alias("key"), f.lit(value).cast("binary").alias("value"))
         records = records.where(f.array_contains(f.col("headers"), wanted))
     return records.drop("headers", "timestampType")

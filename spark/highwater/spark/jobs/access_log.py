@@ -8,7 +8,6 @@ what an earlier run left there: `requests_by_hour`, `top_paths` and `status_code
 `access_log.png`, and last of all `report.json`, so that its presence says that the rest is whole.
 """
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,13 +26,10 @@ from highwater.spark.topic import TopicSource, read_topic
 TOP_PATHS_DEFAULT: Final = 10
 TOP_PATHS_MAX: Final = 1000
 
-REPORT_FILE: Final = "report.json"
-CHART_FILE: Final = "access_log.png"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The job's results as data frames, of which `report` are read into this process."""
+    """The job's results, each a few hundred rows at most, the top paths apart."""
 
     requests_by_hour: DataFrame
     top_paths: DataFrame
@@ -81,12 +77,10 @@ def tabulate(requests: DataFrame, *, top_paths: int) -> Tables:
     )
 
 
-def run(
-    spark: SparkSession, source: TopicSource, output: Path, *, top_paths: int
-) -> report.Report:
+def run(spark: SparkSession, source: TopicSource, output: Path, *, top_paths: int) -> report.Report:
     """Reads the topic, writes everything into `output` and returns the report."""
     output.mkdir(parents=True, exist_ok=True)
-    (output / REPORT_FILE).unlink(missing_ok=True)
+    (output / report.REPORT_FILE).unlink(missing_ok=True)
     lines = parse_lines(read_topic(spark, source)).cache()
     try:
         requests = lines.where(f.col("time").isNotNull())
@@ -102,8 +96,8 @@ def run(
         found = _collect(source.topic, records, records - requests.count(), tables)
     finally:
         lines.unpersist()
-    draw(found, output / CHART_FILE)
-    _write_whole(output / REPORT_FILE, report.to_json(found))
+    draw(found, output / report.CHART_FILE)
+    _write_whole(output / report.REPORT_FILE, report.to_json(found))
     return found
 
 
@@ -123,7 +117,9 @@ def _collect(topic: str, records: int, unparsed: int, tables: Tables) -> report.
             for row in hours
         ),
         top_paths=tuple(report.PathTraffic(**row.asDict()) for row in tables.top_paths.collect()),
-        status_codes=tuple(report.StatusCount(**row.asDict()) for row in tables.status_codes.collect()),
+        status_codes=tuple(
+            report.StatusCount(**row.asDict()) for row in tables.status_codes.collect()
+        ),
     )
 
 
@@ -131,12 +127,14 @@ def _write_whole(path: Path, text: str) -> None:
     """Replaces a file so that nobody ever sees half of it."""
     draft = path.with_suffix(".tmp")
     draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+    draft.replace(path)
 
 
 def _headers(words: list[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
-    if wrong := [word for word, pair in zip(words, pairs, strict=True) if not pair[0] or not pair[1]]:
+    if wrong := [
+        word for word, pair in zip(words, pairs, strict=True) if not pair[0] or not pair[1]
+    ]:
         raise UsageError(f"--header wants NAME=VALUE, not {wrong[0]!r}")
     return {name: value for name, _, value in pairs}
 

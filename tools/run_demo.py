@@ -1,0 +1,46 @@
+"""`make run`: a broker, a web server's log through it, a Spark report; then it serves on.
+
+    .venv/bin/python tools/run_demo.py [--once] [--port 9092] [--data-dir .highwater]
+
+Exit code 0 if every check held, 1 if something failed, 2 if something must be changed first (a
+busy port, a missing file), 130 or 143 when it was interrupted or terminated before the end.
+"""
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    # Started as a script, Python looks only into this directory.
+    sys.path.insert(0, str(REPOSITORY))
+    from tools.demo.errors import DemoError
+    from tools.demo.options import parse_options
+    from tools.demo.screen import Screen
+    from tools.demo.story import play
+
+    options = parse_options()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        return play(options, Screen(Console(highlight=False)))
+    except DemoError as error:
+        print(f"highwater demo: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("Interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    """Ends through all `finally` blocks, so that the broker is stopped."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
