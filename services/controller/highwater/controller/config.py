@@ -31,7 +31,7 @@ class ControllerConfig(ServiceSettings):
     service: ClassVar[str] = "controller"
 
     host: str = Field("127.0.0.1", description="address of the gRPC server")
-    port: int = Field(9400, ge=0, le=65535, description="its port; 0 lets the system choose")
+    port: int = Field(9300, ge=0, le=65535, description="its port; 0 lets the system choose")
     advertised_address: str | None = Field(
         None, description="host:port that other services are told; the server's own if not set"
     )

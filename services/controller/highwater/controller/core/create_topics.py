@@ -7,10 +7,11 @@ from typing import Final
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.placement import RandomBelow, place_replicas
-from highwater.controller.core.topic_names import collision_key, invalid_name
+from highwater.controller.core.topic_names import collision_key
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import INTERNAL_TOPICS, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.topic_names import invalid_topic_name
 
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 """What a node is planned for in replicas; a topic larger than that is a mistake."""
@@ -172,7 +173,7 @@ def _refuse(
     configs: ConfigRules,
 ) -> Refusal | None:
     """What is wrong with a wish by itself and beside other topics; counts come later."""
-    why = invalid_name(wish.name)
+    why = invalid_topic_name(wish.name)
     if why is not None:
         return _refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if (instance, wish.name) in image.topic_ids:

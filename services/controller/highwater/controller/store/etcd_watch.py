@@ -17,6 +17,7 @@ import grpc
 from highwater.controller.store.etcd_members import EtcdMember, EtcdMembers
 from highwater.controller.store.etcd_stubs import kv_pb2, rpc_pb2
 from highwater.controller.store.port import CompactedError, WatchBatch, WatchEvent
+from highwater.runtime.tasks import TaskOwner
 
 IDLE_S: Final = 1.0
 """After so long without a response the member is asked for one."""
@@ -45,46 +46,49 @@ async def watch_prefix(
     Raises CompactedError.
     """
     next_revision = from_revision
-    while not members.closed:
-        member = members.pick()
-        try:
-            stream = _one_stream(member, namespace, prefix, next_revision)
-            async with contextlib.aclosing(stream):
-                async for batch in stream:
-                    next_revision = batch.revision + 1
-                    yield batch
-        except (grpc.RpcError, _SilentMemberError, _EndedByServerError):
-            members.failed(member)
-        await asyncio.sleep(RETRY_S)
+    # A read that fails is looked at by whoever waits for it; there is nobody else to tell.
+    readers = TaskOwner(lambda _name, _error: None)
+    try:
+        while not members.closed:
+            member = members.pick()
+            try:
+                stream = _one_stream(member, readers, namespace + prefix, next_revision)
+                async with contextlib.aclosing(stream):
+                    async for response in stream:
+                        batch = _batch(response, namespace, next_revision)
+                        if batch is not None:
+                            next_revision = batch.revision + 1
+                            yield batch
+            except (grpc.RpcError, _SilentMemberError, _EndedByServerError):
+                members.failed(member)
+            await asyncio.sleep(RETRY_S)
+    finally:
+        await readers.close(timeout_s=SILENCE_S)
 
 
 async def _one_stream(
-    member: EtcdMember, namespace: str, prefix: str, from_revision: int
-) -> AsyncGenerator[WatchBatch, None]:
+    member: EtcdMember, readers: TaskOwner, key: str, from_revision: int
+) -> AsyncGenerator[rpc_pb2.WatchResponse, None]:
+    """The responses of one watch on one member, until it fails or falls silent."""
     call = member.watch_stub().Watch(metadata=_METADATA)
     reading: asyncio.Task[Any] | None = None
     try:
-        await _write(call, _create_request(namespace + prefix, from_revision))
+        await _write(call, _create_request(key, from_revision))
         while True:
-            # A timeout around read() would cancel the whole call, so the read is kept.
-            reading = asyncio.ensure_future(call.read())  # noqa: TID251 - awaited right below.
+            # A timeout around read() would cancel the whole call, so the read is a task.
+            reading = readers.start(call.read(), name="etcd-watch-read")
             await _wait_for_response(call, reading)
             if reading.cancelled():
                 raise _EndedByServerError("the channel was closed")
             response = reading.result()
             if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it.
                 raise _EndedByServerError("the member closed the stream")
-            batch = _batch(response, namespace, from_revision)
-            if batch is not None:
-                from_revision = batch.revision + 1
-                yield batch
+            yield response
     finally:
         call.cancel()
         if reading is not None:
             reading.cancel()
             await asyncio.wait((reading,))
-            if not reading.cancelled():
-                reading.exception()  # It has been looked at; the caller knows better by now.
 
 
 async def _wait_for_response(call: Any, reading: "asyncio.Task[Any]") -> None:

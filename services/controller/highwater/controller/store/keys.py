@@ -1,7 +1,7 @@
 """Every key of the metadata store and the format of its value, version 1, shown by example.
 
     cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw"}
-    election/<candidate>         {"v":1,"address":"10.0.0.5:9400"}            ends with its lease
+    election/<candidate>         {"v":1,"address":"10.0.0.5:9300"}            ends with its lease
     nodes/3/registration         {"v":1,"address":"10.0.0.9:9301","rack":"10.0.0.9",
                                   "incarnation":"6f1c...","log_dirs":["/data/a"],"boot_id":"91b0..."}
                                  its mod revision is the node epoch

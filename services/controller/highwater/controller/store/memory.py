@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
 from highwater.controller.store.engine import HISTORY_EVENTS_MAX, Engine, Plan
 from highwater.controller.store.port import (
@@ -14,6 +15,9 @@ from highwater.controller.store.port import (
     TxnResult,
     WatchBatch,
 )
+from highwater.runtime.tasks import TaskOwner
+
+STOP_TIMEOUT_S: Final = 5.0
 
 
 class MemoryStore:
@@ -35,7 +39,8 @@ class MemoryStore:
         self._changed: asyncio.Future[None] | None = None
         self._ttl_ms: dict[int, int] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._expiries: set[asyncio.Task[None]] = set()
+        # Ending a lease fails only when the store is closed or broken, which its users notice.
+        self._tasks = TaskOwner(lambda _name, _error: None)
 
     async def start(self) -> None:
         """Ready from the beginning."""
@@ -46,9 +51,8 @@ class MemoryStore:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for task in tuple(self._expiries):
-            task.cancel()
         self._wake()
+        await self._tasks.close(timeout_s=STOP_TIMEOUT_S)
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         """See the port."""
@@ -128,9 +132,7 @@ class MemoryStore:
         self._timers[lease] = loop.call_later(self._ttl_ms[lease] / 1000, self._expire, lease)
 
     def _expire(self, lease: int) -> None:
-        task = asyncio.get_running_loop().create_task(self.revoke(lease), name=f"expire-{lease}")
-        self._expiries.add(task)
-        task.add_done_callback(self._expiries.discard)
+        self._tasks.start(self.revoke(lease), name=f"expire-lease-{lease}")
 
     async def _wait_for_change(self) -> None:
         if self._changed is None or self._changed.done():

@@ -55,7 +55,6 @@ class SqliteStore(MemoryStore):
         # SQLite blocks while it syncs, so it has a thread of its own.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-store")
         self._connection: sqlite3.Connection | None = None
-        self._running: set[asyncio.Task[TxnResult]] = set()
 
     async def start(self) -> None:
         """Opens, locks and reads the file. Raises UsageError."""
@@ -66,6 +65,9 @@ class SqliteStore(MemoryStore):
     async def close(self) -> None:
         """Ends watches, waits for the running transaction and closes the file."""
         async with self._writing:
+            self._open = False
+        # The lock is fair: all that waited for it have found the store closed by now.
+        async with self._writing:
             await super().close()
             if self._connection is not None:
                 connection, self._connection = self._connection, None
@@ -74,9 +76,8 @@ class SqliteStore(MemoryStore):
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         """See the port. Runs to its end even if the caller is cancelled: half is not an option."""
-        task = asyncio.get_running_loop().create_task(super().txn(compares, operations))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._ensure_open()
+        task = self._tasks.start(super().txn(compares, operations), name="sqlite-txn")
         return await asyncio.shield(task)
 
     async def _persist(self, plan: Plan) -> None:
