@@ -1,0 +1,346 @@
+"""A gateway's surroundings without network: image, links, controller, and a way to make requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handlers.context import HandlerSettings, Peer, RequestContext
+from highwater.gateway.handlers.dispatch import dispatch
+from highwater.gateway.handlers.shared_state import SharedState
+from highwater.gateway.routing import RoutingTable
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.framing import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+)
+from highwater.kafka.registry import request_codec
+from highwater.metadata.convert import topic_from_pb, topic_to_pb
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    GatewayState,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    GROUP_METADATA_TOPIC,
+    GatewayId,
+    InstanceId,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+)
+from highwater.runtime.logging import silent_logger
+
+GATEWAY = GatewayId("gateway-1")
+OTHER = InstanceId("other-team")
+
+
+def topic_id(name: str) -> TopicId:
+    return TopicId(name.encode().ljust(16, b"-")[-16:])
+
+
+def partition(number: int, leader: int, **changes: Any) -> PartitionState:
+    state = PartitionState(
+        partition=number,
+        leader=NodeId(leader),
+        leader_epoch=LeaderEpoch(5 + number),
+        partition_epoch=0,
+        replicas=(NodeId(max(leader, 1)),),
+        isr=(NodeId(max(leader, 1)),),
+    )
+    return replace(state, **changes)
+
+
+def topic(name: str, leaders: Sequence[int] = (1,), **changes: Any) -> TopicState:
+    state = TopicState(
+        topic_id=topic_id(name),
+        instance=DEFAULT_INSTANCE,
+        name=name,
+        partitions=tuple(partition(number, leader) for number, leader in enumerate(leaders)),
+        internal=name == GROUP_METADATA_TOPIC,
+    )
+    return replace(state, **changes)
+
+
+def group_topic(leaders: Sequence[int] = (1, 2, 3)) -> TopicState:
+    return topic(GROUP_METADATA_TOPIC, leaders)
+
+
+def node(number: int, **changes: Any) -> NodeState:
+    state = NodeState(
+        node_id=NodeId(number),
+        node_epoch=10 + number,
+        address=f"10.0.0.{number}:9400",
+        rack=f"rack-{number}",
+        incarnation=f"incarnation-{number}",
+        log_dirs=(f"/data/{number}",),
+        fenced=False,
+    )
+    return replace(state, **changes)
+
+
+def image_of(
+    *topics: TopicState,
+    nodes: Iterable[NodeState] | None = None,
+    revision: int = 100,
+    **changes: Any,
+) -> ClusterImage:
+    """Three nodes behind one gateway on 10.1.1.1, port 9092 and the block after it."""
+    members = [node(1), node(2), node(3)] if nodes is None else list(nodes)
+    gateway = GatewayState(gateway_id=GATEWAY, host="10.1.1.1", port=9092, single_port=False)
+    image = ClusterImage(
+        revision=revision,
+        cluster_id="cluster-of-tests",
+        nodes={one.node_id: one for one in members},
+        gateways={GATEWAY: gateway},
+        node_gateways={one.node_id: GATEWAY for one in members},
+        topics={one.topic_id: one for one in topics},
+        topic_ids={(one.instance, one.name): one.topic_id for one in topics},
+    )
+    return replace(image, **changes)
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + self.now_ms
+
+
+class FakeLink:
+    """A node: coordinator calls are kept, or answered by `coordinate`; the rest by functions."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = NodeId(node_id)
+        self.calls: list[CoordinatorCall] = []
+        self.cancelled: list[CoordinatorCall] = []
+        self.coordinate: Callable[[CoordinatorCall], tuple[int, bytes] | None] = lambda call: None
+        self.answer_offsets: Callable[[Any], Any] | None = None
+        self.answer_epochs: Callable[[Any], Any] | None = None
+        self.asked: list[tuple[Any, float]] = []
+
+    def submit(self, call: CoordinatorCall) -> None:
+        self.calls.append(call)
+        answer = self.coordinate(call)
+        if answer is not None:
+            call.reply(*answer)
+
+    def cancel(self, call: CoordinatorCall) -> None:
+        self.cancelled.append(call)
+
+    async def list_offsets(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_offsets is not None
+        return self.answer_offsets(request)
+
+    async def offsets_for_leader_epoch(self, request: Any, timeout_s: float) -> Any:
+        self.asked.append((request, timeout_s))
+        assert self.answer_epochs is not None
+        return self.answer_epochs(request)
+
+
+class FakeController:
+    """Creates what it is asked for in the backend's image; `errors` and `raises` change that."""
+
+    def __init__(self, backend: FakeBackend) -> None:
+        self.backend = backend
+        self.requests: list[Any] = []
+        self.errors: dict[str | bytes | int, tuple[int, str]] = {}
+        """Error codes with messages by topic name, topic id or node id."""
+        self.raises: Exception | None = None
+        self.hold: asyncio.Event | None = None
+        self.leaders: Sequence[int] = (1, 2, 3)
+        self.publishes = True
+        self.next_producer_id = 7_000
+        self.block = 3
+
+    async def _take(self, request: Any) -> None:
+        self.requests.append(request)
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.raises is not None:
+            raise self.raises
+
+    async def create_topics(self, request: Any, *, timeout_s: float) -> pb.CreateTopicsResponse:
+        await self._take(request)
+        results, created = [], []
+        for wish in request.topics:
+            error = self.errors.get(wish.name)
+            if error is not None:
+                results.append(pb.TopicResult(error=self._error(error)))
+                continue
+            count = len(wish.assignments) or wish.partitions
+            leaders = [self.leaders[n % len(self.leaders)] for n in range(count)]
+            state = topic(
+                wish.name, leaders, configs=dict(wish.configs), internal=wish.internal,
+                instance=InstanceId(request.instance),
+            )  # fmt: skip
+            results.append(pb.TopicResult(topic=topic_to_pb(state)))
+            created.append(topic_from_pb(results[-1].topic))
+        if not request.validate_only and self.publishes:
+            self.backend.change(topics=tuple(created))
+        revision = self.backend.image.revision + (0 if self.publishes else 1)
+        return pb.CreateTopicsResponse(results=results, revision=revision)
+
+    async def delete_topics(self, request: Any, *, timeout_s: float) -> pb.DeleteTopicsResponse:
+        await self._take(request)
+        errors = [self._error(self.errors.get(one)) for one in request.topic_ids]
+        gone = [one for one in request.topic_ids if one not in self.errors]
+        self.backend.change(removed_topics=frozenset(TopicId(one) for one in gone))
+        return pb.DeleteTopicsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def create_partitions(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        errors = [self._error(self.errors.get(one.topic_id)) for one in request.topics]
+        return pb.CreatePartitionsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def alter_configs(self, request: Any, *, timeout_s: float) -> pb.AlterConfigsResponse:
+        await self._take(request)
+        errors = [
+            self._error(self.errors.get(one.topic_id or one.node_id)) for one in request.changes
+        ]
+        return pb.AlterConfigsResponse(errors=errors, revision=self.backend.image.revision)
+
+    async def allocate_producer_ids(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        error = self.errors.get("producer ids")
+        if error is not None:
+            return pb.AllocateProducerIdsResponse(error=self._error(error))
+        start = self.next_producer_id
+        self.next_producer_id += self.block
+        return pb.AllocateProducerIdsResponse(start=start, length=self.block)
+
+    @staticmethod
+    def _error(error: tuple[int, str] | None) -> pb.ApiError:
+        return (
+            pb.ApiError() if error is None else pb.ApiError(error_code=error[0], message=error[1])
+        )
+
+
+class FakeBackend:
+    """What handlers see of their gateway."""
+
+    def __init__(self, image: ClusterImage | None = None, **settings: Any) -> None:
+        self.links = {number: FakeLink(number) for number in (1, 2, 3)}
+        self.image = image or image_of()
+        self.routing = RoutingTable(self.link_to)
+        self.routing.apply(self.image)
+        self.controller = FakeController(self)
+        self.settings = HandlerSettings(**{"request_timeout_ms": 2_000, **settings})
+        self.clock = FakeClock()
+        self.shared = SharedState()
+        self.log = silent_logger()
+        self._changed = asyncio.Event()
+
+    def link_to(self, node_id: NodeId) -> FakeLink | None:
+        return self.links.get(node_id)
+
+    def change(self, **changes: Any) -> None:
+        """The next image, as the watch would bring it."""
+        self.image = self.image.apply(ClusterDelta(revision=self.image.revision + 1, **changes))
+        self.routing.apply(self.image)
+        self._changed.set()
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
+        # Tests that wait in vain do not wait long.
+        try:
+            async with asyncio.timeout(min(timeout_s, 0.05)):
+                while self.image.revision < revision:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def coordinate(self, answer: Callable[[CoordinatorCall], tuple[int, bytes] | None]) -> None:
+        """All nodes answer coordinator calls so."""
+        for link in self.links.values():
+            link.coordinate = answer
+
+    def coordinator_calls(self) -> list[tuple[int, CoordinatorCall]]:
+        """(node, call) of all calls so far."""
+        return [(link.node_id, call) for link in self.links.values() for call in link.calls]
+
+
+class Client:
+    """One connection. `call` sends a request through `dispatch` and decodes the response."""
+
+    def __init__(
+        self,
+        backend: FakeBackend,
+        *,
+        node_id: int | None = None,
+        instance: InstanceId = DEFAULT_INSTANCE,
+    ) -> None:
+        self.backend = backend
+        self.peer = Peer(
+            instance=instance,
+            node=None if node_id is None else NodeId(node_id),
+            host="192.0.2.7",
+            port=50_000,
+        )
+        self.cleanups: list[Callable[[], None]] = []
+
+    def context(self, api_key: int, version: int) -> RequestContext:
+        return RequestContext(
+            backend=self.backend,
+            peer=self.peer,
+            api_key=api_key,
+            api_version=version,
+            client_id="test-client",
+            on_disconnect=self.cleanups.append,
+        )
+
+    def disconnect(self) -> None:
+        for cleanup in self.cleanups:
+            cleanup()
+
+    async def send(self, api_key: int, version: int, body: bytes) -> bytes:
+        """The response body of a request body, after checking size and header around it."""
+        content = bytearray(encode_request_header(api_key, version, 4711, "test-client") + body)
+        header: RequestHeader = decode_request_header(content)
+        reply = await dispatch(self.context(api_key, version), header, content)
+        assert int.from_bytes(reply[:4], "big") == len(reply) - 4
+        correlation_id, pos = decode_response_header(reply, 4, api_key, version)
+        assert correlation_id == 4711
+        return reply[pos:]
+
+    async def call(self, message: Any, version: int) -> Any:
+        """Sends a request message; its module tells the API."""
+        codec = request_codec(api_key_of(message))
+        body = await self.send(codec.api_key, version, codec.encode_request(message, version))
+        return codec.decode_response(body, 0, version)
+
+
+def api_key_of(message: Any) -> int:
+    module = __import__(type(message).__module__, fromlist=["API_KEY"])
+    return int(module.API_KEY)
+
+
+def echo(response: Any) -> Callable[[CoordinatorCall], tuple[int, bytes]]:
+    """A coordinator that answers every call with this message."""
+    codec = request_codec(api_key_of(response))
+    return lambda call: (0, codec.encode_response(response, call.api_version))
+
+
+def refuse(code: int) -> Callable[[CoordinatorCall], tuple[int, bytes]]:
+    """A coordinator that answers every call with an error code."""
+    return lambda call: (code, b"")
+
+
+def request_of(call: CoordinatorCall) -> Any:
+    """The request that a coordinator got."""
+    return request_codec(call.api_key).decode_request(call.body, 0, call.api_version)

@@ -1,0 +1,202 @@
+"""A small request of every API, with something in every list that errors are told for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.message import Message
+from highwater.kafka.messages import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_topic_partitions,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+)
+
+TOPIC = "access_log"
+GROUP = "readers"
+
+
+def sample_request(api_key: int, version: int) -> Any:
+    """A valid request in that version."""
+    return _SAMPLES[ApiKey(api_key)](version)
+
+
+def error_codes(message: Message) -> list[int]:
+    """Every error code in a response, wherever it stands; those of results, if there are any."""
+    return list(_codes(message))
+
+
+def _codes(value: Any) -> Iterator[int]:
+    inner: list[int] = []
+    if isinstance(value, list | tuple):
+        for one in value:
+            inner += _codes(one)
+    elif isinstance(value, Message):
+        for name in value.__slots__:
+            inner += _codes(getattr(value, name))
+        if not inner and "error_code" in value.__slots__:
+            inner.append(value.error_code)
+    yield from inner
+
+
+def _offset_fetch(version: int) -> Any:
+    if version >= 8:
+        topics = [offset_fetch.OffsetFetchRequestOffsetFetchRequestTopics(TOPIC, bytes(16), [0, 1])]
+        group = offset_fetch.OffsetFetchRequestOffsetFetchRequestGroup(GROUP, None, -1, topics)
+        return offset_fetch.OffsetFetchRequest(groups=[group])
+    old = [offset_fetch.OffsetFetchRequestOffsetFetchRequestTopic(TOPIC, [0, 1])]
+    return offset_fetch.OffsetFetchRequest(GROUP, old)
+
+
+def _leave_group(version: int) -> Any:
+    if version >= 3:
+        members = [leave_group.LeaveGroupRequestMemberIdentity("m-1")]
+        return leave_group.LeaveGroupRequest(GROUP, members=members)
+    return leave_group.LeaveGroupRequest(GROUP, "m-1")
+
+
+def _delete_topics(version: int) -> Any:
+    if version >= 6:
+        return delete_topics.DeleteTopicsRequest(
+            [delete_topics.DeleteTopicsRequestDeleteTopicState(TOPIC)], timeout_ms=500
+        )
+    return delete_topics.DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=500)
+
+
+def _find_coordinator(version: int) -> Any:
+    if version >= 4:
+        return find_coordinator.FindCoordinatorRequest(coordinator_keys=[GROUP])
+    return find_coordinator.FindCoordinatorRequest(GROUP)
+
+
+_SAMPLES = {
+    ApiKey.LIST_OFFSETS: lambda version: list_offsets.ListOffsetsRequest(
+        -1,
+        0,
+        [
+            list_offsets.ListOffsetsRequestListOffsetsTopic(
+                TOPIC, [list_offsets.ListOffsetsRequestListOffsetsPartition(0, timestamp=-1)]
+            )
+        ],
+    ),
+    ApiKey.METADATA: lambda version: metadata.MetadataRequest(
+        [metadata.MetadataRequestMetadataRequestTopic(name=TOPIC)]
+    ),
+    ApiKey.OFFSET_COMMIT: lambda version: offset_commit.OffsetCommitRequest(
+        GROUP,
+        topics=[
+            offset_commit.OffsetCommitRequestOffsetCommitRequestTopic(
+                TOPIC,
+                partitions=[offset_commit.OffsetCommitRequestOffsetCommitRequestPartition(0, 42)],
+            )
+        ],
+    ),
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: lambda version: join_group.JoinGroupRequest(
+        GROUP,
+        10_000,
+        60_000 if version else -1,
+        "m-1",
+        protocol_type="consumer",
+        protocols=[join_group.JoinGroupRequestJoinGroupRequestProtocol("range", b"metadata")],
+    ),
+    ApiKey.HEARTBEAT: lambda version: heartbeat.HeartbeatRequest(GROUP, 3, "m-1"),
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.SYNC_GROUP: lambda version: sync_group.SyncGroupRequest(
+        GROUP, 3, "m-1", None, *(("consumer", "range") if version >= 5 else (None, None))
+    ),
+    ApiKey.DESCRIBE_GROUPS: lambda version: describe_groups.DescribeGroupsRequest([GROUP]),
+    ApiKey.LIST_GROUPS: lambda version: list_groups.ListGroupsRequest(),
+    ApiKey.API_VERSIONS: lambda version: api_versions.ApiVersionsRequest(
+        *(("test-client", "1.0") if version >= 3 else ())
+    ),
+    ApiKey.CREATE_TOPICS: lambda version: create_topics.CreateTopicsRequest(
+        [create_topics.CreateTopicsRequestCreatableTopic(TOPIC, 3, 1)], 500
+    ),
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.INIT_PRODUCER_ID: lambda version: init_producer_id.InitProducerIdRequest(None, 60_000),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        lambda version: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=[
+                offset_for_leader_epoch.OffsetForLeaderEpochRequestOffsetForLeaderTopic(
+                    TOPIC,
+                    [
+                        offset_for_leader_epoch.OffsetForLeaderEpochRequestOffsetForLeaderPartition(
+                            0, 5, 4
+                        )
+                    ],
+                )
+            ]
+        )
+    ),
+    ApiKey.DESCRIBE_CONFIGS: lambda version: describe_configs.DescribeConfigsRequest(
+        [describe_configs.DescribeConfigsRequestDescribeConfigsResource(2, TOPIC, None)]
+    ),
+    ApiKey.ALTER_CONFIGS: lambda version: alter_configs.AlterConfigsRequest(
+        [
+            alter_configs.AlterConfigsRequestAlterConfigsResource(
+                2, TOPIC, [alter_configs.AlterConfigsRequestAlterableConfig("retention.ms", "1")]
+            )
+        ]
+    ),
+    ApiKey.CREATE_PARTITIONS: lambda version: create_partitions.CreatePartitionsRequest(
+        [create_partitions.CreatePartitionsRequestCreatePartitionsTopic(TOPIC, 9, None)], 500
+    ),
+    ApiKey.DELETE_GROUPS: lambda version: delete_groups.DeleteGroupsRequest([GROUP]),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        lambda version: incremental_alter_configs.IncrementalAlterConfigsRequest(
+            [
+                incremental_alter_configs.IncrementalAlterConfigsRequestAlterConfigsResource(
+                    2,
+                    TOPIC,
+                    [
+                        incremental_alter_configs.IncrementalAlterConfigsRequestAlterableConfig(
+                            "retention.ms", 0, "1"
+                        )
+                    ],
+                )
+            ]
+        )
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (
+        lambda version: list_partition_reassignments.ListPartitionReassignmentsRequest()
+    ),
+    ApiKey.OFFSET_DELETE: lambda version: offset_delete.OffsetDeleteRequest(
+        GROUP,
+        [
+            offset_delete.OffsetDeleteRequestOffsetDeleteRequestTopic(
+                TOPIC, [offset_delete.OffsetDeleteRequestOffsetDeleteRequestPartition(0)]
+            )
+        ],
+    ),
+    ApiKey.DESCRIBE_CLUSTER: lambda version: describe_cluster.DescribeClusterRequest(),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (
+        lambda version: describe_topic_partitions.DescribeTopicPartitionsRequest(
+            [describe_topic_partitions.DescribeTopicPartitionsRequestTopicRequest(TOPIC)]
+        )
+    ),
+}

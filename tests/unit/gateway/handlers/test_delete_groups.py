@@ -1,0 +1,53 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages import delete_groups as codec
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    request_of,
+)
+
+VERSIONS = range(3)
+CODES = {"a": 0, "b": ErrorCode.NON_EMPTY_GROUP, "c": ErrorCode.GROUP_ID_NOT_FOUND}
+
+
+def deleted(call):
+    results = [
+        codec.DeleteGroupsResponseDeletableGroupResult(group_id, CODES[group_id])
+        for group_id in request_of(call).groups_names
+    ]
+    return (0, codec.encode_response(codec.DeleteGroupsResponse(0, results), call.api_version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_each_coordinator_decides(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(deleted)
+    response = await Client(backend).call(codec.DeleteGroupsRequest(list("cba")), version)
+    assert [(r.group_id, r.error_code) for r in response.results] == [
+        ("c", 69),
+        ("b", 68),
+        ("a", 0),
+    ]
+
+
+async def test_a_group_that_stands_there_twice_is_answered_once():
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(deleted)
+    response = await Client(backend).call(codec.DeleteGroupsRequest(["a", "a"]), 2)
+    assert [(r.group_id, r.error_code) for r in response.results] == [("a", 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_coordinator_that_is_away_fails_its_groups(version):
+    backend = FakeBackend(image_of(group_topic([1, -1, 3])))
+    backend.coordinate(deleted)
+    response = await Client(backend).call(codec.DeleteGroupsRequest(list("abc")), version)
+    assert [(r.group_id, r.error_code) for r in response.results] == [
+        ("a", 15),
+        ("b", 68),
+        ("c", 69),
+    ]

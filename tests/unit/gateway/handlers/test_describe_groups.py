@@ -1,0 +1,58 @@
+import pytest
+
+from highwater.kafka.messages import describe_groups as codec
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    request_of,
+)
+
+VERSIONS = range(6)
+GROUP = codec.DescribeGroupsResponseDescribedGroup
+
+
+def described(call):
+    member = codec.DescribeGroupsResponseDescribedGroupMember("m-1", None, "c", "/h", b"md", b"as")
+    request = request_of(call)
+    operations = 328 if request.include_authorized_operations else -(2**31)
+    groups = [
+        GROUP(0, None, group_id, "Stable", "consumer", "range", [member], operations)
+        for group_id in request.groups
+    ]
+    return (0, codec.encode_response(codec.DescribeGroupsResponse(groups=groups), call.api_version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_groups_come_back_in_order(version):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(described)
+    response = await Client(backend).call(codec.DescribeGroupsRequest(list("dcba")), version)
+    assert [(g.group_id, g.group_state, g.error_code) for g in response.groups] == [
+        (group_id, "Stable", 0) for group_id in "dcba"
+    ]
+    [member] = response.groups[0].members
+    assert (member.member_id, member.client_host) == ("m-1", "/h")
+    assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"md", b"as")
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize(("asked", "told"), [(True, 328), (False, -(2**31))])
+async def test_the_coordinator_tells_the_operations(version, asked, told):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(described)
+    response = await Client(backend).call(codec.DescribeGroupsRequest(["a"], asked), version)
+    assert response.groups[0].authorized_operations == told
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_coordinator_that_is_away_fails_its_groups(version):
+    backend = FakeBackend(image_of(group_topic([1, -1, 3])))
+    backend.coordinate(described)
+    response = await Client(backend).call(codec.DescribeGroupsRequest(list("abc")), version)
+    assert [(g.group_id, g.error_code, g.group_state) for g in response.groups] == [
+        ("a", 15, ""),
+        ("b", 0, "Stable"),
+        ("c", 0, "Stable"),
+    ]

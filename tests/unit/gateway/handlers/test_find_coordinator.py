@@ -1,0 +1,93 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
+from highwater.model.errors import UnreachableError
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of, node
+
+ONE_KEY = range(4)
+
+
+def ask(version, *keys, key_type=0):
+    if version >= 4:
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
+    return FindCoordinatorRequest(keys[0], key_type)
+
+
+def results(response, version):
+    """(error code, node, host, port) of each key."""
+    found = response.coordinators if version >= 4 else [response]
+    return [(one.error_code, one.node_id, one.host, one.port) for one in found]
+
+
+NONE_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_leader_of_the_group_s_partition(version):
+    # abs(hashCode) % 3 in Java: readers 1, writers 2.
+    client = Client(FakeBackend(image_of(group_topic([3, 2, 1]))))
+    assert results(await client.call(ask(version, "readers"), version), version) == [
+        (0, 2, "10.1.1.1", 9094)
+    ]
+
+
+async def test_many_keys_in_their_order():
+    client = Client(FakeBackend(image_of(group_topic([3, 2, -1]))))
+    keys = ["group-a", "readers", "group-b", "readers"]
+    response = await client.call(ask(4, *keys), 4)
+    assert [one.key for one in response.coordinators] == keys
+    alone = [results(await client.call(ask(4, key), 4), 4)[0] for key in keys]
+    assert results(response, 4) == alone
+    assert len(set(alone)) > 1
+
+
+async def test_no_keys_no_answers():
+    response = await Client(FakeBackend(image_of(group_topic()))).call(ask(4), 4)
+    assert response.coordinators == []
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_the_first_call_creates_the_topic(version):
+    backend = FakeBackend(group_metadata_partitions=3)
+    response = await Client(backend).call(ask(version, "readers"), version)
+    assert results(response, version) == [(0, 2, "10.1.1.1", 9094)]
+    [request] = backend.controller.requests
+    [wish] = request.topics
+    assert (wish.name, wish.internal, wish.partitions) == ("__consumer_offsets", True, 3)
+    await Client(backend).call(ask(version, "readers"), version)
+    assert len(backend.controller.requests) == 1
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_while_the_topic_cannot_be_created(version):
+    backend = FakeBackend()
+    backend.controller.raises = UnreachableError("no controller")
+    response = await Client(backend).call(ask(version, "readers"), version)
+    assert results(response, version) == [NONE_YET]
+
+
+async def test_while_nobody_leads():
+    client = Client(FakeBackend(image_of(group_topic([-1, -1, -1]))))
+    assert results(await client.call(ask(3, "readers"), 3), 3) == [NONE_YET]
+
+
+async def test_while_no_gateway_serves_the_leader():
+    client = Client(FakeBackend(image_of(group_topic([1, 1, 1]), nodes=[node(2)])))
+    assert results(await client.call(ask(3, "readers"), 3), 3) == [NONE_YET]
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_transactions_say_that_they_are_not_served(version):
+    backend = FakeBackend()
+    response = await Client(backend).call(ask(version, "payments", key_type=1), version)
+    assert results(response, version) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
+    one = response.coordinators[0] if version >= 4 else response
+    assert "transactions are not served" in one.error_message
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("key_type", [2, 3, -1])
+async def test_unknown_key_types(key_type):
+    response = await Client(FakeBackend()).call(ask(4, "x", key_type=key_type), 4)
+    assert results(response, 4) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]

@@ -1,0 +1,50 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.init_producer_id import InitProducerIdRequest
+from highwater.model.errors import UnreachableError
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend
+
+VERSIONS = range(5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_call_gives_a_new_id(version):
+    client = Client(FakeBackend())
+    answers = [await client.call(InitProducerIdRequest(None), version) for _ in range(4)]
+    assert [(a.error_code, a.producer_id, a.producer_epoch) for a in answers] == [
+        (0, 7_000, 0),
+        (0, 7_001, 0),
+        (0, 7_002, 0),
+        (0, 7_003, 0),
+    ]
+
+
+async def test_the_id_of_before_does_not_matter_without_transactions():
+    request = InitProducerIdRequest(None, producer_id=12, producer_epoch=3)
+    answer = await Client(FakeBackend()).call(request, 4)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 7_000, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_transactional_ids_are_refused_in_words_that_clients_show(version):
+    backend = FakeBackend()
+    answer = await Client(backend).call(InitProducerIdRequest("payments"), version)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_controller_producers_ask_again(version):
+    backend = FakeBackend()
+    backend.controller.raises = UnreachableError("no controller")
+    answer = await Client(backend).call(InitProducerIdRequest(None), version)
+    assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_a_refusal_of_the_controller_is_retriable_too():
+    backend = FakeBackend()
+    backend.controller.errors["producer ids"] = (ErrorCode.STALE_BROKER_EPOCH, "")
+    answer = await Client(backend).call(InitProducerIdRequest(None), 4)
+    assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

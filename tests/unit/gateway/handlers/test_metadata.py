@@ -1,0 +1,207 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
+from highwater.model.errors import UnreachableError
+from highwater.model.ids import NodeId
+from tests.unit.gateway.handlers.fakes import (
+    OTHER,
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    node,
+    partition,
+    topic,
+    topic_id,
+)
+
+VERSIONS = range(10)
+
+
+def ask(*names, **fields):
+    return MetadataRequest([MetadataRequestMetadataRequestTopic(name=n) for n in names], **fields)
+
+
+def access_log():
+    return topic(
+        "access_log",
+        partitions=(
+            partition(0, 1, replicas=(NodeId(1), NodeId(2)), isr=(NodeId(1),)),
+            partition(1, 3, replicas=(NodeId(3), NodeId(1)), isr=(NodeId(3), NodeId(1))),
+        ),
+    )
+
+
+def codes(response):
+    return [(t.name, t.error_code) for t in response.topics]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_everything_that_the_version_can_tell(version):
+    backend = FakeBackend(image_of(access_log(), nodes=[node(1), node(2, fenced=True), node(3)]))
+    response = await Client(backend).call(ask("access_log"), version)
+    racks = ["rack-1", "rack-2", "rack-3"] if version >= 1 else [None] * 3
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [
+        (1, "10.1.1.1", 9093),
+        (2, "10.1.1.1", 9094),
+        (3, "10.1.1.1", 9095),
+    ]
+    assert [b.rack for b in response.brokers] == racks
+    assert response.controller_id == (1 if version >= 1 else -1)
+    assert response.cluster_id == ("cluster-of-tests" if version >= 2 else None)
+    [found] = response.topics
+    assert (found.error_code, found.name, found.is_internal) == (0, "access_log", False)
+    first, second = found.partitions
+    assert (first.error_code, first.partition_index, first.leader_id) == (0, 0, 1)
+    assert (list(first.replica_nodes), list(first.isr_nodes)) == ([1, 2], [1])
+    assert list(first.offline_replicas) == ([2] if version >= 5 else [])
+    assert first.leader_epoch == (5 if version >= 7 else -1)
+    assert (second.leader_id, second.leader_epoch) == (3, 6 if version >= 7 else -1)
+    assert list(second.isr_nodes) == [3, 1]
+    assert found.topic_authorized_operations == -(2**31)
+    assert response.cluster_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "found"),
+    [
+        (0, [], ["access_log", "orders"]),
+        (1, [], []),
+        (1, None, ["access_log", "orders"]),
+        (9, [], []),
+        (9, None, ["access_log", "orders"]),
+    ],
+)
+async def test_which_topics_a_list_without_names_means(version, topics, found):
+    backend = FakeBackend(image_of(access_log(), topic("orders")))
+    response = await Client(backend).call(MetadataRequest(topics), version)
+    assert sorted(t.name for t in response.topics) == found
+
+
+async def test_topics_of_another_instance_do_not_exist():
+    foreign = topic("secret", instance=OTHER)
+    backend = FakeBackend(image_of(topic("orders"), foreign))
+    everything = await Client(backend).call(MetadataRequest(None), 9)
+    assert codes(everything) == [("orders", 0)]
+    named = await Client(backend).call(ask("secret", allow_auto_topic_creation=False), 9)
+    assert codes(named) == [("secret", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    theirs = await Client(backend, instance=OTHER).call(MetadataRequest(None), 9)
+    assert codes(theirs) == [("secret", 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_partition_without_leader(version):
+    backend = FakeBackend(image_of(topic("orders", [1, -1])))
+    response = await Client(backend).call(ask("orders"), version)
+    [found] = response.topics
+    assert [(p.error_code, p.leader_id) for p in found.partitions] == [(0, 1), (5, -1)]
+
+
+async def test_a_leader_that_no_gateway_serves_is_not_named():
+    backend = FakeBackend(image_of(topic("orders", [2]), nodes=[node(1)]))
+    response = await Client(backend).call(ask("orders"), 9)
+    assert [b.node_id for b in response.brokers] == [1]
+    [found] = response.topics[0].partitions
+    assert (found.error_code, found.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_an_unknown_topic_is_created_and_answered_with_its_leaders(version):
+    backend = FakeBackend()
+    response = await Client(backend).call(ask("clicks"), version)
+    [created] = response.topics
+    assert (created.error_code, created.name) == (0, "clicks")
+    assert [p.leader_id for p in created.partitions] == [1, 2, 3, 1]
+    [asked] = backend.controller.requests
+    assert asked.instance == "default"
+    [wish] = asked.topics
+    assert (wish.name, wish.partitions, wish.replication_factor) == ("clicks", 4, 1)
+
+
+async def test_missing_topics_are_created_in_one_call():
+    backend = FakeBackend(image_of(topic("orders")))
+    response = await Client(backend).call(ask("a", "orders", "b", "a"), 4)
+    assert codes(response) == [("a", 0), ("orders", 0), ("b", 0)]
+    [asked] = backend.controller.requests
+    assert [wish.name for wish in asked.topics] == ["a", "b"]
+
+
+@pytest.mark.parametrize("version", range(4, 10))
+async def test_the_client_can_forbid_creation(version):
+    backend = FakeBackend()
+    response = await Client(backend).call(ask("clicks", allow_auto_topic_creation=False), version)
+    assert codes(response) == [("clicks", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert backend.controller.requests == []
+
+
+async def test_the_gateway_can_forbid_creation():
+    backend = FakeBackend(auto_create_topics=False)
+    response = await Client(backend).call(ask("clicks"), 4)
+    assert codes(response) == [("clicks", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert backend.controller.requests == []
+
+
+async def test_listing_all_topics_creates_none():
+    backend = FakeBackend()
+    response = await Client(backend).call(MetadataRequest(None), 9)
+    assert response.topics == []
+    assert backend.controller.requests == []
+
+
+async def test_a_created_topic_that_is_not_visible_yet():
+    backend = FakeBackend()
+    backend.controller.publishes = False
+    response = await Client(backend).call(ask("clicks"), 9)
+    assert codes(response) == [("clicks", ErrorCode.LEADER_NOT_AVAILABLE)]
+
+
+async def test_a_controller_that_cannot_be_reached_means_ask_again():
+    backend = FakeBackend()
+    backend.controller.raises = UnreachableError("no controller")
+    response = await Client(backend).call(ask("clicks"), 9)
+    assert codes(response) == [("clicks", ErrorCode.LEADER_NOT_AVAILABLE)]
+
+
+async def test_why_a_topic_was_not_created():
+    backend = FakeBackend()
+    backend.controller.errors["clicks"] = (ErrorCode.INVALID_REPLICATION_FACTOR, "too few nodes")
+    response = await Client(backend).call(ask("clicks", "orders"), 9)
+    assert codes(response) == [("clicks", ErrorCode.INVALID_REPLICATION_FACTOR), ("orders", 0)]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "naïve"])
+@pytest.mark.parametrize("version", [0, 9])
+async def test_an_illegal_name_is_refused_and_not_created(name, version):
+    backend = FakeBackend()
+    response = await Client(backend).call(ask(name), version)
+    assert codes(response) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", [8, 9])
+async def test_authorized_operations_when_asked_for(version):
+    backend = FakeBackend(image_of(topic("orders")))
+    request = ask(
+        "orders",
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    response = await Client(backend).call(request, version)
+    assert response.topics[0].topic_authorized_operations == 3576
+    assert response.cluster_authorized_operations == 8096
+
+
+async def test_internal_topics_are_marked():
+    backend = FakeBackend(image_of(group_topic(), topic("orders")))
+    response = await Client(backend).call(MetadataRequest(None), 1)
+    assert {t.name: t.is_internal for t in response.topics} == {
+        "__consumer_offsets": True,
+        "orders": False,
+    }
+
+
+async def test_topic_ids_are_not_told_before_version_10():
+    backend = FakeBackend(image_of(topic("orders")))
+    response = await Client(backend).call(ask("orders"), 9)
+    assert response.topics[0].topic_id == bytes(16) != topic_id("orders")

@@ -1,0 +1,55 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestSyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    echo,
+    group_topic,
+    image_of,
+    refuse,
+    request_of,
+)
+
+VERSIONS = range(6)
+
+
+def sync(version):
+    named = ("consumer", "range") if version >= 5 else (None, None)
+    return SyncGroupRequest(
+        "readers", 4, "m-1", None, *named, [SyncGroupRequestSyncGroupRequestAssignment("m-1", b"a")]
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_request_and_response_pass_through(version):
+    backend = FakeBackend(image_of(group_topic()))
+    named = ("consumer", "range") if version >= 5 else (None, None)
+    backend.coordinate(echo(SyncGroupResponse(0, 0, *named, b"assignment")))
+    response = await Client(backend).call(sync(version), version)
+    assert (response.error_code, bytes(response.assignment)) == (0, b"assignment")
+    [(node_id, call)] = backend.coordinator_calls()
+    assert node_id == 2
+    assert request_of(call) == sync(version)
+    assert call.deadline_ms == 300_000
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+async def test_errors_of_the_call(version, code, told):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(refuse(code))
+    response = await Client(backend).call(sync(version), version)
+    assert (response.error_code, bytes(response.assignment)) == (told, b"")
