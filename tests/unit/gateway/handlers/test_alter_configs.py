@@ -1,0 +1,53 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+)
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+
+VERSIONS = range(3)
+
+
+def ask(*configs, resource=(2, "orders"), validate_only=False):
+    changes = [AlterConfigsRequestAlterableConfig(*config) for config in configs]
+    return AlterConfigsRequest(
+        [AlterConfigsRequestAlterConfigsResource(*resource, changes)], validate_only
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_is_not_named_goes_back_to_its_default(version):
+    backend = FakeBackend(image_of(topic("orders", configs={"segment.bytes": "5"})))
+    response = await Client(backend).call(ask(("retention.ms", "1000")), version)
+    [result] = response.responses
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.resource_type, result.resource_name) == (2, "orders")
+    [change] = backend.controller.requests[0].changes
+    assert (change.topic_id, change.replace_all) == (topic_id("orders"), True)
+    assert (dict(change.set), list(change.deleted)) == ({"retention.ms": "1000"}, [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("configs", "resource", "code"),
+    [
+        ([("retention.ms", None)], (2, "orders"), ErrorCode.INVALID_REQUEST),
+        ([("a", "1"), ("a", "2")], (2, "orders"), ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", "1")], (2, "nothing"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([("node.id", "1")], (4, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_is_refused_here(version, configs, resource, code):
+    backend = FakeBackend(image_of(topic("orders")))
+    response = await Client(backend).call(ask(*configs, resource=resource), version)
+    assert [result.error_code for result in response.responses] == [code]
+    assert backend.controller.requests == []
+
+
+async def test_checking_only():
+    backend = FakeBackend(image_of(topic("orders")))
+    await Client(backend).call(ask(("retention.ms", "1"), validate_only=True), 2)
+    assert backend.controller.requests[0].validate_only

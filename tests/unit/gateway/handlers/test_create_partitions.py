@@ -1,0 +1,69 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestCreatePartitionsAssignment,
+    CreatePartitionsRequestCreatePartitionsTopic,
+)
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+
+VERSIONS = range(4)
+GROW = CreatePartitionsRequestCreatePartitionsTopic
+
+
+def ask(*topics, validate_only=False):
+    return CreatePartitionsRequest(topics, 500, validate_only)
+
+
+def codes(response):
+    return [(r.name, r.error_code) for r in response.results]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_topic_has_its_result(version):
+    # An empty list here made three of librdkafka's own tests fail on another broker.
+    backend = FakeBackend(image_of(topic("orders"), topic("clicks", [1, 2])))
+    backend.controller.errors[topic_id("clicks")] = (ErrorCode.INVALID_PARTITIONS, "not more")
+    response = await Client(backend).call(
+        ask(GROW("orders", 5, None), GROW("nothing", 5, None), GROW("clicks", 1, None)), version
+    )
+    assert codes(response) == [("orders", 0), ("nothing", 3), ("clicks", 37)]
+    assert [r.error_message for r in response.results][::2] == [None, "not more"]
+    [asked] = backend.controller.requests
+    assert (asked.instance, asked.timeout_ms, asked.validate_only) == ("default", 500, False)
+    assert [(t.topic_id, t.count) for t in asked.topics] == [
+        (topic_id("orders"), 5),
+        (topic_id("clicks"), 1),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_assignments_are_of_the_new_partitions(version):
+    backend = FakeBackend(image_of(topic("clicks", [1, 2])))
+    assignments = [
+        CreatePartitionsRequestCreatePartitionsAssignment([2, 3]),
+        CreatePartitionsRequestCreatePartitionsAssignment([3, 1]),
+    ]
+    await Client(backend).call(ask(GROW("clicks", 4, assignments)), version)
+    [growth] = backend.controller.requests[0].topics
+    assert [(a.partition, list(a.replicas)) for a in growth.assignments] == [
+        (2, [2, 3]),
+        (3, [3, 1]),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_topic_that_stands_there_twice(version):
+    backend = FakeBackend(image_of(topic("orders")))
+    request = ask(GROW("orders", 5, None), GROW("orders", 6, None))
+    response = await Client(backend).call(request, version)
+    assert codes(response) == [("orders", ErrorCode.INVALID_REQUEST)]
+    assert backend.controller.requests == []
+
+
+async def test_checking_only():
+    backend = FakeBackend(image_of(topic("orders")))
+    response = await Client(backend).call(ask(GROW("orders", 5, None), validate_only=True), 3)
+    assert codes(response) == [("orders", 0)]
+    assert backend.controller.requests[0].validate_only

@@ -1,0 +1,134 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableReplicaAssignment,
+    CreateTopicsRequestCreatableTopic,
+    CreateTopicsRequestCreatableTopicConfig,
+)
+from highwater.model.errors import UnreachableError
+from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, topic_id
+
+VERSIONS = range(2, 8)
+NEW = CreateTopicsRequestCreatableTopic
+
+
+def ask(*topics, validate_only=False, timeout_ms=500):
+    return CreateTopicsRequest(topics, timeout_ms, validate_only)
+
+
+def codes(response):
+    return [(t.name, t.error_code) for t in response.topics]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_topics_are_created_and_described(version):
+    backend = FakeBackend()
+    configs = [CreateTopicsRequestCreatableTopicConfig("retention.ms", "1000")]
+    response = await Client(backend).call(ask(NEW("clicks", 3, 1, configs=configs)), version)
+    [created] = response.topics
+    assert (created.name, created.error_code, created.error_message) == ("clicks", 0, None)
+    assert created.topic_id == (topic_id("clicks") if version >= 7 else bytes(16))
+    if version >= 5:
+        assert (created.num_partitions, created.replication_factor) == (3, 1)
+        told = {c.name: (c.value, c.config_source) for c in created.configs}
+        assert told["retention.ms"] == ("1000", 1)
+        assert told["cleanup.policy"] == ("delete", 5)
+        assert told["segment.bytes"] == ("1073741824", 5)
+    [asked] = backend.controller.requests
+    assert (asked.instance, asked.validate_only, asked.timeout_ms) == ("default", False, 500)
+    [wish] = asked.topics
+    assert (wish.partitions, wish.replication_factor, wish.internal) == (3, 1, False)
+    assert dict(wish.configs) == {"retention.ms": "1000"}
+    assert backend.image.topic("clicks") is not None
+
+
+async def test_the_topic_is_visible_when_the_answer_comes():
+    backend = FakeBackend()
+    client = Client(backend)
+    await client.call(ask(NEW("clicks", 3, 1)), 7)
+    assert backend.routing.topic(client.peer.instance, "clicks") is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_counts_left_open_are_the_gateway_s_defaults(version):
+    backend = FakeBackend(partitions_default=6, replication_factor_default=2)
+    await Client(backend).call(ask(NEW("clicks", -1, -1)), version)
+    [wish] = backend.controller.requests[0].topics
+    assert (wish.partitions, wish.replication_factor) == (6, 2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_replicas_by_hand(version):
+    backend = FakeBackend()
+    assignments = [CreateTopicsRequestCreatableReplicaAssignment(n, [n + 1, 3]) for n in range(2)]
+    await Client(backend).call(ask(NEW("clicks", -1, -1, assignments)), version)
+    [wish] = backend.controller.requests[0].topics
+    assert (wish.partitions, wish.replication_factor) == (-1, -1)
+    assert [(a.partition, list(a.replicas)) for a in wish.assignments] == [(0, [1, 3]), (1, [2, 3])]
+
+
+async def test_a_negative_partition_is_refused():
+    backend = FakeBackend()
+    assignments = [CreateTopicsRequestCreatableReplicaAssignment(-1, [1])]
+    response = await Client(backend).call(ask(NEW("clicks", -1, -1, assignments)), 7)
+    assert codes(response) == [("clicks", ErrorCode.INVALID_REPLICA_ASSIGNMENT)]
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_name_that_stands_there_twice_is_refused_once(version):
+    backend = FakeBackend()
+    response = await Client(backend).call(
+        ask(NEW("clicks", 3, 1), NEW("orders", 1, 1), NEW("clicks", 1, 1)), version
+    )
+    assert codes(response) == [("clicks", ErrorCode.INVALID_REQUEST), ("orders", 0)]
+    assert [wish.name for wish in backend.controller.requests[0].topics] == ["orders"]
+
+
+async def test_a_config_without_value_is_refused():
+    configs = [CreateTopicsRequestCreatableTopicConfig("retention.ms", None)]
+    response = await Client(FakeBackend()).call(ask(NEW("clicks", 3, 1, configs=configs)), 7)
+    assert codes(response) == [("clicks", ErrorCode.INVALID_CONFIG)]
+    assert "retention.ms" in response.topics[0].error_message
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_refusals_of_the_controller_reach_the_client(version):
+    backend = FakeBackend()
+    backend.controller.errors["clicks"] = (ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
+    response = await Client(backend).call(ask(NEW("clicks", 3, 1), NEW("orders", 1, 1)), version)
+    assert codes(response) == [("clicks", 36), ("orders", 0)]
+    assert response.topics[0].error_message == "it is there"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_checking_only(version):
+    backend = FakeBackend()
+    response = await Client(backend).call(ask(NEW("clicks", 3, 1), validate_only=True), version)
+    assert codes(response) == [("clicks", 0)]
+    assert backend.controller.requests[0].validate_only
+    assert backend.image.topic("clicks") is None
+
+
+async def test_topics_are_made_in_the_instance_of_the_port():
+    backend = FakeBackend()
+    await Client(backend, instance=OTHER).call(ask(NEW("clicks", 3, 1)), 7)
+    assert backend.controller.requests[0].instance == OTHER
+    assert backend.image.topic("clicks") is None
+    assert backend.image.topic("clicks", OTHER) is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_controller_clients_look_for_it(version):
+    backend = FakeBackend()
+    backend.controller.raises = UnreachableError("no controller")
+    response = await Client(backend).call(ask(NEW("clicks", 3, 1)), version)
+    assert codes(response) == [("clicks", ErrorCode.NOT_CONTROLLER)]
+
+
+async def test_no_topics_no_call():
+    backend = FakeBackend()
+    assert codes(await Client(backend).call(ask(), 7)) == []
+    assert backend.controller.requests == []

@@ -1,0 +1,113 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestDeleteTopicState,
+)
+from highwater.model.errors import UnreachableError
+from tests.unit.gateway.handlers.fakes import (
+    OTHER,
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    topic,
+    topic_id,
+)
+
+VERSIONS = range(1, 7)
+STATE = DeleteTopicsRequestDeleteTopicState
+
+
+def ask(version, *names):
+    if version >= 6:
+        return DeleteTopicsRequest([STATE(name) for name in names], timeout_ms=500)
+    return DeleteTopicsRequest(topic_names=names, timeout_ms=500)
+
+
+def codes(response):
+    return [(r.name, r.error_code) for r in response.responses]
+
+
+def backend_of():
+    foreign = topic("secret", instance=OTHER)
+    return FakeBackend(image_of(topic("orders"), topic("clicks"), group_topic(), foreign))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_by_name(version):
+    backend = backend_of()
+    response = await Client(backend).call(ask(version, "orders", "nothing", "secret"), version)
+    assert codes(response) == [("orders", 0), ("nothing", 3), ("secret", 3)]
+    [asked] = backend.controller.requests
+    assert (asked.instance, asked.timeout_ms) == ("default", 500)
+    assert list(asked.topic_ids) == [topic_id("orders")]
+    assert backend.image.topic("orders") is None
+    assert backend.image.topic("clicks") is not None
+
+
+async def test_by_id():
+    backend = backend_of()
+    request = DeleteTopicsRequest(
+        [
+            STATE(None, topic_id("orders")),
+            STATE(None, b"x" * 16),
+            STATE(None, topic_id("secret")),
+            STATE("clicks"),
+        ]
+    )
+    response = await Client(backend).call(request, 6)
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        ("orders", topic_id("orders"), 0),
+        (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
+        (None, topic_id("secret"), ErrorCode.UNKNOWN_TOPIC_ID),
+        ("clicks", topic_id("clicks"), 0),
+    ]
+    assert list(backend.controller.requests[0].topic_ids) == [
+        topic_id("orders"),
+        topic_id("clicks"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        [STATE("orders", topic_id("orders"))],
+        [STATE(None)],
+        [STATE("orders"), STATE("orders")],
+        [STATE("orders"), STATE(None, topic_id("orders"))],
+    ],
+    ids=["both", "neither", "twice", "by name and by id"],
+)
+async def test_requests_that_contradict_themselves(states):
+    backend = backend_of()
+    response = await Client(backend).call(DeleteTopicsRequest(states), 6)
+    assert {r.error_code for r in response.responses} == {ErrorCode.INVALID_REQUEST}
+    assert len(response.responses) == len(states)
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_internal_topics_stay(version):
+    backend = backend_of()
+    response = await Client(backend).call(ask(version, "__consumer_offsets"), version)
+    assert codes(response) == [("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+    assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_refusals_of_the_controller(version):
+    backend = backend_of()
+    backend.controller.errors[topic_id("orders")] = (ErrorCode.POLICY_VIOLATION, "kept for a year")
+    response = await Client(backend).call(ask(version, "orders", "clicks"), version)
+    assert codes(response) == [("orders", 44), ("clicks", 0)]
+    assert response.responses[0].error_message == ("kept for a year" if version >= 5 else None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_controller_clients_look_for_it(version):
+    backend = backend_of()
+    backend.controller.raises = UnreachableError("no controller")
+    response = await Client(backend).call(ask(version, "orders"), version)
+    assert codes(response) == [("orders", ErrorCode.NOT_CONTROLLER)]

@@ -1,0 +1,36 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_brokers_controller_and_id(version):
+    backend = FakeBackend(image_of(nodes=[node(1, fenced=True), node(2)]))
+    response = await Client(backend).call(DescribeClusterRequest(), version)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.cluster_id, response.controller_id) == ("cluster-of-tests", 2)
+    assert [(b.broker_id, b.host, b.port, b.rack) for b in response.brokers] == [
+        (1, "10.1.1.1", 9093, "rack-1"),
+        (2, "10.1.1.1", 9094, "rack-2"),
+    ]
+    assert response.cluster_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_authorized_operations_when_asked_for(version):
+    response = await Client(FakeBackend()).call(DescribeClusterRequest(True), version)
+    assert response.cluster_authorized_operations == 8096
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code"),
+    [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (9, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
+)
+async def test_other_endpoints_than_brokers(endpoint_type, code):
+    request = DescribeClusterRequest(endpoint_type=endpoint_type)
+    response = await Client(FakeBackend()).call(request, 1)
+    assert response.error_code == code
+    assert response.error_message == code.message
+    assert response.brokers == []

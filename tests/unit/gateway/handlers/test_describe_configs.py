@@ -1,0 +1,152 @@
+import pytest
+
+from highwater.gateway.handlers import config_view
+from highwater.gateway.handlers.config_view import ConfigEntry
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+)
+from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.config_type import ConfigSource, ConfigType
+from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
+
+VERSIONS = range(1, 5)
+TOPIC, BROKER, LOGGER = 2, 4, 8
+
+
+def ask(*resources, **fields):
+    """`resources` are (type, name) or (type, name, config names)."""
+    return DescribeConfigsRequest(
+        [
+            DescribeConfigsRequestDescribeConfigsResource(*one, *([None] if len(one) == 2 else []))
+            for one in resources
+        ],
+        **fields,
+    )
+
+
+def by_name(result):
+    return {config.name: config for config in result.configs}
+
+
+def backend_of():
+    return FakeBackend(
+        image_of(
+            topic("orders", configs={"cleanup.policy": "compact"}), topic("secret", instance=OTHER)
+        )
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_all_configs_of_a_topic(version):
+    response = await Client(backend_of()).call(ask((TOPIC, "orders")), version)
+    [result] = response.results
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.resource_type, result.resource_name) == (TOPIC, "orders")
+    configs = by_name(result)
+    assert len(configs) > 20
+    policy = configs["cleanup.policy"]
+    assert (policy.value, policy.config_source, policy.read_only) == ("compact", 1, False)
+    assert configs["retention.ms"].config_source == ConfigSource.DEFAULT
+    assert policy.config_type == (ConfigType.LIST if version >= 3 else 0)
+    assert list(policy.synonyms) == []
+    assert not policy.documentation
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_synonyms_when_asked_for(version):
+    response = await Client(backend_of()).call(
+        ask((TOPIC, "orders"), include_synonyms=True), version
+    )
+    policy = by_name(response.results[0])["cleanup.policy"]
+    assert [(s.name, s.value, s.source) for s in policy.synonyms] == [
+        ("cleanup.policy", "compact", 1),
+        ("log.cleanup.policy", "delete", 5),
+    ]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_documentation_when_asked_for(version):
+    response = await Client(backend_of()).call(
+        ask((TOPIC, "orders"), include_documentation=True), version
+    )
+    assert all(config.documentation for config in response.results[0].configs)
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [(["retention.ms", "segment.bytes", "nothing"], 2), ([], None), (None, None)],
+)
+async def test_names_narrow_the_answer_and_an_empty_list_does_not(names, count):
+    response = await Client(backend_of()).call(ask((TOPIC, "orders", names)), 4)
+    configs = by_name(response.results[0])
+    if count is None:
+        assert len(configs) > 20
+    else:
+        assert set(configs) == {"retention.ms", "segment.bytes"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_all_configs_of_a_broker(version):
+    response = await Client(backend_of(), node_id=1).call(ask((BROKER, "2")), version)
+    [result] = response.results
+    configs = by_name(result)
+    assert set(configs) == set(BROKER_CONFIGS)
+    assert (configs["node.id"].value, configs["node.id"].config_source) == ("2", 4)
+    assert configs["log.dirs"].value == "/data/2"
+    assert configs["num.partitions"].value == "4"
+    assert configs["auto.create.topics.enable"].value == "true"
+    assert configs["advertised.listeners"].value == "PLAINTEXT://10.1.1.1:9094"
+    assert configs["node.id"].read_only
+    assert not configs["log.segment.bytes"].read_only
+
+
+async def test_what_is_set_for_all_brokers():
+    backend = FakeBackend(image_of(cluster_configs={"log.retention.ms": "60000"}))
+    response = await Client(backend).call(ask((BROKER, "")), 4)
+    [config] = response.results[0].configs
+    assert (config.name, config.value, config.config_source) == ("log.retention.ms", "60000", 3)
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        ((TOPIC, "nothing"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "secret"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "no such name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "9"), ErrorCode.INVALID_REQUEST),
+        ((BROKER, "one"), ErrorCode.INVALID_REQUEST),
+        ((BROKER, "-1"), ErrorCode.INVALID_REQUEST),
+        ((LOGGER, "1"), ErrorCode.INVALID_REQUEST),
+        ((99, ""), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_resources_that_have_no_configs(resource, code):
+    response = await Client(backend_of()).call(ask(resource, (TOPIC, "orders")), 4)
+    refused, fine = response.results
+    assert (refused.error_code, refused.configs) == (code, [])
+    assert (refused.resource_type, refused.resource_name) == resource
+    assert refused.error_message
+    assert fine.error_code == 0
+
+
+async def test_sensitive_values_are_not_told(monkeypatch):
+    secret = ConfigEntry(
+        name="ssl.key.password",
+        value="hunter2",
+        type=ConfigType.PASSWORD,
+        source=ConfigSource.STATIC_BROKER,
+        read_only=True,
+        sensitive=True,
+        documentation="",
+        synonyms=(config_view.ConfigSynonym("ssl.key.password", "hunter2", ConfigSource.DEFAULT),),
+    )
+    monkeypatch.setattr(
+        "highwater.gateway.handlers.describe_configs.topic_entries", lambda image, topic: [secret]
+    )
+    request = ask((TOPIC, "orders"), include_synonyms=True)
+    response = await Client(backend_of()).call(request, 4)
+    [config] = response.results[0].configs
+    assert (config.value, config.is_sensitive) == (None, True)
+    assert [synonym.value for synonym in config.synonyms] == [None]

@@ -1,0 +1,104 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsRequestTopicRequest,
+)
+from highwater.model.ids import NodeId
+from tests.unit.gateway.handlers.fakes import (
+    OTHER,
+    Client,
+    FakeBackend,
+    image_of,
+    node,
+    partition,
+    topic,
+    topic_id,
+)
+
+
+def ask(*names, limit=2_000, cursor=None):
+    return DescribeTopicPartitionsRequest(
+        [DescribeTopicPartitionsRequestTopicRequest(name) for name in names], limit, cursor
+    )
+
+
+def pages(response):
+    return [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics]
+
+
+def three_topics():
+    foreign = topic("b-secret", instance=OTHER)
+    return FakeBackend(
+        image_of(topic("c", [1]), topic("a", [1, 2, 3]), topic("b", [1, 2]), foreign)
+    )
+
+
+async def test_everything_about_a_partition():
+    state = partition(
+        0,
+        1,
+        replicas=(NodeId(1), NodeId(2), NodeId(3)),
+        isr=(NodeId(1),),
+        eligible_leaders=(NodeId(3),),
+    )
+    image = image_of(
+        topic("orders", partitions=(state, partition(1, -1))),
+        nodes=[node(1), node(2, fenced=True), node(3)],
+    )
+    response = await Client(FakeBackend(image)).call(ask("orders"), 0)
+    [found] = response.topics
+    assert (found.error_code, found.topic_id) == (0, topic_id("orders"))
+    assert (found.is_internal, found.topic_authorized_operations) == (False, 3576)
+    first, second = found.partitions
+    assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 1, 5)
+    assert (list(first.replica_nodes), list(first.isr_nodes)) == ([1, 2, 3], [1])
+    assert (list(first.eligible_leader_replicas), list(first.last_known_elr)) == ([3], [])
+    assert list(first.offline_replicas) == [2]
+    assert (second.error_code, second.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert response.next_cursor is None
+
+
+async def test_no_names_mean_all_in_order():
+    response = await Client(three_topics()).call(ask(), 0)
+    assert pages(response) == [("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
+async def test_pages_join_to_the_whole(limit):
+    client = Client(three_topics())
+    seen, cursor = [], None
+    for _ in range(10):
+        response = await client.call(ask("c", "b", "a", limit=limit, cursor=cursor), 0)
+        page = [(name, n) for name, numbers in pages(response) for n in numbers]
+        assert 0 < len(page) <= limit
+        seen += page
+        following = response.next_cursor
+        if following is None:
+            break
+        cursor = DescribeTopicPartitionsRequestCursor(
+            following.topic_name, following.partition_index
+        )
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+async def test_a_limit_below_one_is_one(limit):
+    response = await Client(three_topics()).call(ask("a", limit=limit), 0)
+    assert pages(response) == [("a", [0])]
+
+
+async def test_a_cursor_behind_the_end():
+    cursor = DescribeTopicPartitionsRequestCursor("z", 0)
+    response = await Client(three_topics()).call(ask(cursor=cursor), 0)
+    assert (response.topics, response.next_cursor) == ([], None)
+
+
+@pytest.mark.parametrize(("name", "code"), [("nothing", 3), ("b-secret", 3), ("no such name", 17)])
+async def test_topics_that_do_not_exist_are_not_created(name, code):
+    backend = three_topics()
+    response = await Client(backend).call(ask(name), 0)
+    assert [(t.name, t.error_code) for t in response.topics] == [(name, code)]
+    assert backend.controller.requests == []

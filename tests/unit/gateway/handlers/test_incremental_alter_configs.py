@@ -1,0 +1,117 @@
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from highwater.model.errors import UnreachableError
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+
+VERSIONS = [0, 1]
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def ask(*configs, resource=(TOPIC, "orders"), validate_only=False):
+    """`configs` are (name, operation, value)."""
+    changes = [IncrementalAlterConfigsRequestAlterableConfig(*config) for config in configs]
+    return IncrementalAlterConfigsRequest(
+        [IncrementalAlterConfigsRequestAlterConfigsResource(*resource, changes)], validate_only
+    )
+
+
+def backend_of(**configs):
+    given = {name.replace("_", "."): value for name, value in configs.items()}
+    return FakeBackend(image_of(topic("orders", configs=given)))
+
+
+def change_of(backend):
+    [request] = backend.controller.requests
+    [change] = request.changes
+    return change
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_set_and_delete(version):
+    backend = backend_of()
+    response = await Client(backend).call(
+        ask(("retention.ms", SET, "1000"), ("segment.bytes", DELETE, None)), version
+    )
+    [result] = response.responses
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.resource_type, result.resource_name) == (TOPIC, "orders")
+    change = change_of(backend)
+    assert change.topic_id == topic_id("orders")
+    assert (dict(change.set), list(change.deleted)) == ({"retention.ms": "1000"}, ["segment.bytes"])
+    assert not change.replace_all
+
+
+@pytest.mark.parametrize(
+    ("present", "operation", "value", "after"),
+    [
+        (None, APPEND, "compact", "delete,compact"),
+        ("compact", APPEND, "delete", "compact,delete"),
+        ("compact,delete", APPEND, "delete", "compact,delete"),
+        ("compact, delete", SUBTRACT, "delete", "compact"),
+        ("compact", SUBTRACT, "delete", "compact"),
+        ("delete", SUBTRACT, "delete", ""),
+    ],
+)
+async def test_lists_grow_and_shrink(present, operation, value, after):
+    backend = backend_of(**({} if present is None else {"cleanup_policy": present}))
+    response = await Client(backend).call(ask(("cleanup.policy", operation, value)), 1)
+    assert response.responses[0].error_code == 0
+    assert dict(change_of(backend).set) == {"cleanup.policy": after}
+
+
+@pytest.mark.parametrize(
+    ("configs", "code"),
+    [
+        ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("no.such.list", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", 7, "1")], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("cleanup.policy", APPEND, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_is_refused_here(configs, code, version):
+    backend = backend_of()
+    response = await Client(backend).call(ask(*configs), version)
+    [result] = response.responses
+    assert result.error_code == code
+    assert result.error_message
+    assert backend.controller.requests == []
+
+
+async def test_lists_of_brokers_are_set_as_a_whole():
+    backend = backend_of()
+    request = ask(("log.cleanup.policy", APPEND, "compact"), resource=(BROKER, "1"))
+    response = await Client(backend).call(request, 1)
+    assert response.responses[0].error_code == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_refusals_of_the_controller(version):
+    backend = backend_of()
+    backend.controller.errors[topic_id("orders")] = (ErrorCode.INVALID_CONFIG, "not a number")
+    response = await Client(backend).call(ask(("retention.ms", SET, "soon")), version)
+    [result] = response.responses
+    assert (result.error_code, result.error_message) == (40, "not a number")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_without_controller_clients_look_for_it(version):
+    backend = backend_of()
+    backend.controller.raises = UnreachableError("no controller")
+    response = await Client(backend).call(ask(("retention.ms", SET, "1")), version)
+    assert response.responses[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_checking_only():
+    backend = backend_of()
+    await Client(backend).call(ask(("retention.ms", SET, "1"), validate_only=True), 1)
+    assert backend.controller.requests[0].validate_only

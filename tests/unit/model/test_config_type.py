@@ -1,0 +1,11 @@
+from highwater.model.config_type import ConfigSource, ConfigType
+
+
+def test_numbers_are_those_of_the_protocol():
+    assert [int(kind) for kind in ConfigType] == list(range(10))
+    assert ConfigType.PASSWORD == 9
+    assert [int(source) for source in ConfigSource] == [1, 2, 3, 4, 5]
+
+
+def test_what_is_nearer_wins():
+    assert ConfigSource.DYNAMIC_TOPIC < ConfigSource.STATIC_BROKER < ConfigSource.DEFAULT
