@@ -113,7 +113,10 @@ class GroupCoordinator:
     # -- roles --------------------------------------------------------------------------------
 
     def become_leader(self, partition: int, leader_epoch: int) -> None:
-        """Load the partition and coordinate its groups; older epochs are ignored."""
+        """Load the partition and coordinate its groups; called on the loop.
+
+        The log must be writable in this epoch already. Older epochs are ignored.
+        """
         present = self._hosts.get(partition)
         if present is not None:
             if present.leader_epoch >= leader_epoch:
