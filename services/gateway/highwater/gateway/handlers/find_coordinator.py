@@ -13,7 +13,7 @@ Version notes
 Deviations
 - Transactions are not served yet: their coordinator is INVALID_REQUEST with a message that says so.
   Java clients show that message and stop at once; a retriable code would make them wait a minute
-  for nothing.
+  for nothing. librdkafka repeats the question after any error until the caller's timeout.
 """
 
 from typing import Final, NamedTuple
