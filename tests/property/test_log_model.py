@@ -10,7 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, settings, strategies as st
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from highwater.partition.core.leader_epochs import LeaderEpochCache
@@ -201,17 +202,17 @@ class LogMachine(RuleBasedStateMachine):
         end_offset = data.draw(st.sampled_from(bounds), label="end offset")
         max_bytes = data.draw(st.integers(0, 3000), label="max bytes")
         at_least_one = data.draw(st.booleans(), label="min one batch")
-        found = self.log.read(
-            offset, max_bytes, end_offset=end_offset, min_one_batch=at_least_one
-        )
+        found = self.log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=at_least_one)
         wanted = [e for e in self.model if e.next_offset > offset and e.next_offset <= end_offset]
         headers = headers_in(slice_bytes(found))
         assert [h.base_offset for h in headers] == [e.base_offset for e in wanted[: len(headers)]]
         size = sum(e.size for e in wanted[: len(headers)])
         assert size <= max_bytes or (at_least_one and len(headers) == 1)
         if not headers:
-            assert offset >= end_offset or not wanted or (
-                not at_least_one and wanted[0].size > max_bytes
+            assert (
+                offset >= end_offset
+                or not wanted
+                or (not at_least_one and wanted[0].size > max_bytes)
             )
         else:
             assert found is not None

@@ -1,9 +1,10 @@
 """Record batches and a clock for tests of logs on disk."""
 
+from pathlib import Path
+
 from crc32c import crc32c
 
 from highwater.kafka.records.batch import (
-
     BatchHeader,
     read_header,
     set_base_offset_and_epoch,
@@ -86,7 +87,7 @@ def slice_bytes(log_slice: LogSlice | None) -> bytes:
     if log_slice is None:
         return b""
     segment = log_slice.segment
-    with open(segment.file, "rb") as file:
+    with Path(segment.file).open("rb") as file:
         file.seek(log_slice.position)
         return file.read(log_slice.length)
 
@@ -115,5 +116,3 @@ def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
         found += headers
         offset = headers[-1].base_offset + headers[-1].last_offset_delta + 1
     return found
-
-

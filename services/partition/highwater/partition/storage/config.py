@@ -1,7 +1,9 @@
 """What one log needs to know of its topic's configs, as plain numbers."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
+
+from highwater.model.topic_config import TopicConfig
 
 UNLIMITED: Final = -1
 NEVER: Final = (1 << 63) - 1
@@ -31,3 +33,31 @@ class LogConfig:
     compact: bool = False
     """Whether cleanup.policy has `compact`: offsets may then have gaps."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    @classmethod
+    def of(
+        cls,
+        topic: TopicConfig,
+        *,
+        jitter_share: float = 0.0,
+        producer_id_expiration_ms: int = 24 * 3600 * 1000,
+    ) -> Self:
+        """A topic's configs; `jitter_share` in [0, 1) is drawn once per log by the caller."""
+        jitter_ms = min(topic.segment_jitter_ms, topic.segment_ms)
+        return cls(
+            segment_bytes=topic.segment_bytes,
+            segment_ms=topic.segment_ms,
+            segment_jitter_ms=int(jitter_ms * jitter_share),
+            segment_index_bytes=topic.segment_index_bytes,
+            index_interval_bytes=topic.index_interval_bytes,
+            retention_ms=topic.retention_ms,
+            retention_bytes=topic.retention_bytes,
+            flush_messages=topic.flush_messages,
+            flush_ms=topic.flush_ms,
+            max_message_bytes=topic.max_message_bytes,
+            file_delete_delay_ms=topic.file_delete_delay_ms,
+            preallocate=topic.preallocate,
+            delete_policy="delete" in topic.cleanup_policy,
+            compact=topic.compacted,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )

@@ -1,0 +1,195 @@
+import dataclasses
+
+import pytest
+
+from highwater.model.config_type import ConfigType
+from highwater.model.topic_config import (
+    LONG_MAX,
+    TOPIC_CONFIGS,
+    InvalidTopicConfigError,
+    TopicConfig,
+    default_values,
+    effective,
+    items_of,
+    parse,
+    validate,
+)
+
+
+def test_every_default_is_valid_and_has_a_field_of_its_type() -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(TopicConfig)}
+    python_types = {
+        ConfigType.BOOLEAN: bool,
+        ConfigType.INT: int,
+        ConfigType.LONG: int,
+        ConfigType.DOUBLE: float,
+        ConfigType.STRING: str,
+        ConfigType.LIST: tuple[str, ...],
+    }
+    assert set(fields) == {name.replace(".", "_") for name in TOPIC_CONFIGS}
+    for name, entry in TOPIC_CONFIGS.items():
+        assert fields[name.replace(".", "_")] == python_types[entry.type]
+        parse(name, entry.default)
+    assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("retention.ms", "-1", -1),
+        ("retention.ms", " 5 ", 5),
+        ("retention.bytes", "-5", -5),
+        ("preallocate", "TRUE", True),
+        ("cleanup.policy", "", ()),
+        ("cleanup.policy", "delete, compact", ("delete", "compact")),
+        ("cleanup.policy", "delete,delete", ("delete",)),
+        ("compression.gzip.level", "-1", -1),
+        ("compression.gzip.level", "9", 9),
+        ("min.cleanable.dirty.ratio", "0.25", 0.25),
+        ("leader.replication.throttled.replicas", "*", ("*",)),
+        ("leader.replication.throttled.replicas", "0:1,1:2", ("0:1", "1:2")),
+        ("segment.bytes", "1048576", 1 << 20),
+        ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
+        ("record.validation", "deep", "deep"),
+    ],
+)
+def test_values_that_kafka_takes(name: str, text: str, value: object) -> None:
+    assert parse(name, text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        # What org.apache.kafka.storage.internals.log.LogConfig of 4.3.1 says, word for word.
+        ("foo", "1", "Unknown topic config name: foo"),
+        (
+            "retention.ms",
+            "-2",
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
+            "retention.ms",
+            "abc",
+            "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            "segment.bytes",
+            "99999999999",
+            "Invalid value 99999999999 for configuration segment.bytes: Not a number of type INT",
+        ),
+        (
+            "segment.bytes",
+            "100",
+            "Invalid value 100 for configuration segment.bytes: Value must be at least 1048576",
+        ),
+        (
+            "cleanup.policy",
+            "x",
+            (
+                "Invalid value x for configuration cleanup.policy:"
+                " String must be one of: compact, delete"
+            ),
+        ),
+        (
+            "compression.type",
+            "none",
+            (
+                "Invalid value none for configuration compression.type: String must be one of:"
+                " uncompressed, zstd, lz4, snappy, gzip, producer"
+            ),
+        ),
+        (
+            "compression.gzip.level",
+            "0",
+            (
+                "Invalid value 0 for configuration compression.gzip.level:"
+                " Value must be between 1 and 9 or equal to -1"
+            ),
+        ),
+        (
+            "preallocate",
+            "yes",
+            (
+                "Invalid value yes for configuration preallocate:"
+                " Expected value to be either true or false"
+            ),
+        ),
+    ],
+)
+def test_values_that_kafka_refuses(name: str, text: str, message: str) -> None:
+    with pytest.raises(InvalidTopicConfigError) as refused:
+        parse(name, text)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.ms", "1_000"),
+        ("retention.ms", ""),
+        ("retention.ms", "1e3"),
+        ("min.cleanable.dirty.ratio", "2"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("leader.replication.throttled.replicas", "a:b"),
+        ("local.retention.ms", "-3"),
+        ("message.timestamp.type", "createtime"),
+        ("flush.messages", "0"),
+        ("compression.zstd.level", "23"),
+        ("record.validation", "none"),
+    ],
+)
+def test_other_values_that_are_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidTopicConfigError):
+        parse(name, text)
+
+
+def test_configs_must_not_contradict_one_another() -> None:
+    validate({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidTopicConfigError, match=r"conflict .*\(10\) > .*\(5\)"):
+        validate({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidTopicConfigError, match="Tiered"):
+        validate({"remote.storage.enable": "true"})
+
+
+def test_effective_takes_topic_then_brokers_then_kafka() -> None:
+    brokers = {
+        "log.segment.bytes": "2000000",
+        "log.retention.hours": "2",
+        "min.insync.replicas": "2",
+    }
+    config = effective({"segment.bytes": "3000000", "cleanup.policy": "compact"}, brokers)
+    assert config.segment_bytes == 3_000_000
+    assert config.retention_ms == 7_200_000
+    assert config.min_insync_replicas == 2
+    assert config.flush_messages == LONG_MAX
+    assert config.compacted
+    assert config.deep_validation
+    assert not effective({}).deep_validation
+    assert effective({"record.validation": "deep"}).deep_validation
+    assert effective({"message.timestamp.type": "LogAppendTime"}).log_append_time
+
+
+def test_finer_units_of_broker_times_win() -> None:
+    brokers = {"log.retention.hours": "2", "log.retention.minutes": "3"}
+    assert effective({}, brokers).retention_ms == 180_000
+    assert effective({}, brokers | {"log.retention.ms": "77"}).retention_ms == 77
+    assert effective({}, {"log.retention.hours": "-1"}).retention_ms == -1
+
+
+def test_a_stored_value_that_is_no_longer_valid_counts_as_unset() -> None:
+    assert (
+        effective({"segment.bytes": "1"}, {"log.segment.bytes": "5000000"}).segment_bytes
+        == 5_000_000
+    )
+    assert effective({}, {"log.segment.bytes": "x"}).segment_bytes == 1 << 30
+
+
+def test_default_values_name_all_configs() -> None:
+    values = default_values({"log.retention.ms": "5"})
+    assert set(values) == set(TOPIC_CONFIGS)
+    assert values["retention.ms"] == "5"
+    assert values["segment.ms"] == "604800000"
+
+
+def test_items_of_a_list_config() -> None:
+    assert items_of("cleanup.policy", "delete, compact,delete") == ("delete", "compact")
