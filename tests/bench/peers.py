@@ -33,11 +33,11 @@ HIGHWATER = Path(sys.executable).with_name("highwater")
 HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("up", "--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}"),
     "services": (
-        "up", "--nodes", "1", "--services",
+        "up", "--nodes", "1", "--separate",
         "--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}",
     ),
 }  # fmt: skip
-HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_MS": str(RETENTION_CHECK_MS)}
+HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}
 # Topic options that only Highwater knows.
 HIGHWATER_DEEP_VALIDATION = {"record.validation": "deep"}
 # Bootstrap, one port for the node, and room for those of a larger cluster.

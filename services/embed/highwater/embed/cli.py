@@ -10,7 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
-from highwater.embed.commands import up
+from highwater.embed.commands.quota import quota
+from highwater.embed.commands.service import controller, gateway, partition
+from highwater.embed.commands.topic import topic
+from highwater.embed.commands.up import up
 from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
 
 app: Final = typer.Typer(
@@ -21,7 +24,12 @@ app: Final = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("up")(up.up)
+app.command("up")(up)
+app.command("gateway")(gateway)
+app.command("partition")(partition)
+app.command("controller")(controller)
+app.add_typer(quota, name="quota")
+app.add_typer(topic, name="topic")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,27 +1,90 @@
 """`highwater up` with everything in this process."""
 
+from highwater.controller.config import ControllerConfig
 from highwater.embed.broker import BrokerSettings, EmbeddedBroker
+from highwater.embed.data_dir import DataDir
+from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides
+from highwater.gateway.config import GatewayConfig
+from highwater.partition.config import PartitionConfig
+from highwater.quota.config import QuotaConfig
 from highwater.runtime import lifecycle
-from highwater.runtime.logging import LogSettings, forward_standard_logging, make_logger
+from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
 from highwater.runtime.memory import keep_freed_memory
+from highwater.runtime.settings import load_settings
 
 
-def run_embedded(settings: BrokerSettings) -> int:
-    """Runs the embedded broker until a signal or a failure; the process's exit code."""
+def run_embedded(options: UpOptions) -> int:
+    """Runs the embedded broker until a signal or a failure; the process's exit code.
+
+    Raises UsageError for settings that cannot be.
+    """
+    settings = broker_settings(options)
     keep_freed_memory()
-    log = make_logger(LogSettings())
+    log = make_logger(settings.gateway.log)
     forward_standard_logging(log)
 
-    async def build() -> "AnnouncedBroker":
+    async def build() -> AnnouncedBroker:
         return AnnouncedBroker(settings, log)
 
     return lifecycle.run(build, log)
 
 
+def broker_settings(options: UpOptions) -> BrokerSettings:
+    """The settings of all services. Raises ConfigError."""
+    data = DataDir(options.data_dir)
+    overrides = cluster_overrides(options)
+    overrides["controller"] |= {
+        "host": "127.0.0.1",
+        "port": 0,
+        "controller_id": "embedded",
+        "data_dir": data.controller,
+    }
+    overrides["partition"] |= {"log_dirs": (data.node(1),), "quota_address": ""}
+    overrides["gateway"] |= {"port": options.port, "single_port": True}
+    file = options.config_file
+    return BrokerSettings(
+        data_dir=data,
+        metrics_port=options.metrics_port,
+        controller=load_settings(
+            ControllerConfig,
+            config_file=file,
+            overrides=overrides["controller"],
+            defaults=UP_DEFAULTS["controller"],
+        ),
+        quota=load_settings(
+            QuotaConfig,
+            config_file=file,
+            overrides=overrides["quota"],
+            defaults=UP_DEFAULTS["quota"],
+        ),
+        partition=load_settings(
+            PartitionConfig,
+            config_file=file,
+            overrides=overrides["partition"],
+            defaults=UP_DEFAULTS["partition"],
+        ),
+        gateway=load_settings(
+            GatewayConfig,
+            config_file=file,
+            overrides=overrides["gateway"],
+            defaults=UP_DEFAULTS["gateway"],
+        ),
+    )
+
+
 class AnnouncedBroker(EmbeddedBroker):
     """Says on standard output when clients can connect."""
+
+    def __init__(self, settings: BrokerSettings, log: Logger) -> None:
+        super().__init__(settings, log)
+        self._host = settings.gateway.host
 
     async def start(self) -> None:
         """See EmbeddedBroker."""
         await super().start()
-        print(f"Highwater is ready on {self._settings.host}:{self.port}", flush=True)  # noqa: T201
+        announce(self._host, self.port)
+
+
+def announce(host: str, port: int) -> None:
+    """The line that people and scripts wait for."""
+    print(f"Highwater is ready on {host}:{port}", flush=True)  # noqa: T201 - that is its job.

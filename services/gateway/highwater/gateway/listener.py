@@ -49,13 +49,23 @@ class Listener:
         self.refused = 0
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def open_port(self, instance: InstanceId, node: NodeId | None, port: int) -> int:
-        """Listens for one (instance, node); gives the port. Raises PortInUseError, BindError."""
+    async def open_port(
+        self, instance: InstanceId, node: NodeId | None, port: int, *, accept: bool = True
+    ) -> int:
+        """Listens for one (instance, node); gives the port. Raises PortInUseError, BindError.
+
+        Without `accept` the port is only taken, until `start_accepting`.
+        """
         loop = asyncio.get_running_loop()
         factory = self._factory(instance, node, loop)
         try:
             server = await loop.create_server(
-                factory, self._host, port, backlog=BACKLOG, reuse_address=True
+                factory,
+                self._host,
+                port,
+                backlog=BACKLOG,
+                reuse_address=True,
+                start_serving=accept,
             )
         except OSError as error:
             address = f"{self._host}:{port}"
@@ -111,6 +121,16 @@ class Listener:
                 connection.close("idle")
             elif connection.stalled_sweeps > self._frame_sweeps_max:
                 connection.close("a frame was begun and not finished")
+
+    async def start_accepting(self) -> None:
+        """Accepts on all ports from now on. Raises PortInUseError."""
+        for server in self._servers.values():
+            try:
+                await server.start_serving()
+            except OSError:
+                # Somebody else bound the port at the same time and was faster to listen on it.
+                host, port = server.sockets[0].getsockname()[:2]
+                raise PortInUseError(f"{host}:{port}") from None
 
     async def stop_accepting(self) -> None:
         """Closes the listening sockets; connections live on."""

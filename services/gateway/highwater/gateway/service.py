@@ -88,6 +88,7 @@ class GatewayService:
         self._stack = AsyncExitStack()
         self._port = config.port
         self._registering = False
+        self._opening = asyncio.Lock()
         self._expirer: asyncio.TimerHandle
 
     @property
@@ -116,7 +117,9 @@ class GatewayService:
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
         # The port is taken before anything is told of it.
-        self._port = await self._listener.open_port(DEFAULT_INSTANCE, None, config.port)
+        self._port = await self._listener.open_port(
+            DEFAULT_INSTANCE, None, config.port, accept=False
+        )
         await self._register()
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
@@ -126,6 +129,8 @@ class GatewayService:
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
         await self._open_ports()
+        # Nobody is served before there is an image to serve from.
+        await self._listener.start_accepting()
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(lambda: self._expirer.cancel())
         self._log.info("listening", host=config.host, port=self._port)
@@ -283,9 +288,10 @@ class GatewayService:
         listener = self._listener
         if image is None or listener is None or self._config.single_port:
             return
-        for node in sorted(image.nodes):
-            if not listener.has_port(DEFAULT_INSTANCE, node):
-                await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
+        async with self._opening:  # An image may come while the ports of the last are opened.
+            for node in sorted(image.nodes):
+                if not listener.has_port(DEFAULT_INSTANCE, node):
+                    await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
 
     def _expire(self) -> None:
         self.links.expire(self._clock.monotonic_ms())

@@ -6,11 +6,12 @@ reads the outside; constructing a model directly sees nothing but its arguments,
 changed by the environment they run in. Every mistake is a `ConfigError` of one line.
 """
 
+import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,10 +22,11 @@ from pydantic_settings import (
     SettingsConfigDict,
     SettingsError,
 )
-from rich.console import Console
-from rich.table import Table
 
 from highwater.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _NESTED: Final = "__"
 _ERRORS_TOLD_MAX: Final = 3
@@ -80,13 +82,17 @@ def load_settings(
     *,
     config_file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> _S:
     """The service's settings from all sources. Raises ConfigError with one clear line.
 
     `overrides` are keyed by dotted names ("metrics.port"); values of None are skipped, so the
-    flags of a command can be passed as they are.
+    flags of a command can be passed as they are. `defaults`, keyed likewise, stand in for the
+    model's own: every source wins over them.
     """
     merged: dict[str, Any] = {}
+    for name, value in (defaults or {}).items():
+        _merge(merged, _nest(name, value))
     if config_file is not None:
         _merge(merged, _read_table(config_file, settings_type.service))
     _merge(merged, _read_environment(settings_type))
@@ -99,19 +105,33 @@ def load_settings(
         raise ConfigError(_explain(settings_type, error)) from None
 
 
-def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
-    """Turns `--set name=value` flags into overrides."""
-    overrides: dict[str, str] = {}
+def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+    """Turns `--set name=value` flags into overrides; lists are JSON, as in the environment."""
+    overrides: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name:
             raise ConfigError(f"expected NAME=VALUE, got {assignment!r}")
-        overrides[name] = value
+        overrides[name] = _json_or_text(value)
     return overrides
 
 
-def print_config(settings: ServiceSettings, console: Console | None = None) -> None:
+def _json_or_text(value: str) -> Any:
+    """Lists and objects as JSON; other types are converted from text by their fields."""
+    if not value.startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value  # An IPv6 address, for one.
+
+
+def print_config(settings: ServiceSettings, console: "Console | None" = None) -> None:
     """Prints every setting with its value, its environment variable and what it means."""
+    # Imported here: services start without ever printing a table.
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=f"highwater {settings.service}", title_justify="left")
     for column in ("setting", "value", "environment variable", "meaning"):
         table.add_column(column, overflow="fold")

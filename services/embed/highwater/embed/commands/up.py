@@ -5,22 +5,77 @@ from typing import Annotated
 
 import typer
 
+from highwater.embed.options import UpOptions
+
 
 def up(
     data_dir: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(".highwater"),
     host: Annotated[str, typer.Option(help="Address that clients connect to.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Bootstrap port; 0 lets the system choose.")
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Bootstrap port; 0 lets the system choose. With several processes node n is "
+            "served on port + n.",
+        ),
     ] = 9092,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=64, help="Partition nodes; more than 1 implies --separate.")
+    ] = 1,
+    gateways: Annotated[
+        int,
+        typer.Option(
+            min=1, max=16, help="Gateways, each with ports of its own; implies --separate."
+        ),
+    ] = 1,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="One process per service, over gRPC.")
+    ] = False,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of /metrics; off if not given.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port of /metrics; with several processes the first of one for each: controller, "
+            "quota, nodes, gateways.",
+        ),
+    ] = None,
+    etcd: Annotated[
+        str | None,
+        typer.Option(help="Keep metadata in etcd: HOST:PORT,... of its members; else SQLite."),
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error, for every service.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a table per service.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.NAME=VALUE", help="One setting of one service."),
     ] = None,
 ) -> None:
-    """Run a whole cluster: one process, or with --nodes several that are supervised."""
-    from highwater.embed.embedded import run_embedded
-    from highwater.embed.broker import BrokerSettings
-
-    code = run_embedded(
-        BrokerSettings(data_dir=data_dir, host=host, port=port, metrics_port=metrics_port)
+    """Run a whole cluster: in this process, or as several processes that are supervised."""
+    options = UpOptions(
+        data_dir=data_dir,
+        host=host,
+        port=port,
+        nodes=nodes,
+        gateways=gateways,
+        separate=separate,
+        metrics_port=metrics_port,
+        etcd=tuple(one.strip() for one in etcd.split(",") if one.strip()) if etcd else (),
+        log_level=log_level,
+        config_file=config,
+        assignments=tuple(assignments or ()),
     )
-    raise typer.Exit(code)
+    raise typer.Exit(_run(options))
+
+
+def _run(options: UpOptions) -> int:
+    if options.supervised:
+        from highwater.embed.supervisor.run import run_supervised
+
+        return run_supervised(options)
+    from highwater.embed.embedded import run_embedded
+
+    return run_embedded(options)

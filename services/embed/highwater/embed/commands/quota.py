@@ -1,0 +1,101 @@
+"""`highwater quota`: the service itself, and an instance's limits."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from highwater.embed.commands.service import (
+    Assignments,
+    ConfigFile,
+    ParentPid,
+    PrintConfig,
+    run_service,
+)
+from highwater.embed.data_dir import DataDir
+from highwater.model.errors import UsageError
+
+quota: Final = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+ControllerAddress = Annotated[
+    str | None, typer.Option("--controller", help="HOST:PORT of a controller.")
+]
+DataDirectory = Annotated[
+    Path, typer.Option(help="Data directory of a running `highwater up`, if no --controller.")
+]
+Limit = Annotated[str | None, typer.Option(metavar="N|none", help="Bytes per second.")]
+
+
+@quota.callback()
+def serve(
+    context: typer.Context,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    print_settings: PrintConfig = False,
+    parent: ParentPid = None,
+) -> None:
+    """Run the quota service, or set and show limits."""
+    if context.invoked_subcommand is None:
+        run_service("quota", config, assignments, print_settings, parent)
+
+
+@quota.command("set")
+def set_limits(
+    instance: Annotated[str, typer.Option(help="The instance (tenant).")] = "default",
+    produce_bytes_per_second: Limit = None,
+    consume_bytes_per_second: Limit = None,
+    controller: ControllerAddress = None,
+    data_dir: DataDirectory = Path(".highwater"),
+) -> None:
+    """Set an instance's limits; those that are not named stay, `none` is unlimited."""
+    from highwater.embed.limits import LimitChange, change_limits
+
+    change = LimitChange(
+        produce=_limit("--produce-bytes-per-second", produce_bytes_per_second),
+        consume=_limit("--consume-bytes-per-second", consume_bytes_per_second),
+    )
+    limits = change_limits(_address(controller, data_dir), instance, change)
+    typer.echo(
+        f"{instance}: produce {_rate(limits.produce_bytes_per_second)}, "
+        f"consume {_rate(limits.consume_bytes_per_second)}"
+    )
+
+
+@quota.command("show")
+def show_limits(
+    controller: ControllerAddress = None, data_dir: DataDirectory = Path(".highwater")
+) -> None:
+    """Show the limits of all instances that have any."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from highwater.embed.limits import read_limits
+
+    table = Table()
+    table.add_column("instance")
+    table.add_column("produce", justify="right")
+    table.add_column("consume", justify="right")
+    for one in read_limits(_address(controller, data_dir)):
+        table.add_row(
+            one.instance, _rate(one.produce_bytes_per_second), _rate(one.consume_bytes_per_second)
+        )
+    Console().print(table)
+
+
+def _address(controller: str | None, data_dir: Path) -> str:
+    return controller or DataDir(data_dir).read_controller_address()
+
+
+def _limit(flag: str, text: str | None) -> int | None:
+    """None is "leave it", -1 is "unlimited"."""
+    if text is None:
+        return None
+    if text == "none":
+        return -1
+    if not text.isdecimal() or int(text) > 1 << 50:
+        raise UsageError(f"{flag}: expected a number of bytes per second or none, got {text!r}")
+    return int(text)
+
+
+def _rate(limit: int | None) -> str:
+    return "unlimited" if limit is None else f"{limit} B/s"

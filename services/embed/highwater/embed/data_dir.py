@@ -1,0 +1,90 @@
+"""The data directory of `highwater up`: what lies where, and that one process at a time uses it.
+
+.lock                 locked by the running broker or supervisor, with its pid in it
+controller.address    where the controller listens, for tools
+pids.json             process name -> pid, of a supervised cluster
+controller/           metadata store (SQLite)
+node-<n>/             log directory of node n
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Final
+
+from highwater.model.errors import UnwritableDirectoryError, UsageError
+
+CONTROLLER_ADDRESS_FILE: Final = "controller.address"
+PIDS_FILE: Final = "pids.json"
+LOCK_FILE: Final = ".lock"
+
+
+class DataDir:
+    """A data directory; `acquire` before anything is written, `release` at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: IO[str] | None = None
+
+    @property
+    def controller(self) -> Path:
+        """The controller's directory."""
+        return self.path / "controller"
+
+    def node(self, number: int) -> Path:
+        """A node's log directory; the first node is 1, in every mode."""
+        return self.path / f"node-{number}"
+
+    def acquire(self) -> None:
+        """Makes and locks it. Raises UnwritableDirectoryError, or UsageError if it is in use."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Appending keeps the pid of whoever holds the lock.
+            self._lock = (self.path / LOCK_FILE).open("a+")
+        except OSError as error:
+            raise UnwritableDirectoryError(str(self.path), error.strerror or str(error)) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            holder = self._lock.read(32).strip() or "unknown"
+            self._lock.close()
+            self._lock = None
+            raise UsageError(
+                f"data directory {self.path} is in use by another broker (pid {holder})"
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
+
+    def release(self) -> None:
+        """Takes back what it says of this process; harmless if `acquire` failed."""
+        if self._lock is None:
+            return
+        for name in (CONTROLLER_ADDRESS_FILE, PIDS_FILE):
+            (self.path / name).unlink(missing_ok=True)
+        self._lock.truncate(0)
+        self._lock.close()
+        self._lock = None
+
+    def write_controller_address(self, address: str) -> None:
+        """Leaves host:port for tools."""
+        self._replace(CONTROLLER_ADDRESS_FILE, address)
+
+    def read_controller_address(self) -> str:
+        """host:port. Raises UsageError if nothing runs on this directory."""
+        try:
+            return (self.path / CONTROLLER_ADDRESS_FILE).read_text().strip()
+        except OSError:
+            raise UsageError(f"no broker runs on data directory {self.path}") from None
+
+    def write_pids(self, pids: Mapping[str, int]) -> None:
+        """Replaces the list of processes; a reader finds the old or the new one."""
+        self._replace(PIDS_FILE, json.dumps(dict(pids), indent=1) + "\n")
+
+    def _replace(self, name: str, text: str) -> None:
+        new = self.path / f".{name}.new"
+        new.write_text(text)
+        new.replace(self.path / name)

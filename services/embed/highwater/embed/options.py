@@ -1,0 +1,73 @@
+"""What `highwater up` is told, and the settings of each service that follow from it.
+
+The command's own flags win over `--set`, the environment and the file where both speak of the same
+thing (the data directory, ports, addresses of the cluster's own services).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from highwater.model.errors import ConfigError
+from highwater.runtime.settings import parse_assignments
+
+SECTIONS: Final = ("controller", "quota", "partition", "gateway")
+
+UP_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # Topics that do not say get as many partitions as clients' auto-created ones.
+    "controller": {"default_partitions": 4},
+    "quota": {},
+    # As in Kafka's own server.properties: on a laptop nobody wants to wait for three seconds.
+    "partition": {"group_initial_rebalance_delay_ms": 0},
+    "gateway": {},
+}
+"""Defaults of `highwater up` that differ from the services' own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """The flags of `highwater up`; see its --help."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 9092
+    nodes: int = 1
+    gateways: int = 1
+    separate: bool = False
+    metrics_port: int | None = None
+    etcd: tuple[str, ...] = ()
+    log_level: str | None = None
+    config_file: Path | None = None
+    assignments: tuple[str, ...] = ()
+
+    @property
+    def supervised(self) -> bool:
+        """True if the services run as processes of their own."""
+        return self.separate or self.nodes > 1 or self.gateways > 1
+
+
+def assignments_by_section(assignments: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Sorts `--set section.name=value` by section. Raises ConfigError."""
+    by_section: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for dotted, value in parse_assignments(assignments).items():
+        section, _, name = dotted.partition(".")
+        if section not in by_section or not name:
+            raise ConfigError(
+                f"expected SECTION.NAME=VALUE with a section of {', '.join(SECTIONS)}, got {dotted}"
+            )
+        by_section[section][name] = value
+    return by_section
+
+
+def cluster_overrides(options: UpOptions) -> dict[str, dict[str, Any]]:
+    """What holds for a section in both modes: `--set`, then the flags."""
+    overrides = assignments_by_section(options.assignments)
+    if options.log_level is not None:
+        for section in SECTIONS:
+            overrides[section]["log.level"] = options.log_level
+    if options.etcd:
+        overrides["controller"]["store"] = "etcd"
+        overrides["controller"]["etcd.endpoints"] = list(options.etcd)
+    overrides["gateway"]["host"] = options.host
+    return overrides

@@ -1,0 +1,1 @@
+"""`highwater up --nodes N`: the services as processes of this host, started, watched and stopped."""

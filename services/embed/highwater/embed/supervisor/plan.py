@@ -1,0 +1,168 @@
+"""Which processes a supervised cluster consists of, and with which settings each is started."""
+
+import errno
+import json
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from highwater.controller.config import ControllerConfig
+from highwater.embed.data_dir import DataDir
+from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides
+from highwater.gateway.config import GatewayConfig
+from highwater.model.errors import BindError, PortInUseError, UsageError
+from highwater.partition.config import PartitionConfig
+from highwater.quota.config import QuotaConfig
+from highwater.runtime.settings import ServiceSettings, load_settings
+
+LOOPBACK: Final = "127.0.0.1"
+
+_PORTS: Final = range(20_000, 32_000)
+"""Below Linux's ephemeral range, so that no outgoing connection takes one before its service."""
+
+_PORT_TRIES_MAX: Final = 200
+
+_CONFIGS: Final[Mapping[str, type[ServiceSettings]]] = {
+    "controller": ControllerConfig,
+    "quota": QuotaConfig,
+    "partition": PartitionConfig,
+    "gateway": GatewayConfig,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """One process. `name` is unique ("partition-2"), `section` is the command that it runs."""
+
+    name: str
+    section: str
+    overrides: Mapping[str, Any]
+
+    def arguments(self, options: UpOptions) -> list[str]:
+        """What follows `highwater` on its command line."""
+        words = [self.section]
+        if options.config_file is not None:
+            words += ["--config", str(options.config_file.resolve())]
+        for name, value in self.overrides.items():
+            words += ["--set", f"{name}={_as_text(value)}"]
+        return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """Processes in the order in which they are stopped last: controller, quota, nodes, gateways."""
+
+    controller_address: str
+    gateway_addresses: Sequence[tuple[str, int]]
+    processes: Sequence[ProcessSpec]
+
+
+def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
+    """Chooses ports and settings. Raises UsageError for what cannot work, before anything runs."""
+    base = cluster_overrides(options)
+    block = options.nodes + 1
+    first_port = options.port or _free_port(options.host, block * options.gateways)
+    gateways = [(options.host, first_port + number * block) for number in range(options.gateways)]
+    if gateways[-1][1] + options.nodes > 65535:
+        raise UsageError(f"{options.nodes} nodes do not fit into the ports after {first_port}")
+    for host, port in gateways:
+        _check_block(host, port, block)
+    controller = f"{LOOPBACK}:{_free_port(LOOPBACK, 1)}"
+    quota = f"{LOOPBACK}:{_free_port(LOOPBACK, 1)}"
+    own: list[tuple[str, str, dict[str, Any]]] = [
+        (
+            "controller",
+            "controller",
+            _listen(controller)
+            | {"controller_id": "controller-1", "data_dir": data_dir.controller},
+        ),
+        ("quota", "quota", _listen(quota) | {"controllers": [controller]}),
+    ]
+    own += [
+        (
+            f"partition-{node}",
+            "partition",
+            {
+                "host": LOOPBACK,
+                "port": 0,
+                "node_id": node,
+                "log_dirs": [str(data_dir.node(node))],
+                "controllers": [controller],
+                "quota_address": quota,
+            },
+        )
+        for node in range(1, options.nodes + 1)
+    ]
+    own += [
+        (
+            f"gateway-{number}",
+            "gateway",
+            {"port": port, "gateway_id": f"gateway-{number}", "controllers": [controller]},
+        )
+        for number, (_, port) in enumerate(gateways, start=1)
+    ]
+    return ClusterPlan(
+        controller_address=controller,
+        gateway_addresses=gateways,
+        processes=[
+            _process(name, section, base[section] | settings, index, options)
+            for index, (name, section, settings) in enumerate(own)
+        ],
+    )
+
+
+def _process(
+    name: str, section: str, overrides: dict[str, Any], index: int, options: UpOptions
+) -> ProcessSpec:
+    if options.metrics_port is not None:
+        overrides["metrics.port"] = options.metrics_port + index
+    # Loaded here once for its mistakes, so that they are told in one line and nothing is started.
+    settings = load_settings(
+        _CONFIGS[section],
+        config_file=options.config_file,
+        overrides=overrides,
+        defaults=UP_DEFAULTS[section],
+    )
+    chosen = {name: getattr(settings, name) for name in UP_DEFAULTS[section]}
+    return ProcessSpec(name=name, section=section, overrides=chosen | overrides)
+
+
+def _listen(address: str) -> dict[str, Any]:
+    host, _, port = address.rpartition(":")
+    return {"host": host, "port": int(port)}
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list | dict) else str(value)
+
+
+def _free_port(host: str, count: int) -> int:
+    """The first of so many ports in a row that are free now; another process may be faster."""
+    for _ in range(_PORT_TRIES_MAX):
+        first = random.choice(_PORTS)
+        try:
+            _check_block(host, first, count)
+        except PortInUseError:
+            continue
+        return first
+    raise UsageError(f"no {count} free ports in a row on {host}")
+
+
+def _check_block(host: str, first: int, count: int) -> None:
+    """Raises PortInUseError or BindError for the first port that cannot be listened on."""
+    for port in range(first, first + count):
+        address = f"{host}:{port}"
+        try:
+            family, kind, protocol, _, where = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+                probe.listen(1)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUseError(address) from None
+            raise BindError(address, error.strerror or str(error)) from None

@@ -1,0 +1,84 @@
+"""A cluster of processes on this host as one service: start, watch over, stop in order."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.embed.data_dir import DataDir
+from highwater.embed.options import UpOptions
+from highwater.embed.supervisor.child import Child
+from highwater.embed.supervisor.plan import ClusterPlan, make_plan
+from highwater.embed.supervisor.readiness import serves_all_nodes
+from highwater.model.errors import HighwaterError
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+READY_TIMEOUT_S: Final = 60.0
+READY_POLL_S: Final = 0.05
+
+STOP_STAGE_S: Final = 6.0
+"""For each kind of process; four of them stay below a container runtime's 30 s."""
+
+STOP_ORDER: Final = ("gateway", "partition", "quota", "controller")
+
+
+class Supervisor:
+    """All processes of one cluster. Implements the process's Service protocol."""
+
+    def __init__(self, options: UpOptions, log: Logger) -> None:
+        """To be built on the loop that runs it."""
+        self._options = options
+        self._log = log
+        self._data_dir = DataDir(options.data_dir)
+        self._children: dict[str, list[Child]] = {}
+        self._tasks = TaskOwner(self._child_failed)
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.addresses: Sequence[tuple[str, int]] = ()
+
+    async def start(self) -> None:
+        """Returns when clients can connect to every node. Raises UsageError, GaveUpError."""
+        self._data_dir.acquire()
+        plan = make_plan(self._options, self._data_dir)
+        self.addresses = plan.gateway_addresses
+        self._data_dir.write_controller_address(plan.controller_address)
+        for spec in plan.processes:
+            child = Child(
+                spec.name, spec.arguments(self._options), on_pid=self._write_pids, log=self._log
+            )
+            self._children.setdefault(spec.section, []).append(child)
+            self._tasks.start(child.run(), name=spec.name)
+        await self._wait_ready(plan)
+        for child in self._all():
+            child.settled = True
+
+    async def stop(self) -> None:
+        """Stops gateways, nodes, quota service and controller, in this order."""
+        for section in STOP_ORDER:
+            children = self._children.get(section, [])
+            await asyncio.gather(*(child.stop(timeout_s=STOP_STAGE_S) for child in children))
+        await self._tasks.close(timeout_s=1)
+        self._data_dir.release()
+
+    async def _wait_ready(self, plan: ClusterPlan) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_TIMEOUT_S
+        for host, port in plan.gateway_addresses:
+            while not await asyncio.to_thread(serves_all_nodes, host, port, self._options.nodes):
+                if self.failed.done():
+                    self.failed.result()
+                if loop.time() > deadline:
+                    raise HighwaterError(f"not ready after {READY_TIMEOUT_S:.0f} s")
+                await asyncio.sleep(READY_POLL_S)
+
+    def _all(self) -> list[Child]:
+        return [child for children in self._children.values() for child in children]
+
+    def _write_pids(self) -> None:
+        self._data_dir.write_pids(
+            {child.name: child.pid for child in self._all() if child.pid is not None}
+        )
+
+    def _child_failed(self, name: str, error: BaseException) -> None:
+        self._log.error("process_given_up", process=name, error=str(error))
+        if not self.failed.done():
+            self.failed.set_exception(error)
