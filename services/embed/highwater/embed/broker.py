@@ -18,6 +18,7 @@ from highwater.controller.service import ControllerService
 from highwater.embed.data_dir import DataDir
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.service import GatewayService
+from highwater.model.errors import HighwaterError
 from highwater.partition.config import PartitionConfig
 from highwater.partition.service import PartitionService
 from highwater.quota.config import QuotaConfig
@@ -72,7 +73,10 @@ class EmbeddedBroker:
             settings.controller, clock=clock, registry=self.registry, log=self._log
         )
         await self._start(self.controller)
-        await self.controller.wait_active(ELECTION_TIMEOUT_S)
+        try:
+            await self.controller.wait_active(ELECTION_TIMEOUT_S)
+        except TimeoutError:
+            raise HighwaterError("the controller could not take office in time") from None
         settings.data_dir.write_controller_address(self.controller.address)
         endpoints = self.controller.in_process_endpoints()
         self._stack.push_async_callback(endpoints.close)

@@ -3,7 +3,8 @@
 from highwater.controller.config import ControllerConfig
 from highwater.embed.broker import BrokerSettings, EmbeddedBroker
 from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides
+from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
+from highwater.embed.ports import check_ports
 from highwater.gateway.config import GatewayConfig
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
@@ -19,6 +20,10 @@ def run_embedded(options: UpOptions) -> int:
     Raises UsageError for settings that cannot be.
     """
     settings = broker_settings(options)
+    # Looked at before anything is started, so that a taken port is the only line.
+    check_ports(options.host, options.port)
+    if options.metrics_port is not None:
+        check_ports(settings.gateway.metrics.host, options.metrics_port)
     keep_freed_memory()
     log = make_logger(settings.gateway.log)
     forward_standard_logging(log)
@@ -33,14 +38,24 @@ def broker_settings(options: UpOptions) -> BrokerSettings:
     """The settings of all services. Raises ConfigError."""
     data = DataDir(options.data_dir)
     overrides = cluster_overrides(options)
-    overrides["controller"] |= {
-        "host": "127.0.0.1",
-        "port": 0,
-        "controller_id": "embedded",
-        "data_dir": data.controller,
-    }
-    overrides["partition"] |= {"log_dirs": (data.node(1),), "quota_address": ""}
-    overrides["gateway"] |= {"port": options.port, "single_port": True}
+    overrides["controller"] = with_own(
+        "controller",
+        overrides["controller"],
+        {
+            "host": "127.0.0.1",
+            "port": 0,
+            "controller_id": "embedded",
+            "data_dir": data.controller,
+        },
+    )
+    overrides["partition"] = with_own(
+        "partition",
+        overrides["partition"],
+        {"log_dirs": (data.node(1),), "quota_address": ""},
+    )
+    overrides["gateway"] = with_own(
+        "gateway", overrides["gateway"], {"port": options.port, "single_port": True}
+    )
     file = options.config_file
     return BrokerSettings(
         data_dir=data,

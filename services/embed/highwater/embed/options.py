@@ -69,5 +69,13 @@ def cluster_overrides(options: UpOptions) -> dict[str, dict[str, Any]]:
     if options.etcd:
         overrides["controller"]["store"] = "etcd"
         overrides["controller"]["etcd.endpoints"] = list(options.etcd)
-    overrides["gateway"]["host"] = options.host
+    overrides["gateway"] = with_own("gateway", overrides["gateway"], {"host": options.host})
     return overrides
+
+
+def with_own(section: str, overrides: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds settings that follow from the flags. Raises ConfigError where `--set` had one too."""
+    for name in own:
+        if name in overrides:
+            raise ConfigError(f"{section}.{name} follows from the flags of highwater up")
+    return {**overrides, **own}

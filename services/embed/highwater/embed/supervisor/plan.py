@@ -1,28 +1,21 @@
 """Which processes a supervised cluster consists of, and with which settings each is started."""
 
-import errno
 import json
-import random
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
 from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides
+from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
+from highwater.embed.ports import check_ports, free_ports
 from highwater.gateway.config import GatewayConfig
-from highwater.model.errors import BindError, PortInUseError, UsageError
+from highwater.model.errors import UsageError
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
 from highwater.runtime.settings import ServiceSettings, load_settings
 
 LOOPBACK: Final = "127.0.0.1"
-
-_PORTS: Final = range(20_000, 32_000)
-"""Below Linux's ephemeral range, so that no outgoing connection takes one before its service."""
-
-_PORT_TRIES_MAX: Final = 200
 
 _CONFIGS: Final[Mapping[str, type[ServiceSettings]]] = {
     "controller": ControllerConfig,
@@ -63,14 +56,14 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
     """Chooses ports and settings. Raises UsageError for what cannot work, before anything runs."""
     base = cluster_overrides(options)
     block = options.nodes + 1
-    first_port = options.port or _free_port(options.host, block * options.gateways)
+    first_port = options.port or free_ports(options.host, block * options.gateways)
     gateways = [(options.host, first_port + number * block) for number in range(options.gateways)]
     if gateways[-1][1] + options.nodes > 65535:
         raise UsageError(f"{options.nodes} nodes do not fit into the ports after {first_port}")
     for host, port in gateways:
-        _check_block(host, port, block)
-    controller = f"{LOOPBACK}:{_free_port(LOOPBACK, 1)}"
-    quota = f"{LOOPBACK}:{_free_port(LOOPBACK, 1)}"
+        check_ports(host, port, block)
+    controller = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
+    quota = f"{LOOPBACK}:{free_ports(LOOPBACK, 1)}"
     own: list[tuple[str, str, dict[str, Any]]] = [
         (
             "controller",
@@ -107,7 +100,7 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
         controller_address=controller,
         gateway_addresses=gateways,
         processes=[
-            _process(name, section, base[section] | settings, index, options)
+            _process(name, section, with_own(section, base[section], settings), index, options)
             for index, (name, section, settings) in enumerate(own)
         ],
     )
@@ -118,6 +111,7 @@ def _process(
 ) -> ProcessSpec:
     if options.metrics_port is not None:
         overrides["metrics.port"] = options.metrics_port + index
+        check_ports(LOOPBACK, options.metrics_port + index)
     # Loaded here once for its mistakes, so that they are told in one line and nothing is started.
     settings = load_settings(
         _CONFIGS[section],
@@ -136,33 +130,3 @@ def _listen(address: str) -> dict[str, Any]:
 
 def _as_text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, list | dict) else str(value)
-
-
-def _free_port(host: str, count: int) -> int:
-    """The first of so many ports in a row that are free now; another process may be faster."""
-    for _ in range(_PORT_TRIES_MAX):
-        first = random.choice(_PORTS)
-        try:
-            _check_block(host, first, count)
-        except PortInUseError:
-            continue
-        return first
-    raise UsageError(f"no {count} free ports in a row on {host}")
-
-
-def _check_block(host: str, first: int, count: int) -> None:
-    """Raises PortInUseError or BindError for the first port that cannot be listened on."""
-    for port in range(first, first + count):
-        address = f"{host}:{port}"
-        try:
-            family, kind, protocol, _, where = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(where)
-                probe.listen(1)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUseError(address) from None
-            raise BindError(address, error.strerror or str(error)) from None
