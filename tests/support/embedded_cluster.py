@@ -21,11 +21,6 @@ HIGHWATER = Path(sys.executable).with_name("highwater")
 START_TIMEOUT_S = 30.0
 _HOST = "127.0.0.1"
 
-TEST_SETTINGS = {
-    # Kafka's default of 3 s would be most of the time that a group test takes.
-    "HIGHWATER_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-}
-
 
 class EmbeddedCluster:
     """Implements `tests.support.cluster.Cluster` with one embedded broker process."""
@@ -43,7 +38,7 @@ class EmbeddedCluster:
                 *("--data-dir", str(self._data_dir)),
             ],
             log_path=directory / "broker.log",
-            environment={**TEST_SETTINGS, **(environment or {})},
+            environment=environment,
         )
         self._node_id = 0
 

@@ -60,7 +60,8 @@ class HonestClient:
     def _run(self) -> None:
         try:
             with RawConnection.to(self._bootstrap) as connection:
-                while not self._stopping.wait(_PAUSE_S):
+                # One round at least, however short the attack.
+                while not self._stopping.wait(_PAUSE_S) or not self.rounds:
                     started = time.monotonic()
                     self._round(connection)
                     self.rounds += 1
