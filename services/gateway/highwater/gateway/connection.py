@@ -30,11 +30,9 @@ class Connection(Session, asyncio.BufferedProtocol):
 
     __slots__ = (
         "_connections",
-        "_handler_of",
         "_loop",
         "_outbox",
         "_pool",
-        "_threaded",
         "_transport",
         "close_reason",
         "frames_seen",
@@ -58,7 +56,6 @@ class Connection(Session, asyncio.BufferedProtocol):
         self._connections = connections
         self._transport: Any = None
         self._outbox: Outbox | None = None
-        self._threaded = False
         self.close_reason = ""
         self.frames_seen = 0
         self.idle_sweeps = 0
@@ -80,13 +77,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._outbox = Outbox(
-            sock,
-            loop=self._loop,
-            pool=self._pool,
-            on_error=self.close,
-            on_thread=self._set_threaded,
-        )
+        self._outbox = Outbox(sock, loop=self._loop, pool=self._pool, on_error=self.close)
         self._connections.add(self)
 
     def eof_received(self) -> bool:
@@ -108,8 +99,8 @@ class Connection(Session, asyncio.BufferedProtocol):
         self._outbox.send(parts)
 
     def set_reading(self, reading: bool) -> None:
-        """Stops or resumes reading; a sender thread keeps it stopped."""
-        if self._threaded or self._transport.is_closing():
+        """Stops or resumes reading."""
+        if self._transport.is_closing():
             return
         if reading:
             self._transport.resume_reading()
@@ -122,19 +113,6 @@ class Connection(Session, asyncio.BufferedProtocol):
             self.close_reason = reason
             self.closed = True
             self._transport.abort()
-
-    def _set_threaded(self, threaded: bool) -> None:
-        if self.closed or self._transport.is_closing():
-            self._threaded = threaded
-            return
-        if threaded:
-            self._threaded = True
-            if self._reading:
-                self._transport.pause_reading()
-        else:
-            self._threaded = False
-            if self._reading:
-                self._transport.resume_reading()
 
     @property
     def idle_output(self) -> bool:

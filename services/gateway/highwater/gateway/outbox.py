@@ -2,10 +2,11 @@
 
 The transport only reads; all sending is done here on a duplicate of its descriptor, since uvloop
 can neither send files nor share its write queue (measured, DECISIONS). Small pieces are sent on
-the loop without blocking; a large range goes to a sender thread, which blocks at most
-`SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
+the loop without blocking; a large range goes to a sender thread, which waits for the client at
+most `SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
 """
 
+import contextlib
 import os
 import socket
 from collections import deque
@@ -29,6 +30,7 @@ class SenderPool(Protocol):
         fd: int,
         position: int,
         length: int,
+        trailer: bytes,
         done: Callable[[int, OSError | None], None],
     ) -> bool:
         """False if no thread is free now."""
@@ -55,7 +57,6 @@ class Outbox:
         "_fd",
         "_loop",
         "_on_error",
-        "_on_thread",
         "_pool",
         "_queue",
         "_queued_bytes",
@@ -72,15 +73,13 @@ class Outbox:
         loop: Loop,
         pool: SenderPool,
         on_error: Callable[[str], None],
-        on_thread: Callable[[bool], None],
     ) -> None:
-        """`sock` is ours (a duplicate); `on_thread` stops and resumes reading around a thread."""
+        """`sock` is ours (a duplicate) and non-blocking."""
         self._sock = sock
         self._fd = sock.fileno()
         self._loop = loop
         self._pool = pool
         self._on_error = on_error
-        self._on_thread = on_thread
         self._queue: deque[Any] = deque()
         self._queued_bytes = 0
         self._writing = False
@@ -181,50 +180,63 @@ class Outbox:
         return True
 
     def _hand_over(self, header: bytes, part: Any) -> bool:
-        """Gives the head of the queue to a thread; False if none is free."""
+        """Gives the head of the queue to a thread; False if none is free.
+
+        What follows the range goes along if it is bytes: then the client has its whole reply
+        before this loop hears of it.
+        """
+        queue = self._queue
+        taken = [header, part] if header else [part]
+        trailer = b""
+        if len(queue) > len(taken) and type(queue[len(taken)]) is bytes:
+            trailer = queue[len(taken)]
+            taken.append(trailer)
 
         def done(sent: int, error: OSError | None) -> None:
-            self._thread_done(header, part, sent, error)
+            self._thread_done(taken, sent, error)
 
+        if not self._pool.send(
+            self._sock, header, part.fd, part.position, part.length, trailer, done
+        ):
+            return False
         if self._writing:
             self._writing = False
             self._loop.remove_writer(self._fd)
-        # Reading stops while the socket is in blocking mode; the flag is shared with the reader.
-        self._on_thread(True)
-        if not self._pool.send(self._sock, header, part.fd, part.position, part.length, done):
-            self._on_thread(False)
-            return False
+        for _ in taken:
+            queue.popleft()
         self._threaded = True
         return True
 
-    def _thread_done(self, header: bytes, part: Any, sent: int, error: OSError | None) -> None:
+    def _thread_done(self, taken: list[Any], sent: int, error: OSError | None) -> None:
+        """Puts back what the thread could not send, and goes on."""
         self._threaded = False
         self.bytes_sent += sent
-        if self._closed:
-            part.release()
-            self._sock.close()
-            return
-        if error is not None:
-            self._fail(str(error))
-            return
-        queue = self._queue
-        if header:
-            taken = min(sent, len(header))
-            self._queued_bytes -= taken
-            sent -= taken
-            if taken < len(header):
-                queue[0] = header[taken:]
+        rest: list[Any] = []
+        for part in taken:
+            if type(part) is bytes:
+                n = min(sent, len(part))
+                self._queued_bytes -= n
+                if n < len(part):
+                    rest.append(part[n:])
             else:
-                queue.popleft()
-        part.position += sent
-        part.length -= sent
-        if not part.length:
-            queue.popleft()
-            part.release()
-        self._on_thread(False)
-        if part.length:
+                n = min(sent, part.length)
+                part.position += n
+                part.length -= n
+                if part.length:
+                    rest.append(part)
+                else:
+                    part.release()
+            sent -= n
+        if self._closed:
+            _release(rest)
+            self._sock.close()
+        elif error is not None:
+            _release(rest)
+            self._fail(str(error))
+        elif rest:
+            self._queue.extendleft(reversed(rest))
             self._wait_writable()
-        else:
+        elif self._queue:
             self._drain()
 
     def _wait_writable(self) -> None:
@@ -249,19 +261,14 @@ class Outbox:
         if self._writing:
             self._writing = False
             self._loop.remove_writer(self._fd)
-        if self._threaded:
-            # The thread's part is released when it returns; a shut-down socket wakes it.
-            held = 2 if self._queue and type(self._queue[0]) is bytes else 1
-            for _ in range(held):
-                self._queue.popleft()
-            _release(self._queue)
-            try:
-                self._sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return  # Already disconnected, which wakes the thread as well.
-            return
         _release(self._queue)
-        self._sock.close()
+        self._queue.clear()
+        if not self._threaded:
+            self._sock.close()
+            return
+        # The thread has the descriptor; a shut-down socket wakes it, and its part comes back.
+        with contextlib.suppress(OSError):  # Already disconnected, which wakes it as well.
+            self._sock.shutdown(socket.SHUT_RDWR)
 
 
 def _release(parts: Any) -> None:

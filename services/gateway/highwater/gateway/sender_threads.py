@@ -1,24 +1,23 @@
 """Threads that send large ranges of segment files, two on a two-core machine.
 
 sendfile gives up the GIL, so the kernel copies while the loop goes on (measured: 2 threads reach
-what Kafka's network threads reach). A thread gets its work from a queue as long as the pool, so
-no one waits behind another: if none is free the caller sends on the loop.
+what Kafka's network threads reach). Work waits in no queue: if no thread is free the caller sends
+on the loop. Sockets stay non-blocking, since the flag is shared with the reader; a full socket is
+waited for with poll, for a bounded time.
 """
 
 import os
 import queue
+import select
 import socket
-import struct
 import threading
+import time
 from collections.abc import Callable
-from typing import Final
 
 from highwater.gateway.outbox import SEND_TIMEOUT_S
 
-_TIMEOUT: Final = struct.pack("ll", int(SEND_TIMEOUT_S), int(SEND_TIMEOUT_S % 1 * 1_000_000))
-
 Done = Callable[[int, OSError | None], None]
-Work = tuple[socket.socket, bytes, int, int, int, Done]
+Work = tuple[socket.socket, bytes, int, int, int, bytes, Done]
 
 
 class SenderThreads:
@@ -42,13 +41,14 @@ class SenderThreads:
         fd: int,
         position: int,
         length: int,
+        trailer: bytes,
         done: Done,
     ) -> bool:
         """Takes the work if a thread is free. Called on the loop only."""
         if self._free == 0:
             return False
         self._free -= 1
-        self._queue.put((sock, header, fd, position, length, done))
+        self._queue.put((sock, header, fd, position, length, trailer, done))
         return True
 
     def _finished(self, done: Done, sent: int, error: OSError | None) -> None:
@@ -57,8 +57,8 @@ class SenderThreads:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            sock, header, fd, position, length, done = work
-            sent, error = send_range(sock, header, fd, position, length)
+            sock, header, fd, position, length, trailer, done = work
+            sent, error = send_range(sock, header, fd, position, length, trailer)
             self._call_soon_threadsafe(self._finished, done, sent, error)
 
     def stop(self) -> None:
@@ -70,27 +70,41 @@ class SenderThreads:
 
 
 def send_range(
-    sock: socket.socket, header: bytes, fd: int, position: int, length: int
+    sock: socket.socket,
+    header: bytes,
+    fd: int,
+    position: int,
+    length: int,
+    trailer: bytes,
+    timeout_s: float = SEND_TIMEOUT_S,
 ) -> tuple[int, OSError | None]:
-    """Sends header and range in blocking mode; gives bytes sent, fewer if time ran out."""
+    """Sends header, range and trailer; gives bytes sent, fewer if the reader stalls."""
+    out = sock.fileno()
     sent = 0
-    try:
-        os.set_blocking(sock.fileno(), True)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
+    first = len(header)
+    end = first + length
+    total = end + len(trailer)
+    deadline = 0.0
+    poll: select.poll | None = None
+    while sent < total:
         try:
-            while sent < len(header):
+            if sent < first:
                 sent += sock.send(header[sent:], socket.MSG_MORE)
-            end = position + length
-            while position < end:
-                n = os.sendfile(sock.fileno(), fd, position, end - position)
+            elif sent < end:
+                n = os.sendfile(out, fd, position + sent - first, end - sent)
                 if n == 0:
                     return sent, OSError("a segment file is shorter than promised")
-                position += n
                 sent += n
+            else:
+                sent += sock.send(trailer[sent - end :])
         except BlockingIOError:
-            return sent, None  # The reader stalls: the loop goes on with the rest.
-        finally:
-            os.set_blocking(sock.fileno(), False)
-    except OSError as error:
-        return sent, error
+            if poll is None:
+                poll = select.poll()
+                poll.register(out, select.POLLOUT)
+                deadline = time.monotonic() + timeout_s
+            left_ms = (deadline - time.monotonic()) * 1000
+            if left_ms <= 0 or not poll.poll(left_ms):
+                return sent, None  # The reader stalls: the loop goes on with the rest.
+        except OSError as error:
+            return sent, error
     return sent, None

@@ -110,6 +110,7 @@ class Session:
         "client",
         "closed",
         "dirty",
+        "fetch_shape",
         "frames_received",
         "handler",
         "in_flight_bytes",
@@ -131,6 +132,8 @@ class Session:
         """Who the peer is, for handlers; a session does not look at it."""
         self.tail: Any = None
         """The Produce path's memory of the last request's shape on this connection."""
+        self.fetch_shape: Any = None
+        """The Fetch path's, likewise."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0
         self.in_flight_bytes = 0

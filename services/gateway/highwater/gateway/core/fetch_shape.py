@@ -1,0 +1,179 @@
+"""The short way for Fetch requests of one partition, as `produce_shape` is for Produce.
+
+A consumer's requests for one partition differ in correlation id, epoch and offset; the rest of
+the frame repeats. The reply is packed in one call, with the records to follow.
+Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 12.
+"""
+
+from struct import Struct, error
+from typing import Any, Final
+
+FLEXIBLE_FROM: Final = 12
+HEADER_AT: Final = 8
+NO_EPOCH: Final = -1
+
+_ENTRY_4: Final = Struct(">iqi")
+_ENTRY_5: Final = Struct(">iqqi")
+_ENTRY_9: Final = Struct(">iiqqi")
+_ENTRY_12: Final = Struct(">iiqiqi")
+
+
+def _entry_struct(version: int) -> Struct:
+    if version >= FLEXIBLE_FROM:
+        return _ENTRY_12
+    if version >= 9:
+        return _ENTRY_9
+    return _ENTRY_5 if version >= 5 else _ENTRY_4
+
+
+class FetchShape:
+    """What repeats, and what it means."""
+
+    __slots__ = (
+        "at",
+        "entry",
+        "isolation_level",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "name",
+        "prefix",
+        "size",
+        "suffix",
+        "topic",
+        "version",
+    )
+
+    def __init__(self, version: int, entry: Struct, frame: bytearray, at: int) -> None:
+        self.version = version
+        self.entry = entry
+        self.at = at
+        self.size = len(frame)
+        self.prefix = bytes(frame[HEADER_AT:at])
+        self.suffix = bytes(frame[at + entry.size :])
+        self.topic: Any = None
+        """The topic's routes."""
+        self.name = b""
+        """Its name as replies carry it."""
+        self.max_wait_ms = 0
+        self.min_bytes = 0
+        self.max_bytes = 0
+        self.isolation_level = 0
+
+
+def learn(frame: bytearray, version: int, asked: Any) -> FetchShape | None:
+    """The shape of a frame whose only partition is `asked`; None if its place is not certain."""
+    entry = _entry_struct(version)
+    fields = {
+        _ENTRY_4: (asked.partition, asked.fetch_offset),
+        _ENTRY_5: (asked.partition, asked.fetch_offset, asked.log_start_offset),
+        _ENTRY_9: (
+            asked.partition,
+            asked.current_leader_epoch,
+            asked.fetch_offset,
+            asked.log_start_offset,
+        ),
+        _ENTRY_12: (
+            asked.partition,
+            asked.current_leader_epoch,
+            asked.fetch_offset,
+            asked.last_fetched_epoch,
+            asked.log_start_offset,
+        ),
+    }[entry]
+    try:
+        packed = entry.pack(*fields, asked.partition_max_bytes)
+    except error:
+        return None
+    at = frame.find(packed, HEADER_AT)
+    if at < 0 or frame.find(packed, at + 1) >= 0:
+        return None
+    return FetchShape(version, entry, frame, at)
+
+
+def match(shape: FetchShape, frame: bytearray) -> tuple[int, int, int, int, int] | None:
+    """(partition, current leader epoch, offset, last fetched epoch, max bytes), or None.
+
+    The caller has compared the version.
+    """
+    if (
+        len(frame) != shape.size
+        or not frame.startswith(shape.prefix, HEADER_AT)
+        or not frame.endswith(shape.suffix)
+    ):
+        return None
+    fields = shape.entry.unpack_from(frame, shape.at)
+    version = shape.version
+    if version >= FLEXIBLE_FROM:
+        return fields[0], fields[1], fields[2], fields[3], fields[5]
+    if version >= 9:
+        return fields[0], fields[1], fields[2], NO_EPOCH, fields[4]
+    return fields[0], NO_EPOCH, fields[1], NO_EPOCH, fields[-1]
+
+
+def name_part(version: int, name: bytes) -> bytes:
+    """The topic's name as the reply carries it: length prefix and bytes."""
+    if version < FLEXIBLE_FROM:
+        return len(name).to_bytes(2, "big") + name
+    return _uvarint(len(name) + 1) + name
+
+
+_HEAD_4: Final = Struct(">iiii")
+_HEAD_7: Final = Struct(">iiihii")
+_HEAD_12: Final = Struct(">iibihib")
+_PARTITION_4: Final = Struct(">iihqqii")
+_PARTITION_5: Final = Struct(">iihqqqii")
+_PARTITION_11: Final = Struct(">iihqqqiii")
+_PARTITION_12: Final = Struct(">bihqqqbi")
+TAIL_12: Final = b"\0\0\0"
+
+
+def pack_reply(
+    shape: FetchShape,
+    correlation_id: int,
+    partition: int,
+    result: Any,
+    throttle_ms: int,
+) -> tuple[bytes, bytes]:
+    """(what stands before the records, what follows them); the size prefix counts the records.
+
+    `result` is a FetchedPartition without diverging epoch and without aborted transactions.
+    """
+    version = shape.version
+    nbytes = result.nbytes
+    code = result.error_code
+    offsets = (result.high_watermark, result.last_stable_offset)
+    start = result.log_start_offset
+    committed = result.aborted_transactions is not None
+    name = shape.name
+    if version >= FLEXIBLE_FROM:
+        body = _PARTITION_12.pack(2, partition, code, *offsets, start, committed, -1)
+        records = _uvarint(nbytes + 1)
+        size = _HEAD_12.size - 4 + len(name) + len(body) + len(records) + nbytes + len(TAIL_12)
+        head = _HEAD_12.pack(size, correlation_id, 0, throttle_ms, 0, 0, 2)
+        return head + name + body + records, TAIL_12
+    aborted = 0 if committed else -1
+    if version >= 11:
+        body = _PARTITION_11.pack(1, partition, code, *offsets, start, aborted, -1, nbytes)
+    elif version >= 5:
+        body = _PARTITION_5.pack(1, partition, code, *offsets, start, aborted, nbytes)
+    else:
+        body = _PARTITION_4.pack(1, partition, code, *offsets, aborted, nbytes)
+    if version >= 7:
+        size = _HEAD_7.size - 4 + len(name) + len(body) + nbytes
+        head = _HEAD_7.pack(size, correlation_id, throttle_ms, 0, 0, 1)
+    else:
+        size = _HEAD_4.size - 4 + len(name) + len(body) + nbytes
+        head = _HEAD_4.pack(size, correlation_id, throttle_ms, 1)
+    return head + name + body, b""
+
+
+def _uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
