@@ -33,10 +33,11 @@ $(STAMPS)/python: $(LOCKED)
 	@sh tools/setup/environment.sh
 	@touch $@
 
-$(STAMPS)/spark: $(LOCKED)
+$(STAMPS)/spark: $(LOCKED) spark/pom.xml tools/setup/spark_jars.sh
 	@mkdir -p $(STAMPS)
 	@sh tools/setup/system.sh python java maven
 	@sh tools/setup/environment.sh spark
+	@sh tools/setup/spark_jars.sh
 	@touch $@ $(STAMPS)/python
 
 # The other clients, the metadata store and the tools that tests run against.

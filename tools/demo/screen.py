@@ -122,7 +122,7 @@ class Screen:
         self.heading(f"Serving on {address}")
         for line in (
             "Any Kafka client connects to that address; no user, no TLS. For example:",
-            f"  kcat -b {address} -t {topic} -o -3 -e",
+            f"  kcat -C -b {address} -t {topic} -o -3 -e",
             f"  kafka-topics.sh --bootstrap-server {address} --describe --topic {topic}",
             f"Its log: {log_path}. Ctrl-C ends it; the data stay for the next run.",
         ):

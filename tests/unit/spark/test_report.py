@@ -1,0 +1,61 @@
+"""The report as a value and as JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from highwater.spark.report import (
+    HourTraffic,
+    PathTraffic,
+    Report,
+    StatusCount,
+    from_json,
+    to_json,
+)
+
+NOON = datetime(2015, 5, 17, 12, tzinfo=UTC)
+
+
+def make_report(requests: tuple[int, ...] = (3, 7, 7, 1)) -> Report:
+    return Report(
+        topic="t",
+        records=sum(requests) + 2,
+        unparsed=2,
+        hours=tuple(
+            HourTraffic(start=NOON + timedelta(hours=i), requests=count, size_bytes=count * 10**12)
+            for i, count in enumerate(requests)
+        ),
+        top_paths=(PathTraffic(path='/"ä', requests=5, size_bytes=9),),
+        status_codes=(StatusCount(status=200, requests=17), StatusCount(status=404, requests=1)),
+    )
+
+
+def test_totals_are_sums_of_the_hours() -> None:
+    report = make_report()
+    assert (report.requests, report.size_bytes) == (18, 18 * 10**12)
+
+
+def test_the_first_of_equal_hours_is_the_busiest() -> None:
+    busiest = make_report().busiest
+    assert busiest is not None
+    assert busiest.start == NOON + timedelta(hours=1)
+
+
+def test_nothing_is_a_report_too() -> None:
+    empty = Report(topic="t", records=0, unparsed=0, hours=(), top_paths=(), status_codes=())
+    assert (empty.requests, empty.size_bytes, empty.busiest) == (0, 0, None)
+    assert from_json(to_json(empty)) == empty
+
+
+def test_json_there_and_back() -> None:
+    assert from_json(to_json(make_report())) == make_report()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"topic": "t"}', to_json(make_report()).replace("path", "pith")]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        from_json(text)

@@ -1,0 +1,33 @@
+"""The connector's options."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the spark extra")
+
+from highwater.spark.topic import TopicSource, read_options
+
+
+def test_the_whole_topic_and_nothing_may_be_missing() -> None:
+    options = read_options(TopicSource(bootstrap="b:1", topic="t"))
+    assert options["kafka.bootstrap.servers"] == "b:1"
+    assert options["subscribe"] == "t"
+    assert (options["startingOffsets"], options["endingOffsets"]) == ("earliest", "latest")
+    assert options["failOnDataLoss"] == "true"
+    assert options["includeHeaders"] == "false"
+
+
+def test_headers_are_fetched_when_they_are_looked_at() -> None:
+    options = read_options(TopicSource(bootstrap="b:1", topic="t", headers={"a": "b"}))
+    assert options["includeHeaders"] == "true"
+
+
+def test_every_wait_has_a_limit() -> None:
+    options = read_options(TopicSource(bootstrap="b:1", topic="t"))
+    for name in (
+        "kafkaConsumer.pollTimeoutMs",
+        "kafka.request.timeout.ms",
+        "kafka.default.api.timeout.ms",
+    ):
+        assert 0 < int(options[name]) <= 60_000
