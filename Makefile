@@ -106,6 +106,11 @@ bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and agains
 	@sh tools/setup/system.sh gcc $(if $(PEER),java maven)
 	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
+	@sh tools/setup/system.sh gcc
+	@$(BIN)/python -m tests.bench.spark_read $(ARGS)
+
 .PHONY: clean
 clean: ## remove what can be made again, but not .venv
 	rm -rf .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

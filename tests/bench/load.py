@@ -113,6 +113,7 @@ def send(
     partitions: int,
     batch_bytes: int,
     requests: int,
+    records_per_batch: int = 1,
     auto_create: bool = False,
     wait_s: float = 0.0,
 ) -> LoadResult:
@@ -127,6 +128,7 @@ def send(
         "--connections", "1",
         "--in-flight", "8", "--requests", str(requests), "--batch-bytes", str(batch_bytes),
         "--seconds", str(longest_s), "--warmup-seconds", "0",
+        "--records-per-batch", str(records_per_batch),
     ]  # fmt: skip
     if auto_create:
         arguments.append("--auto-create")
