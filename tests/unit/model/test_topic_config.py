@@ -1,36 +1,18 @@
-import dataclasses
-
 import pytest
 
-from highwater.model.config_type import ConfigType
 from highwater.model.topic_config import (
-    LONG_MAX,
-    TOPIC_CONFIGS,
     InvalidTopicConfigError,
-    TopicConfig,
     default_values,
     effective,
+    effective_value,
+    from_broker_config,
+    is_valid,
     items_of,
     parse,
     validate,
+    validate_change,
 )
-
-
-def test_every_default_is_valid_and_has_a_field_of_its_type() -> None:
-    fields = {field.name: field.type for field in dataclasses.fields(TopicConfig)}
-    python_types = {
-        ConfigType.BOOLEAN: bool,
-        ConfigType.INT: int,
-        ConfigType.LONG: int,
-        ConfigType.DOUBLE: float,
-        ConfigType.STRING: str,
-        ConfigType.LIST: tuple[str, ...],
-    }
-    assert set(fields) == {name.replace(".", "_") for name in TOPIC_CONFIGS}
-    for name, entry in TOPIC_CONFIGS.items():
-        assert fields[name.replace(".", "_")] == python_types[entry.type]
-        parse(name, entry.default)
-    assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS)
+from highwater.model.topic_config_table import LONG_MAX, TOPIC_CONFIGS
 
 
 @pytest.mark.parametrize(
@@ -193,3 +175,40 @@ def test_default_values_name_all_configs() -> None:
 
 def test_items_of_a_list_config() -> None:
     assert items_of("cleanup.policy", "delete, compact,delete") == ("delete", "compact")
+
+
+def test_a_change_is_checked_beside_what_is_kept() -> None:
+    kept = {"min.compaction.lag.ms": "10", "segment.bytes": "1"}
+    validate_change(kept, {"retention.ms": "5"})
+    with pytest.raises(InvalidTopicConfigError, match="conflict"):
+        validate_change(kept, {"max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidTopicConfigError, match=r"Unknown topic config name: no\.such"):
+        validate_change({}, {"no.such": "5"})
+
+
+def test_single_values() -> None:
+    assert effective_value("retention.ms", {"retention.ms": "5"}) == 5
+    assert effective_value("retention.ms", {"retention.ms": "x"}, {"log.retention.ms": "7"}) == 7
+    assert effective_value("unclean.leader.election.enable", {}) is False
+    assert is_valid("retention.ms", "5")
+    assert not is_valid("retention.ms", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("log.retention.ms", "x", "x"),
+        ("log.retention.minutes", " 2 ", "120000"),
+        ("log.roll.hours", "1", "3600000"),
+        ("log.retention.hours", "-1", "-1"),
+        ("log.retention.hours", "1.5", None),
+    ],
+)
+def test_broker_times_in_the_topic_s_unit(name: str, value: str, text: str | None) -> None:
+    assert from_broker_config(name, value) == text
+
+
+def test_of_broker_values_the_first_valid_one_wins() -> None:
+    brokers = {"log.retention.ms": "soon", "log.retention.hours": "1"}
+    assert effective({}, brokers).retention_ms == 3_600_000
+    assert default_values(brokers)["retention.ms"] == "3600000"

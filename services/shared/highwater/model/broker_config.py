@@ -1,8 +1,9 @@
 """Broker configs under Kafka's names: what DescribeConfigs tells of a node.
 
 Only configs that mean something here are listed. `dynamic` ones may be changed while brokers run
-(IncrementalAlterConfigs on a broker, or on "" for all); they are exactly the defaults of topic
-configs, in TOPIC_CONFIG_SYNONYMS. The others show what the services were started with.
+(IncrementalAlterConfigs on a broker, or on "" for all) and take effect at once: they are defaults
+of topic configs, in TOPIC_CONFIG_SYNONYMS. The others are read-only and show what the services were
+started with, or what is fixed. A default of a topic config that nothing acts upon is read-only too.
 """
 
 from collections.abc import Mapping
@@ -113,7 +114,7 @@ _STATIC: Final = (
     _static(
         "group.max.size",
         ConfigType.INT,
-        str(2**31 - 1),
+        "10000",
         "The most members that a group may have.",
     ),
     _static(
@@ -160,12 +161,6 @@ _STATIC: Final = (
         "Partitions of the topic of group metadata; fixed once it exists.",
     ),
     _static(
-        "offsets.topic.replication.factor",
-        ConfigType.SHORT,
-        "3",
-        "Replicas of the topic of group metadata, if there are so many nodes.",
-    ),
-    _static(
         "offsets.topic.segment.bytes",
         ConfigType.INT,
         "104857600",
@@ -181,55 +176,67 @@ _STATIC: Final = (
         "How long a partition remembers an idle producer's sequence numbers.",
     ),
     _static(
-        "replica.lag.time.max.ms",
-        ConfigType.LONG,
-        "30000",
-        "A follower that has not caught up for this long leaves the in-sync replicas.",
-    ),
-    _static(
         "socket.request.max.bytes",
         ConfigType.INT,
         "104857600",
         "The largest request that is accepted.",
     ),
+    _static(
+        "compression.type",
+        ConfigType.STRING,
+        "producer",
+        "The codec of stored batches: always the one that the producer chose.",
+    ),
+    _static(
+        "log.cleaner.delete.retention.ms",
+        ConfigType.LONG,
+        str(_DAY_MS),
+        "How long compaction keeps markers of deleted keys; nothing compacts yet.",
+    ),
+    _static(
+        "log.cleaner.max.compaction.lag.ms",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "The longest that a record may stay uncompacted; nothing compacts yet.",
+    ),
+    _static(
+        "log.cleaner.min.cleanable.ratio",
+        ConfigType.DOUBLE,
+        "0.5",
+        "The share of a log that must be dirty before compaction; nothing compacts yet.",
+    ),
+    _static(
+        "log.cleaner.min.compaction.lag.ms",
+        ConfigType.LONG,
+        "0",
+        "The shortest that a record stays uncompacted; nothing compacts yet.",
+    ),
+    _static(
+        "log.preallocate",
+        ConfigType.BOOLEAN,
+        "false",
+        "Reserve disk space for whole segments: never.",
+    ),
+    _static(
+        "log.flush.offset.checkpoint.interval.ms",
+        ConfigType.INT,
+        "60000",
+        "How often the point is written down from which a restart has to check the logs.",
+    ),
+    _static(
+        "log.retention.check.interval.ms",
+        ConfigType.LONG,
+        "300000",
+        "How often logs are looked at for segments to delete.",
+    ),
 )
 
 _DYNAMIC: Final = (
     _dynamic(
-        "compression.type",
-        ConfigType.STRING,
-        "producer",
-        "The codec of stored batches; `producer` keeps what the producer chose.",
-    ),
-    _dynamic(
-        "log.cleaner.delete.retention.ms",
-        ConfigType.LONG,
-        str(_DAY_MS),
-        "How long a compacted topic keeps the markers of deleted keys.",
-    ),
-    _dynamic(
-        "log.cleaner.max.compaction.lag.ms",
-        ConfigType.LONG,
-        NO_LIMIT_LONG,
-        "The longest that a record of a compacted topic may stay uncompacted.",
-    ),
-    _dynamic(
-        "log.cleaner.min.cleanable.ratio",
-        ConfigType.DOUBLE,
-        "0.5",
-        "The share of a log that must be dirty before it is compacted.",
-    ),
-    _dynamic(
-        "log.cleaner.min.compaction.lag.ms",
-        ConfigType.LONG,
-        "0",
-        "The shortest that a record of a compacted topic stays uncompacted.",
-    ),
-    _dynamic(
         "log.cleanup.policy",
         ConfigType.LIST,
         "delete",
-        "What becomes of old segments: `delete`, `compact` or both.",
+        "What becomes of old segments: `delete`, or `compact`, which keeps the log whole as yet.",
     ),
     _dynamic(
         "log.flush.interval.messages",
@@ -269,9 +276,6 @@ _DYNAMIC: Final = (
         ConfigType.STRING,
         "CreateTime",
         "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
-    ),
-    _dynamic(
-        "log.preallocate", ConfigType.BOOLEAN, "false", "Reserve disk space for whole segments."
     ),
     _dynamic(
         "log.retention.bytes",
@@ -339,6 +343,9 @@ _DYNAMIC: Final = (
         "Whether a replica that misses records may lead when no other can.",
     ),
 )
+
+CLUSTER_WIDE: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+"""Dynamic configs that the controller decides by, so that one node cannot have its own."""
 
 BROKER_CONFIGS: Final[Mapping[str, BrokerConfig]] = {
     config.name: config for config in sorted(_STATIC + _DYNAMIC, key=lambda config: config.name)

@@ -1,238 +1,27 @@
-"""Topic configs: names, types, defaults and limits as Apache Kafka 4.3 has them, and one of ours.
+"""Topic configs: what values they may have, and what holds for a topic.
 
-Source: `org.apache.kafka.storage.internals.log.LogConfig`. Values travel as strings; `parse` reads
-one, `validate` a whole set as CreateTopics and IncrementalAlterConfigs give it, and `effective`
-makes the typed view that a partition works by.
+Values travel as strings; `parse` reads one, `validate` a whole set as CreateTopics gives it,
+`validate_change` what alters one, and `effective` makes the typed view that a partition works by.
+The configs themselves stand in `topic_config_table`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from highwater.model.broker_config import BROKER_CONFIGS, TOPIC_CONFIG_SYNONYMS
+from highwater.model.broker_config import TOPIC_CONFIG_SYNONYMS
 from highwater.model.config_type import ConfigType
+from highwater.model.topic_config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfigEntry
 
 INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
 
-_DAY_MS: Final = 24 * 3600 * 1000
-_HOUR_MS: Final = 3600 * 1000
-_UNITS_MS: Final = {".hours": _HOUR_MS, ".minutes": 60_000}
-_THROTTLED: Final = re.compile(r"\*|(\s*\d+\s*:\s*\d+\s*)(,\s*\d+\s*:\s*\d+\s*)*")
+_UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
 
 Value = int | float | bool | str | tuple[str, ...]
 
 
 class InvalidTopicConfigError(ValueError):
     """A config that no topic may have; the text is fit for the client (INVALID_CONFIG, 40)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigEntry:
-    """One config of the table. Limits are inclusive; None is no limit beyond the type's."""
-
-    name: str
-    type: ConfigType
-    default: str
-    documentation: str
-    low: float | None = None
-    high: float | None = None
-    also: int | None = None
-    """A value outside [low, high] that is allowed too."""
-    choices: tuple[str, ...] = ()
-    """Of a string or of a list's items; empty if they are free."""
-    pattern: re.Pattern[str] | None = None
-    """What the whole text must match, if it is not empty."""
-
-
-def _long(
-    name: str, default: int, documentation: str, *, low: int | None = 0, high: int | None = None
-) -> TopicConfigEntry:
-    return TopicConfigEntry(
-        name=name,
-        type=ConfigType.LONG,
-        default=str(default),
-        documentation=documentation,
-        low=low,
-        high=high,
-    )
-
-
-def _int(
-    name: str,
-    default: int,
-    documentation: str,
-    *,
-    low: int | None = 0,
-    high: int | None = None,
-    also: int | None = None,
-) -> TopicConfigEntry:
-    return TopicConfigEntry(
-        name=name,
-        type=ConfigType.INT,
-        default=str(default),
-        documentation=documentation,
-        low=low,
-        high=high,
-        also=also,
-    )
-
-
-def _boolean(name: str, documentation: str) -> TopicConfigEntry:
-    return TopicConfigEntry(
-        name=name, type=ConfigType.BOOLEAN, default="false", documentation=documentation
-    )
-
-
-def _choice(
-    name: str,
-    default: str,
-    documentation: str,
-    *,
-    choices: tuple[str, ...],
-    type_: ConfigType = ConfigType.STRING,
-) -> TopicConfigEntry:
-    return TopicConfigEntry(
-        name=name, type=type_, default=default, documentation=documentation, choices=choices
-    )
-
-
-def _throttled(name: str, documentation: str) -> TopicConfigEntry:
-    return TopicConfigEntry(
-        name=name,
-        type=ConfigType.LIST,
-        default="",
-        documentation=documentation,
-        pattern=_THROTTLED,
-    )
-
-
-_ENTRIES: Final = (
-    _choice(
-        "cleanup.policy",
-        "delete",
-        "What becomes of old segments: `delete`, `compact` or both; nothing keeps them for good.",
-        choices=("compact", "delete"),
-        type_=ConfigType.LIST,
-    ),
-    _int(
-        "compression.gzip.level",
-        -1,
-        "The level for compression.type=gzip; -1 is the library's own.",
-        low=1,
-        high=9,
-        also=-1,
-    ),
-    _int("compression.lz4.level", 9, "The level for compression.type=lz4.", low=1, high=17),
-    _choice(
-        "compression.type",
-        "producer",
-        "The codec of stored batches; `producer` keeps what the producer chose.",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    ),
-    _int("compression.zstd.level", 3, "The level for compression.type=zstd.", low=-131072, high=22),
-    _long(
-        "delete.retention.ms", _DAY_MS, "How long a compacted topic keeps markers of deleted keys."
-    ),
-    _long("file.delete.delay.ms", 60_000, "How long files of a deleted segment stay on disk."),
-    _long("flush.messages", LONG_MAX, "A log is flushed to disk after this many records.", low=1),
-    _long("flush.ms", LONG_MAX, "A log is flushed to disk after this long."),
-    _throttled(
-        "follower.replication.throttled.replicas",
-        "Replicas whose replication is throttled as followers: partition:node pairs, or `*`.",
-    ),
-    _int("index.interval.bytes", 4096, "Bytes of a segment for each entry of its offset index."),
-    _throttled(
-        "leader.replication.throttled.replicas",
-        "Replicas whose replication is throttled as leaders: partition:node pairs, or `*`.",
-    ),
-    _long(
-        "local.retention.bytes",
-        -2,
-        "Size that stays on local disk with tiered storage; -2 follows retention.bytes.",
-        low=-2,
-    ),
-    _long(
-        "local.retention.ms",
-        -2,
-        "Time that stays on local disk with tiered storage; -2 follows retention.ms.",
-        low=-2,
-    ),
-    _long(
-        "max.compaction.lag.ms",
-        LONG_MAX,
-        "The longest that a record of a compacted topic may stay uncompacted.",
-        low=1,
-    ),
-    _int(
-        "max.message.bytes", 1048588, "The largest record batch that is accepted, as it is stored."
-    ),
-    _long(
-        "message.timestamp.after.max.ms",
-        _HOUR_MS,
-        "How far a record's timestamp may lie ahead of the broker's clock.",
-    ),
-    _long(
-        "message.timestamp.before.max.ms",
-        LONG_MAX,
-        "How far a record's timestamp may lie behind the broker's clock.",
-    ),
-    _choice(
-        "message.timestamp.type",
-        "CreateTime",
-        "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
-        choices=("CreateTime", "LogAppendTime"),
-    ),
-    TopicConfigEntry(
-        name="min.cleanable.dirty.ratio",
-        type=ConfigType.DOUBLE,
-        default="0.5",
-        documentation="The share of a log that must be dirty before it is compacted.",
-        low=0,
-        high=1,
-    ),
-    _long(
-        "min.compaction.lag.ms",
-        0,
-        "The shortest that a record of a compacted topic stays uncompacted.",
-    ),
-    _int("min.insync.replicas", 1, "Replicas that must be in sync for acks=all to succeed.", low=1),
-    _boolean("preallocate", "Reserve disk space for whole segments."),
-    _choice(
-        "record.validation",
-        "header",
-        "`header` checks batch headers and checksums; `deep` also every record, as Kafka does.",
-        choices=("header", "deep"),
-    ),
-    _boolean("remote.log.copy.disable", "With tiered storage: tier nothing more."),
-    _boolean(
-        "remote.log.delete.on.disable", "With tiered storage: delete tiered data when it ends."
-    ),
-    _boolean("remote.storage.enable", "Tiered storage, which this broker does not have."),
-    _long(
-        "retention.bytes",
-        -1,
-        "A partition's oldest segments go when it is larger than this; -1 is no limit.",
-        low=None,
-    ),
-    _long("retention.ms", 7 * _DAY_MS, "Segments older than this go; -1 is no limit.", low=-1),
-    _int("segment.bytes", 1 << 30, "The size of a segment when full.", low=1 << 20),
-    _int("segment.index.bytes", 10 << 20, "The size of an index when full.", low=4),
-    _long(
-        "segment.jitter.ms",
-        0,
-        "Up to this much is taken off segment.ms, so that not all logs roll at once.",
-    ),
-    _long("segment.ms", 7 * _DAY_MS, "A new segment is begun after this long.", low=1),
-    _boolean(
-        "unclean.leader.election.enable",
-        "Whether a replica that misses records may lead when no other can.",
-    ),
-)
-
-TOPIC_CONFIGS: Final[Mapping[str, TopicConfigEntry]] = {entry.name: entry for entry in _ENTRIES}
-"""All topic configs by name, in the order of their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +110,25 @@ def validate(configs: Mapping[str, str]) -> None:
         raise InvalidTopicConfigError("Tiered Storage functionality is disabled in the broker.")
 
 
+def validate_change(present: Mapping[str, str], changed: Mapping[str, str]) -> None:
+    """Checks what a topic gets beside what it keeps (`present`, without what is taken away).
+
+    What it keeps is not the client's mistake if it is not valid any more: it does not count.
+    """
+    validate(changed)
+    kept = {name: value for name, value in present.items() if is_valid(name, value)}
+    validate({**kept, **changed})
+
+
+def is_valid(name: str, value: str) -> bool:
+    """Whether `parse` takes it."""
+    try:
+        parse(name, value)
+    except InvalidTopicConfigError:
+        return False
+    return True
+
+
 def effective(
     configs: Mapping[str, str], broker_configs: Mapping[str, str] | None = None
 ) -> TopicConfig:
@@ -330,15 +138,22 @@ def effective(
     """
     values = {
         entry.name.replace(".", "_"): _effective_value(entry, configs, broker_configs or {})
-        for entry in _ENTRIES
+        for entry in TOPIC_CONFIGS.values()
     }
     return TopicConfig(**values)  # type: ignore[arg-type]  # the table has the fields' types
+
+
+def effective_value(
+    name: str, configs: Mapping[str, str], broker_configs: Mapping[str, str] | None = None
+) -> Value:
+    """One config of the topic; see `effective`."""
+    return _effective_value(TOPIC_CONFIGS[name], configs, broker_configs or {})
 
 
 def default_values(broker_configs: Mapping[str, str] | None = None) -> dict[str, str]:
     """{name: value} of a topic that sets nothing."""
     given = broker_configs or {}
-    return {entry.name: _default_text(entry, given) for entry in _ENTRIES}
+    return {entry.name: _default_text(entry, given) for entry in TOPIC_CONFIGS.values()}
 
 
 def items_of(name: str, value: str) -> tuple[str, ...]:
@@ -350,29 +165,38 @@ def items_of(name: str, value: str) -> tuple[str, ...]:
 def _effective_value(
     entry: TopicConfigEntry, configs: Mapping[str, str], broker_configs: Mapping[str, str]
 ) -> Value:
-    candidates = [configs[entry.name]] if entry.name in configs else []
-    candidates.append(_default_text(entry, broker_configs))
-    for text in candidates:
+    text = configs.get(entry.name)
+    if text is not None:
         try:
             return parse(entry.name, text)
         except InvalidTopicConfigError:
-            continue
-    return parse(entry.name, entry.default)
+            pass  # Not valid any more: as if it were not set.
+    return parse(entry.name, _default_text(entry, broker_configs))
 
 
 def _default_text(entry: TopicConfigEntry, broker_configs: Mapping[str, str]) -> str:
-    """The brokers' value for all topics; times there may be in hours or minutes."""
+    """The brokers' value for all topics; the first that is set, and valid, wins."""
     for name in TOPIC_CONFIG_SYNONYMS.get(entry.name, ()):
-        text = broker_configs.get(name)
-        if text is None or name not in BROKER_CONFIGS:
-            continue
-        unit = next((ms for suffix, ms in _UNITS_MS.items() if name.endswith(suffix)), 1)
-        if unit == 1:
-            return text
-        number = text.strip()
-        if number.lstrip("-").isdecimal():
-            return str(int(number) * unit if int(number) > 0 else int(number))
+        if name in broker_configs:
+            text = from_broker_config(name, broker_configs[name])
+            if text is not None and is_valid(entry.name, text):
+                return text
     return entry.default
+
+
+def from_broker_config(name: str, value: str) -> str | None:
+    """The value of broker config `name` in the topic config's unit, which is milliseconds.
+
+    None if it is not a number where a unit wants one.
+    """
+    unit_ms = next((ms for suffix, ms in _UNITS_MS.items() if name.endswith(suffix)), None)
+    if unit_ms is None:
+        return value
+    try:
+        number = _integer(value.strip())
+    except ValueError:
+        return None
+    return str(number * unit_ms if number > 0 else number)
 
 
 def _parse_boolean(entry: TopicConfigEntry, text: str) -> bool:

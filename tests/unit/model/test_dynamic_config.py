@@ -1,0 +1,42 @@
+import pytest
+
+from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.dynamic_config import dynamic_config_error, dynamic_name_error
+
+
+def test_every_dynamic_config_takes_its_default() -> None:
+    for name, config in BROKER_CONFIGS.items():
+        value = "1" if config.default is None else config.default
+        why = dynamic_config_error(name, value, all_nodes=True)
+        assert (why is None) == config.dynamic, (name, why)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("log.segment.bytes", "5"),
+        ("log.retention.ms", "-2"),
+        ("log.retention.hours", "a week"),
+        ("log.retention.hours", "9999999999999999"),
+        ("log.cleanup.policy", "burn"),
+        ("log.message.timestamp.type", "createtime"),
+        ("unclean.leader.election.enable", "perhaps"),
+    ],
+)
+def test_values_are_those_that_a_topic_could_have(name: str, value: str) -> None:
+    why = dynamic_config_error(name, value, all_nodes=True)
+    assert why is not None
+    assert why.startswith("Invalid value")
+    assert f"configuration {name}:" in why
+
+
+@pytest.mark.parametrize("name", ["node.id", "no.such.config", "log.cleaner.min.cleanable.ratio"])
+def test_what_is_fixed_or_unknown_is_refused(name: str) -> None:
+    assert dynamic_name_error(name, all_nodes=True) is not None
+    assert dynamic_config_error(name, "1", all_nodes=False) is not None
+
+
+def test_what_the_controller_decides_by_is_set_for_all_nodes() -> None:
+    assert dynamic_config_error("min.insync.replicas", "2", all_nodes=True) is None
+    assert "all brokers" in str(dynamic_config_error("min.insync.replicas", "2", all_nodes=False))
+    assert dynamic_config_error("log.retention.minutes", "2", all_nodes=False) is None
