@@ -6,7 +6,6 @@ the embedded broker, on local processes, and on Apache Kafka as the oracle (`--c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -57,11 +56,15 @@ class Cluster(Protocol):
     def resident_bytes(self) -> int:
         """Resident memory of all processes of the cluster together."""
 
+    def complaints(self) -> list[str]:
+        """What the logs say of errors and unexpected exceptions; nothing for foreign brokers."""
+
     def log_tail(self) -> str:
         """The end of the cluster's logs, for the report of a failing test."""
 
 
-ClusterFactory = Callable[[Path], Cluster]
+COMPLAINT_WORDS = ("Traceback", '"level": "error"', '"level": "critical"')
+"""What Highwater's log lines have when something happened that nobody foresaw."""
 
 
 def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) -> Cluster:

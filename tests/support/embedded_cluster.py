@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.support.cluster import Node
+from tests.support.cluster import COMPLAINT_WORDS, Node
 from tests.support.measured_process import resident_bytes
 from tests.support.process import (
     ManagedProcess,
@@ -71,6 +71,9 @@ class EmbeddedCluster:
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.process.pid)
+
+    def complaints(self) -> list[str]:
+        return self.process.lines_with(*COMPLAINT_WORDS)
 
     def log_tail(self) -> str:
         return self.process.log_tail()

@@ -58,5 +58,8 @@ class ExternalCluster:
     def resident_bytes(self) -> int:
         raise NotImplementedError("the processes are not ours to look into")
 
+    def complaints(self) -> list[str]:
+        return []
+
     def log_tail(self) -> str:
         return f"(the log of {self.bootstrap} is not ours)"

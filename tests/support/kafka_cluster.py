@@ -52,5 +52,8 @@ class KafkaCluster:
     def resident_bytes(self) -> int:
         return self._peer.resident_bytes()
 
+    def complaints(self) -> list[str]:
+        return []
+
     def log_tail(self) -> str:
         return tail(self._peer.log_dirs[0].parent / "stdout.log")

@@ -11,7 +11,7 @@ import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.support.cluster import Node
+from tests.support.cluster import COMPLAINT_WORDS, Node
 from tests.support.embedded_cluster import HIGHWATER, wait_for_port
 from tests.support.measured_process import resident_bytes
 from tests.support.process import ManagedProcess, free_port_block, wait_until
@@ -94,6 +94,9 @@ class NodesCluster:
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.process.pid)
+
+    def complaints(self) -> list[str]:
+        return self.process.lines_with(*COMPLAINT_WORDS)
 
     def log_tail(self) -> str:
         return self.process.log_tail()

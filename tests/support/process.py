@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 
 LOG_TAIL_BYTES = 16 * 1024
 """How much of a broker's log a failing test prints: enough for several tracebacks."""
+
+COMPLAINTS_MAX = 20
 
 _PORTS_FROM = 20_000
 _PORTS_TO = 32_000  # Below Linux's ephemeral range, so that no outgoing connection takes one.
@@ -98,6 +101,14 @@ class ManagedProcess:
         with self.log_path.open("rb") as log:
             log.seek(max(0, self.log_path.stat().st_size - size))
             return log.read().decode("utf-8", "replace")
+
+    def lines_with(self, *words: str) -> list[str]:
+        """Returns the log's lines that have one of the words, at most COMPLAINTS_MAX."""
+        if not self.log_path.exists():
+            return []
+        with self.log_path.open(encoding="utf-8", errors="replace") as log:
+            found = (line.strip() for line in log if any(word in line for word in words))
+            return list(itertools.islice(found, COMPLAINTS_MAX))
 
 
 def wait_until(

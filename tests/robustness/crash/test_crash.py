@@ -86,6 +86,7 @@ def _kill_in_rounds(cluster: Cluster, seed: int, rounds: int) -> None:
         _assert_committed(cluster, topic, round_number, committed)
     traffic.stop()
     _assert_history(cluster, traffic)
+    assert cluster.complaints() == [], "a restart after a crash is nothing unusual"
 
 
 def _wait_for_progress(traffic: IdempotentTraffic) -> None:

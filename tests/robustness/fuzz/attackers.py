@@ -7,11 +7,11 @@ import contextlib
 import random
 from dataclasses import dataclass
 
-from tests.robustness.fuzz.generator import RequestGenerator
+from tests.robustness.fuzz.generator import Offered, RequestGenerator
 from tests.robustness.fuzz.mutations import mutate
 
 _CONNECTIONS = 24
-_SILENCE_S = 0.03
+_SILENCE_S = 0.06
 """A frame that got neither reply nor close by then is held to wait for more bytes, or parked."""
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -37,7 +37,7 @@ class Tally:
         )
 
 
-async def attack(host: str, port: int, *, frames: int, seed: int) -> Tally:
+async def attack(host: str, port: int, offered: Offered, *, frames: int, seed: int) -> Tally:
     """Sends `frames` frames over connections that are reopened as the broker closes them.
 
     Frame n of a seed is always the same bytes, whatever the broker answers.
@@ -46,13 +46,20 @@ async def attack(host: str, port: int, *, frames: int, seed: int) -> Tally:
     share = -(-frames // _CONNECTIONS)
     async with asyncio.TaskGroup() as tasks:
         for index in range(_CONNECTIONS):
-            tasks.create_task(_attacker(host, port, share, f"{seed}-{index}", tally))
+            chance = random.Random(f"{seed}-{index}")
+            generator = RequestGenerator(chance, offered)
+            tasks.create_task(_attacker(host, port, share, chance, generator, tally))
     return tally
 
 
-async def _attacker(host: str, port: int, frames: int, seed: str, tally: Tally) -> None:
-    chance = random.Random(seed)
-    generator = RequestGenerator(chance)
+async def _attacker(
+    host: str,
+    port: int,
+    frames: int,
+    chance: random.Random,
+    generator: RequestGenerator,
+    tally: Tally,
+) -> None:
     writer: asyncio.StreamWriter | None = None
     reader: asyncio.StreamReader | None = None
     sent = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -44,13 +44,30 @@ def request_schemas() -> dict[int, Message]:
     return {message.api_key: message for message in loaded if message.api_key is not None}
 
 
-class RequestGenerator:
-    """Makes requests from one random source: the same source gives the same requests."""
+Offered = Mapping[int, tuple[int, int]]
+"""What a broker says it serves: API key -> (first version, last version)."""
 
-    def __init__(self, chance: random.Random) -> None:
+_OFFERED_SHARE = 0.9
+
+
+class RequestGenerator:
+    """Makes requests from one random source: the same source gives the same requests.
+
+    Most are of APIs and versions that the broker offers; the rest is anything that Kafka knows.
+    """
+
+    def __init__(self, chance: random.Random, offered: Offered) -> None:
         self._chance = chance
         self._schemas = request_schemas()
         self._keys = sorted(self._schemas)
+        self._offered = [
+            (key, version)
+            for key, (first, last) in sorted(offered.items())
+            if key in self._schemas
+            for version in self._schemas[key].valid.versions()
+            if first <= version <= last
+        ]
+        assert self._offered
         self._values: dict[str, Callable[[], int]] = {
             "partition": lambda: chance.choice((0, 0, 1, 2, 5, -1, 2**31 - 1)),
             "index": lambda: chance.choice((0, 0, 1, 2, 5, -1)),
@@ -65,12 +82,15 @@ class RequestGenerator:
 
     def request(self, correlation_id: int) -> tuple[int, int, list[Token]]:
         """One request without its frame length: (api key, version, tokens)."""
-        schema = self._schemas[self._chance.choice(self._keys)]
-        assert schema.api_key is not None
-        version = self._chance.choice(list(schema.valid.versions()) or [0])
+        if self._chance.random() < _OFFERED_SHARE:
+            key, version = self._chance.choice(self._offered)
+        else:
+            key = self._chance.choice(self._keys)
+            version = self._chance.choice(list(self._schemas[key].valid.versions()) or [0])
+        schema = self._schemas[key]
         tokens = self._header(schema, version, correlation_id)
         self._struct(tokens, schema, schema.name, version, depth=0)
-        return schema.api_key, version, tokens
+        return key, version, tokens
 
     def _header(self, schema: Message, version: int, correlation_id: int) -> list[Token]:
         assert schema.api_key is not None

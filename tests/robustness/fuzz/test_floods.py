@@ -59,10 +59,6 @@ def _address(cluster: Cluster) -> tuple[str, int]:
     return host, int(port)
 
 
-def _clean(cluster: Cluster) -> bool:
-    return "Traceback" not in cluster.log_tail()
-
-
 def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> None:
     cluster = start_cluster(mode)
     topic = make_topic(cluster.bootstrap, "slow")
@@ -78,7 +74,7 @@ def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> Non
             one.settimeout(20)
             (length,) = struct.unpack(">i", one.recv(4))
             assert length > 0
-    assert _clean(cluster)
+    assert cluster.complaints() == []
 
 
 def test_five_thousand_idle_connections(
@@ -100,7 +96,7 @@ def test_five_thousand_idle_connections(
             assert length > 0
     with RawConnection.to(cluster.bootstrap) as after:
         assert after.ask(_CLIENT, 3).error_code == ErrorCode.NONE
-    assert _clean(cluster)
+    assert cluster.complaints() == []
 
 
 def test_announced_frames_take_no_memory_beyond_the_budget(
@@ -114,7 +110,7 @@ def test_announced_frames_take_no_memory_beyond_the_budget(
     ):
         taken = send_greedily(opened, frame_bytes=90 << 20, seconds=8)
         print(f"{taken >> 20} MiB were taken of {300 * 90} MiB")
-    assert _clean(cluster)
+    assert cluster.complaints() == []
 
 
 def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mode: str) -> None:
@@ -139,7 +135,7 @@ def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mo
                 except (BlockingIOError, ConnectionError):
                     continue
             time.sleep(0.001)
-    assert _clean(cluster)
+    assert cluster.complaints() == []
 
 
 def test_a_client_that_does_not_read(start_cluster: Callable[[str], Cluster], mode: str) -> None:
@@ -159,7 +155,8 @@ def test_a_client_that_does_not_read(start_cluster: Callable[[str], Cluster], mo
     ):
         sent = send_without_reading(opened, request, count=5_000, seconds=8)
         print(f"{sent} fetches of 7 MiB sent, none read")
-    assert _clean(cluster)
+        time.sleep(6)  # The sockets took the requests at once; now the broker works on them.
+    assert cluster.complaints() == []
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
@@ -184,4 +181,4 @@ def test_decompression_bombs(
                     continue  # Closing is an answer too.
                 if policy == "compact":
                     assert part.error_code != ErrorCode.NONE
-    assert _clean(cluster)
+    assert cluster.complaints() == []
