@@ -18,12 +18,15 @@ from highwater.controller.service import ControllerService
 from highwater.embed.data_dir import DataDir
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.service import GatewayService
+from highwater.metadata.in_process import InProcessStub
 from highwater.model.errors import HighwaterError
 from highwater.partition.config import PartitionConfig
 from highwater.partition.service import PartitionService
 from highwater.quota.config import QuotaConfig
+from highwater.quota.service import QuotaService
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.health import Readiness
+from highwater.runtime.lifecycle import Service
 from highwater.runtime.logging import Logger
 from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.metrics import MetricsServer
@@ -55,6 +58,7 @@ class EmbeddedBroker:
         self.gateway: GatewayService
         self.partition: PartitionService
         self.controller: ControllerService
+        self.quota: QuotaService
 
     @property
     def port(self) -> int:
@@ -88,6 +92,17 @@ class EmbeddedBroker:
             log=self._log.bind(service="partition"),
             embedded=True,
         )
+        # The quota service shares the node's watch; the node starts it by its first image.
+        self.quota = QuotaService(
+            settings.quota,
+            clock=clock,
+            watch=self.partition.watch,
+            registry=self.registry,
+            log=self._log.bind(service="quota"),
+            serve_grpc=False,
+        )
+        self.partition.connect_quota(InProcessStub(self.quota.servicer))
+        await self._start(self.quota)
         await self._start(self.partition)
         self.gateway = GatewayService(
             settings.gateway,
@@ -105,7 +120,7 @@ class EmbeddedBroker:
         """Stops the services in reverse."""
         await self._stack.aclose()
 
-    async def _start(self, service: ControllerService | PartitionService | GatewayService) -> None:
+    async def _start(self, service: Service) -> None:
         self._stack.push_async_callback(service.stop)
         await service.start()
         service.failed.add_done_callback(self._member_failed)
@@ -117,7 +132,7 @@ class EmbeddedBroker:
         if self._settings.metrics_port is None:
             return
         readiness = Readiness()
-        readiness.add("gateway", lambda: self.gateway.readiness.ready())
+        readiness.add("gateway", self.gateway.readiness.ready)
         metrics = MetricsServer(
             self.registry,
             readiness,

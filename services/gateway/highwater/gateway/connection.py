@@ -31,9 +31,11 @@ class Connection(Session, asyncio.BufferedProtocol):
     __slots__ = (
         "_connections",
         "_loop",
+        "_muted_until",
         "_outbox",
         "_pool",
         "_transport",
+        "_unmuting",
         "close_reason",
         "frames_seen",
         "idle_sweeps",
@@ -56,6 +58,8 @@ class Connection(Session, asyncio.BufferedProtocol):
         self._connections = connections
         self._transport: Any = None
         self._outbox: Outbox | None = None
+        self._muted_until = 0.0
+        self._unmuting: asyncio.TimerHandle | None = None
         self.close_reason = ""
         self.frames_seen = 0
         self.idle_sweeps = 0
@@ -87,6 +91,8 @@ class Connection(Session, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed."""
         self._connections.discard(self)
+        if self._unmuting is not None:
+            self._unmuting.cancel()
         self.connection_closed()
         if self._outbox is not None:
             self._outbox.close()
@@ -106,6 +112,15 @@ class Connection(Session, asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    def unmute_after(self, ms: int) -> None:
+        """Calls `unmute` then, or at a later time that was given before."""
+        until = self._loop.time() + ms / 1000
+        if until > self._muted_until:
+            self._muted_until = until
+            if self._unmuting is not None:
+                self._unmuting.cancel()
+            self._unmuting = self._loop.call_at(until, self.unmute)
 
     def close(self, reason: str) -> None:
         """Closes at once, as Kafka does on a request that it cannot answer."""

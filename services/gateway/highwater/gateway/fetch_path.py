@@ -101,21 +101,25 @@ class FetchReply(Reply):
                     link.cancel_fetch(work)
                     for place in places:
                         self._results[place] = FetchedPartition(0)
-        self.session.complete(self, self._encode())
+        throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
+        self.session.complete(self, self._encode(throttle_ms))
+        if throttle_ms:
+            self.session.mute(throttle_ms)
 
     def abandon(self) -> None:
         """The client is gone."""
+        if self._done:
+            return  # Its reply was complete, though too late to be sent.
         self._done = True
         for link, work, _ in self.works:
             if not work.results:
                 link.cancel_fetch(work)
         self.session.finished(self.request_bytes)
 
-    def _encode(self) -> list[Any]:
+    def _encode(self, throttle_ms: int) -> list[Any]:
         version = self._version
         responses = []
         place = 0
-        throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
         for topic in self._request.topics:
             partitions = []
             for asked in topic.partitions:
@@ -250,6 +254,11 @@ class SinglePartitionFetch(Reply):
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
         self._work = None
+        self._pack(work)
+        if work.throttle_ms:
+            self.session.mute(work.throttle_ms)
+
+    def _pack(self, work: FetchWork) -> None:
         shape = self._shape
         result = work.results[0]
         if 0 < result.nbytes <= SMALL_RANGE and type(result.records) is not memoryview:

@@ -64,6 +64,8 @@ class SinglePartitionReply(Reply):
             session.finished(self.request_bytes)
             if failure is not None and not session.closed:
                 session.wire.close(f"a batch with acks=0 failed: {failure}")
+            elif group.throttle_ms:
+                session.mute(group.throttle_ms)
             return
         version = shape.version
         if failure is None:
@@ -87,6 +89,8 @@ class SinglePartitionReply(Reply):
                 group.throttle_ms,
             )
         session.complete(self, frame)
+        if group.throttle_ms:
+            session.mute(group.throttle_ms)
 
 
 class ManyPartitionsReply(Reply):
@@ -139,6 +143,8 @@ class ManyPartitionsReply(Reply):
             failed = any(result.error_code for _, result in self._results)
             if failed and not self.session.closed:
                 self.session.wire.close("a batch with acks=0 failed")
+            elif self._throttle_ms:
+                self.session.mute(self._throttle_ms)
             return
         topics: dict[str, list[Any]] = {}
         for name, result in self._results:
@@ -149,6 +155,8 @@ class ManyPartitionsReply(Reply):
                 self._version, self._correlation_id, list(topics.items()), self._throttle_ms
             ),
         )
+        if self._throttle_ms:
+            self.session.mute(self._throttle_ms)
 
 
 def failed_partition(partition: int, failure: Failure) -> Any:

@@ -7,7 +7,7 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import TopicId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 
@@ -32,8 +32,9 @@ class DataPlaneLog:
     ) -> None:
         """Appends with acks=all; `on_committed(error_code, base_offset)` once, now or later."""
         assert self.topic is not None
+        # Without an instance: commits of offsets are nobody's traffic and never throttled.
         group = AppendGroup(
-            self.topic.topic_id, partition, leader_epoch, -1, self.topic.instance
+            self.topic.topic_id, partition, leader_epoch, -1, InstanceId("")
         )
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)

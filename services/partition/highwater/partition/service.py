@@ -17,8 +17,10 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
+from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.static_configs import static_configs
 from highwater.partition.coordinator_log import DataPlaneLog
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
@@ -27,13 +29,16 @@ from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.local_link import LocalLink
-from highwater.partition.logs import NodeLogs, append_policy
+from highwater.partition.logs import NodeLogs
 from highwater.partition.membership import Membership
 from highwater.partition.metrics import PartitionCollector
+from highwater.partition.quota.meter import NodeMeters
+from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
 from highwater.partition.replicas import Replicas
 from highwater.partition.roles import CoordinatorRoles
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger
@@ -69,7 +74,9 @@ class PartitionService:
         self.failed: asyncio.Future[None] = loop.create_future()
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
-        self.plane = DataPlane(loop.call_later, self._replica_bug)
+        self._meters = NodeMeters(clock.monotonic_ms)
+        self._quota_stub: object | None = None
+        self.plane = DataPlane(loop.call_later, self._replica_bug, self._meters.by_instance)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
@@ -81,6 +88,7 @@ class PartitionService:
         self.logs = NodeLogs(
             config, clock=clock, loop=loop, log=log, on_dir_failure=self._dir_failed
         )
+        self.policies = TopicPolicies(static_configs(config))
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -93,7 +101,7 @@ class PartitionService:
         self.replicas = Replicas(
             plane=self.plane,
             logs=self.logs,
-            policy_of=append_policy,
+            policies=self.policies,
             roles=CoordinatorRoles(group_log, self.groups),
             clock=clock,
             log=log,
@@ -116,6 +124,10 @@ class PartitionService:
             coordinator=self.groups,
             schedule=schedule,
         )
+
+    def connect_quota(self, stub: object) -> None:
+        """A QuotaService of this process (its stub), for the embedded mode; before `start`."""
+        self._quota_stub = stub
 
     async def start(self) -> None:
         """Returns when every replica has the role that the first image gives it."""
@@ -154,6 +166,7 @@ class PartitionService:
             await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
+        self._report_usage()
         if self._server is not None:
             await self._health.set_serving(serving=True)
 
@@ -162,6 +175,30 @@ class PartitionService:
         if self._server is not None:
             await self._health.set_serving(serving=False)
         await self._stack.aclose()
+
+    def _report_usage(self) -> None:
+        """Keeps in touch with the quota service, if there is one."""
+        stub = self._quota_stub
+        if stub is None:
+            if not self._config.quota_address:
+                return
+            link = QuotaServiceLink(self._config.quota_address)
+            self._stack.push_async_callback(link.close)
+            stub = link.stub
+        reporter = QuotaReporter(
+            stub,
+            self._meters,
+            identity=lambda: (self.membership.node_id, self.membership.node_epoch),
+            leaders=self._leaders_by_instance,
+            log=self._log,
+        )
+        self._tasks.start(reporter.run(), name="quota-reports")
+
+    def _leaders_by_instance(self) -> dict[InstanceId, tuple[int, int]]:
+        return {
+            instance: (len(replicas), sum(replica.log.size_bytes for replica in replicas))
+            for instance, replicas in self.replicas.leaders_by_instance().items()
+        }
 
     async def _start_observing(self) -> None:
         config = self._config

@@ -78,6 +78,10 @@ class Wire(Protocol):
         """Closes the connection; `reason` is for the log."""
         ...
 
+    def unmute_after(self, ms: int) -> None:
+        """Calls the session's `unmute` in so many milliseconds, or later if it was told so."""
+        ...
+
 
 class SharedInput:
     """What all sessions of one event loop share."""
@@ -219,7 +223,10 @@ class Session:
         self.frames_received += len(frames)
         for frame in frames:
             self._start(frame)
-        if self.in_flight_bytes > self.shared.in_flight_bytes_max:
+        if (
+            self.in_flight_bytes > self.shared.in_flight_bytes_max
+            or self.outstanding >= OUTSTANDING_MAX
+        ):
             self.update_reading()
 
     def _receive_large(self, size: int, first: bytes) -> None:
@@ -323,7 +330,8 @@ class Session:
             self.wire.send(out)
         while self._waiting and not self._barrier and not self.closed:
             (key,) = _unpack_key(self._waiting[0])
-            if key > 1 and self.outstanding:
+            # Keys are signed: a negative one is an ordinary request, which will be refused.
+            if self.outstanding and not 0 <= key <= 1:
                 break
             self._dispatch(self._waiting.popleft())
 
@@ -339,6 +347,22 @@ class Session:
         if wanted != self._reading and not self.closed:
             self._reading = wanted
             self.wire.set_reading(wanted)
+
+    def mute(self, ms: int) -> None:
+        """Takes no further requests for a while: the client is over its quota (KIP-219).
+
+        Requests that were read before are served. A client that waits by itself, as those that
+        heed throttle_time_ms do, notices nothing.
+        """
+        if not self.closed:
+            self.muted = True
+            self.update_reading()
+            self.wire.unmute_after(ms)
+
+    def unmute(self) -> None:
+        """The time is over."""
+        self.muted = False
+        self.update_reading()
 
     def connection_closed(self) -> None:
         """The socket is gone: gives up what waits and returns its memory."""

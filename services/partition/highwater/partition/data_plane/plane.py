@@ -4,16 +4,36 @@ Single owner: everything here runs on the node's event loop. `call_later(seconds
 in as an argument and must return an object with `cancel()`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.ids import TopicId
+from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.waiters import FetchWait
+
+
+class Meter(Protocol):
+    """One limited instance's quota at this node; times are how long to stay away, in ms."""
+
+    def produced(self, nbytes: int) -> int:
+        """Charges bytes that have arrived."""
+        ...
+
+    def fetch_hold_ms(self) -> int:
+        """More than 0 while nothing may be fetched."""
+        ...
+
+    def fetch_bytes_max(self, asked: int) -> int:
+        """How much of a fetch may be answered."""
+        ...
+
+    def consumed(self, nbytes: int) -> int:
+        """Charges bytes that are sent."""
+        ...
 
 
 class DataPlane:
@@ -23,11 +43,16 @@ class DataPlane:
         self,
         call_later: Callable[[float, Callable[[], None]], Any],
         on_bug: Callable[[PartitionReplica, Exception], None],
+        meters: Mapping[InstanceId, Meter] | None = None,
     ) -> None:
-        """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline."""
+        """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
+
+        `meters` is a live table of the instances that have limits.
+        """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self._call_later = call_later
         self._on_bug = on_bug
+        self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
         self.fetched_bytes = 0
@@ -35,8 +60,11 @@ class DataPlane:
     def append(self, groups: Iterable[AppendGroup]) -> None:
         """Appends every group; each is completed exactly once, now or when it is committed."""
         replicas = self.replicas
+        meters = self._meters
         for group in groups:
             self.appended_bytes += group.nbytes
+            if meters and (meter := meters.get(group.instance)) is not None:
+                group.throttle_ms = meter.produced(group.nbytes)
             replica = replicas.get((group.topic_id, group.partition))
             if replica is None:
                 group.fail(Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no replica on this node"))
@@ -56,12 +84,17 @@ class DataPlane:
     def fetch(self, work: FetchWork) -> None:
         """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch)."""
         nbytes, failed = self._read(work)
-        if failed or nbytes >= work.min_bytes or work.max_wait_ms <= 0 or not work.partitions:
-            work.done(work)
+        if (
+            failed
+            or nbytes >= work.min_bytes
+            or work.max_wait_ms <= 0
+            or work.throttle_ms
+            or not work.partitions
+        ):
+            self._answer(work, nbytes)
             return
         for result in work.results:
             result.release()
-        self.fetched_bytes -= nbytes
         work.results = []
         wait = FetchWait(work.min_bytes - nbytes, partial(self._finish, work))
         for asked in work.partitions:
@@ -87,7 +120,13 @@ class DataPlane:
 
     def _finish(self, work: FetchWork, wait: FetchWait) -> None:
         self._forget(work, wait)
-        self._read(work)
+        nbytes, _ = self._read(work)
+        self._answer(work, nbytes)
+
+    def _answer(self, work: FetchWork, nbytes: int) -> None:
+        self.fetched_bytes += nbytes
+        if nbytes and self._meters and (meter := self._meters.get(work.instance)) is not None:
+            work.throttle_ms = meter.consumed(nbytes)
         work.done(work)
 
     def _forget(self, work: FetchWork, wait: FetchWait) -> None:
@@ -99,6 +138,14 @@ class DataPlane:
     def _read(self, work: FetchWork) -> tuple[int, bool]:
         """Fills `work.results`; gives bytes found and whether any partition has an error."""
         left = work.max_bytes
+        none_yet = True
+        if self._meters and (meter := self._meters.get(work.instance)) is not None:
+            work.throttle_ms = meter.fetch_hold_ms()
+            left = 0 if work.throttle_ms else meter.fetch_bytes_max(left)
+            # Over its quota, the client gets offsets and errors, but no bytes.
+            none_yet = not work.throttle_ms
+            if left < 2 * work.min_bytes:
+                work.min_bytes = 1  # Waiting for more than may be sent would be in vain.
         total = 0
         failed = False
         results: list[FetchedPartition] = []
@@ -108,13 +155,14 @@ class DataPlane:
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                result = replica.fetch(asked, left, isolation_level, total == 0)
+                result = replica.fetch(asked, left, isolation_level, none_yet)
             if result.error_code or result.diverging_epoch >= 0:
                 failed = True
             nbytes = result.nbytes
-            total += nbytes
-            left -= nbytes
+            if nbytes:
+                total += nbytes
+                left -= nbytes
+                none_yet = False
             results.append(result)
         work.results = results
-        self.fetched_bytes += total
         return total, failed

@@ -1,0 +1,155 @@
+"""What limited instances may still send through this node, and what they have sent.
+
+The data plane asks `NodeMeters.of` once per group of batches and per fetch; without limits the
+table is empty and that is all it costs. Sans-IO: the time comes in as a function.
+
+Kafka's rule (KIP-13, KIP-219) for produce: bytes that have arrived are appended, and the client is
+told for how long it is over its quota; its gateway mutes the connection so long. A fetch is cut to
+what the share still allows; while that is too little, it is answered empty and told how long.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.model.ids import InstanceId
+from highwater.model.token_bucket import BURST_S, TokenBucket
+
+FETCH_PART_S: Final = BURST_S / 2
+"""A fetch waits until this much of its rate has come together: with less, the answers to one hot
+consumer would become smaller and smaller, down to one batch at a time."""
+
+
+NO_SHARE_MS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOfNode:
+    """What a node is told of one instance, bytes per second; None is unlimited."""
+
+    instance: InstanceId
+    produce: float | None
+    consume: float | None
+    produce_floor: float = 0
+    consume_floor: float = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Usage:
+    """Bytes since the last report."""
+
+    produced: int = 0
+    consumed: int = 0
+    held_produce: int = 0
+    held_consume: int = 0
+
+
+class InstanceMeter:
+    """One limited instance on this node."""
+
+    __slots__ = ("_consume", "_now_ms", "_produce", "usage")
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._produce = TokenBucket(now_ms=now_ms())
+        self._consume = TokenBucket(now_ms=now_ms())
+        self.usage = Usage()
+
+    def produced(self, nbytes: int) -> int:
+        """Charges bytes that have arrived; gives for how many ms their sender is over quota."""
+        bucket = self._produce
+        now_ms = self._now_ms()
+        bucket.charge(now_ms, nbytes)
+        # What is told is the wait until the debt is paid, not the wait of these bytes, which
+        # have passed already: otherwise each connection's first request would be free.
+        throttle_ms = _told(bucket, now_ms, 0)
+        usage = self.usage
+        usage.produced += nbytes
+        if throttle_ms:
+            usage.held_produce += nbytes
+        return throttle_ms
+
+    def fetch_hold_ms(self) -> int:
+        """For how many ms nothing may be fetched; 0 if a fetch may go on."""
+        bucket = self._consume
+        now_ms = self._now_ms()
+        rate = bucket.rate(now_ms)
+        return 0 if rate is None else _told(bucket, now_ms, int(rate * FETCH_PART_S))
+
+    def fetch_bytes_max(self, asked: int) -> int:
+        """How much of a fetch may be answered; at least a byte, so that one batch can pass."""
+        available = self._consume.available_bytes(self._now_ms())
+        return asked if available is None else min(asked, max(1, available))
+
+    def consumed(self, nbytes: int) -> int:
+        """Charges bytes that are sent; gives for how many ms the next fetch will be held."""
+        self._consume.charge(self._now_ms(), nbytes)
+        self.usage.consumed += nbytes
+        throttle_ms = self.fetch_hold_ms()
+        if throttle_ms:
+            self.usage.held_consume += nbytes
+        return throttle_ms
+
+    def take(self, share: ShareOfNode, expires_in_ms: int) -> None:
+        """Goes by a new share from now on; debts stay."""
+        now_ms = self._now_ms()
+        _lease(self._produce, now_ms, share.produce, share.produce_floor, expires_in_ms)
+        _lease(self._consume, now_ms, share.consume, share.consume_floor, expires_in_ms)
+
+    @property
+    def unlimited(self) -> bool:
+        """True if nothing is ever held."""
+        return self._produce.unlimited and self._consume.unlimited
+
+
+class NodeMeters:
+    """The meters of all limited instances. Owned by the node's loop."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._meters: dict[InstanceId, InstanceMeter] = {}
+
+    @property
+    def by_instance(self) -> Mapping[InstanceId, InstanceMeter]:
+        """The live table, for the data plane; the object stays the same."""
+        return self._meters
+
+    def take(self, shares: Iterable[ShareOfNode], expires_in_ms: int) -> None:
+        """Goes by new shares; an instance that is not among them is unlimited."""
+        listed = set()
+        for share in shares:
+            if share.produce is None and share.consume is None:
+                continue
+            listed.add(share.instance)
+            meter = self._meters.get(share.instance)
+            if meter is None:
+                meter = self._meters[share.instance] = InstanceMeter(self._now_ms)
+            meter.take(share, expires_in_ms)
+        for instance in [known for known in self._meters if known not in listed]:
+            del self._meters[instance]
+
+    def take_usage(self) -> dict[InstanceId, Usage]:
+        """What limited instances have used since the last call."""
+        used = {}
+        for instance, meter in self._meters.items():
+            used[instance], meter.usage = meter.usage, Usage()
+        return used
+
+
+def _told(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
+    """The bucket's hold, but only a tick where there is no share at all: an instance's first
+    leader here has none until the quota service has heard of it.
+    """
+    hold_ms = bucket.hold_ms(now_ms, nbytes)
+    if hold_ms > NO_SHARE_MS_MAX and bucket.rate(now_ms) == 0:
+        return NO_SHARE_MS_MAX
+    return hold_ms
+
+
+def _lease(
+    bucket: TokenBucket, now_ms: int, rate: float | None, floor: float, expires_in_ms: int
+) -> None:
+    if rate is None:
+        bucket.set_rate(now_ms, None)
+    else:
+        bucket.set_lease(now_ms, rate=rate, floor=floor, expires_in_ms=expires_in_ms)

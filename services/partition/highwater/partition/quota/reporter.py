@@ -1,0 +1,131 @@
+"""The stream to the quota service: usage up once a tick, shares down.
+
+Without the service the shares that the node has decay to their floors by themselves (see
+TokenBucket), and a node that never heard of a limit serves without one: quotas protect neighbours
+from each other, and must not stop anybody when their service is away.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import grpc
+
+from highwater.api.quota.v1 import quota_service_pb2 as pb
+from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
+from highwater.model.ids import InstanceId
+from highwater.partition.quota.meter import NodeMeters, ShareOfNode, Usage
+from highwater.runtime.grpc_channel import open_channel
+from highwater.runtime.logging import Logger
+
+TICK_MS: Final = 1_000
+BACKOFF_S: Final = (0.2, 2.0)
+"""First and greatest pause before the stream is opened again."""
+
+UNLIMITED: Final = -1
+_UNUSED: Final = Usage()
+
+
+class QuotaReporter:
+    """Runs for the node's life (`run`); `stub` is a QuotaServiceStub, or one in process."""
+
+    def __init__(
+        self,
+        stub: Any,
+        meters: NodeMeters,
+        *,
+        identity: Callable[[], tuple[int, int]],
+        leaders: Callable[[], Mapping[InstanceId, tuple[int, int]]],
+        log: Logger,
+        tick_ms: int = TICK_MS,
+    ) -> None:
+        """`identity` gives node id and node epoch; `leaders` gives, per instance, how many
+        partitions this node leads and how many bytes they store.
+        """
+        self._stub = stub
+        self._meters = meters
+        self._identity = identity
+        self._leaders = leaders
+        self._log = log
+        self._tick_ms = tick_ms
+        self._generation = 0
+
+    async def run(self) -> None:
+        """Reports until cancelled."""
+        first_s, greatest_s = BACKOFF_S
+        pause_s = first_s
+        while True:
+            before = self._generation
+            try:
+                async for allocations in self._stub.Report(self._reports()):
+                    self._take(allocations)
+            except grpc.RpcError as error:
+                self._log.info("quota_stream_broken", error=_text(error))
+            if self._generation != before:
+                pause_s = first_s
+            await asyncio.sleep(pause_s)
+            pause_s = min(greatest_s, pause_s * 2)
+
+    async def _reports(self) -> AsyncIterator[pb.UsageReport]:
+        """One at once, since the answer brings the shares, then one a tick."""
+        while True:
+            yield self._report()
+            await asyncio.sleep(self._tick_ms / 1000)
+
+    def _report(self) -> pb.UsageReport:
+        node_id, node_epoch = self._identity()
+        used = self._meters.take_usage()
+        leaders = self._leaders()
+        report = pb.UsageReport(node_id=node_id, node_epoch=node_epoch, tick_ms=self._tick_ms)
+        for instance in sorted({*used, *leaders}):
+            usage = used.get(instance, _UNUSED)
+            partitions, stored = leaders.get(instance, (0, 0))
+            report.instances.add(
+                instance=instance,
+                produced_bytes=usage.produced,
+                consumed_bytes=usage.consumed,
+                held_produce_bytes=usage.held_produce,
+                held_consume_bytes=usage.held_consume,
+                leader_partitions=partitions,
+                stored_bytes=stored,
+            )
+        return report
+
+    def _take(self, allocations: pb.Allocations) -> None:
+        if allocations.generation < self._generation:
+            return  # From before one that has overtaken it on an earlier stream.
+        self._generation = allocations.generation
+        self._meters.take(
+            [_share(one) for one in allocations.allocations], allocations.expires_in_ms
+        )
+
+
+class QuotaServiceLink:
+    """A channel to the quota service, for processes of their own. Belongs to the running loop."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = open_channel(address)
+        self.stub = rpc.QuotaServiceStub(self._channel)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Closes the channel."""
+        await self._channel.close(None)
+
+
+def _share(one: pb.Allocation) -> ShareOfNode:
+    return ShareOfNode(
+        instance=InstanceId(one.instance),
+        produce=_rate(one.produce_bytes_per_second),
+        consume=_rate(one.consume_bytes_per_second),
+        produce_floor=max(0, one.floor_produce_bytes_per_second),
+        consume_floor=max(0, one.floor_consume_bytes_per_second),
+    )
+
+
+def _rate(rate: int) -> float | None:
+    return None if rate == UNLIMITED else float(rate)
+
+
+def _text(error: grpc.RpcError) -> str:
+    details = getattr(error, "details", None)
+    return str(details() if details is not None else error)
