@@ -144,7 +144,9 @@ class Listener:
         await self.stop_accepting()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
-        while loop.time() < deadline and any(c.outstanding for c in self.connections):
+        while loop.time() < deadline and any(
+            c.outstanding or not c.idle_output for c in self.connections
+        ):
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.close("the gateway stops")

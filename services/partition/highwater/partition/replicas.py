@@ -11,10 +11,10 @@ from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.partition.data_plane.plane import DataPlane
-from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log import PartitionLog
+from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.logging import Logger
 
 OFFLINE: Final = "offline"
@@ -37,7 +37,7 @@ class LogStore(Protocol):
         ...
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows changed topic configs."""
+        """Follows changed topic configs, or changed broker configs, which are their defaults."""
         ...
 
 
@@ -61,7 +61,7 @@ class Replicas:
         *,
         plane: DataPlane,
         logs: LogStore,
-        policy_of: Callable[[TopicState], AppendPolicy],
+        policies: TopicPolicies,
         roles: RoleListener,
         clock: Clock,
         log: Logger,
@@ -69,13 +69,15 @@ class Replicas:
     ) -> None:
         self._plane = plane
         self._logs = logs
-        self._policy_of = policy_of
+        self._policies = policies
         self._roles = roles
         self._clock = clock
         self._log = log
         self._on_log_failure = on_log_failure
         self._topics: dict[TopicId, TopicState] = {}
         """As last carried out; compared by identity with the next image's."""
+        self._led: set[Key] = set()
+        """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
 
@@ -94,22 +96,24 @@ class Replicas:
         return found
 
     def apply(self, image: ClusterImage, node_id: NodeId) -> None:
-        """Makes replicas and roles what the image says."""
+        """Makes replicas and roles what the image says, and their configs."""
+        defaults_changed = self._policies.follow(image, node_id)
         for topic_id in [t for t in self._topics if t not in image.topics]:
             self._remove_topic(self._topics.pop(topic_id))
         for topic_id, topic in image.topics.items():
-            if self._topics.get(topic_id) is not topic:
-                self._apply_topic(self._topics.get(topic_id), topic, node_id)
+            before = self._topics.get(topic_id)
+            if before is not topic:
+                self._apply_topic(topic, node_id)
                 self._topics[topic_id] = topic
+            if before is not None and (defaults_changed or before.configs != topic.configs):
+                self._reconfigure(topic)
 
-    def _apply_topic(
-        self, before: TopicState | None, topic: TopicState, node_id: NodeId
-    ) -> None:
-        reconfigured = before is not None and before.configs != topic.configs
+    def _apply_topic(self, topic: TopicState, node_id: NodeId) -> None:
         for state in topic.partitions:
             key = (topic.topic_id, state.partition)
             replica = self._plane.replicas.get(key)
             if node_id not in state.replicas:
+                self.unusable.discard(key)
                 if replica is not None:
                     self._remove(topic, replica)
                 continue
@@ -117,10 +121,16 @@ class Replicas:
                 replica = self._make(topic, state.partition)
                 if replica is None:
                     continue
-            elif reconfigured:
-                replica.policy = self._policy_of(topic)
-                self._logs.reconfigure(replica.log, topic)
             self._set_role(topic, replica, state, node_id)
+
+    def _reconfigure(self, topic: TopicState) -> None:
+        """Configs apply from the next append on."""
+        policy = self._policies.append_policy(topic)
+        for state in topic.partitions:
+            replica = self._plane.replicas.get((topic.topic_id, state.partition))
+            if replica is not None:
+                replica.policy = policy
+                self._logs.reconfigure(replica.log, topic)
 
     def _make(self, topic: TopicState, partition: int) -> PartitionReplica | None:
         key = (topic.topic_id, partition)
@@ -139,7 +149,7 @@ class Replicas:
             partition=partition,
             log=log,
             log_dir=log_dir,
-            policy=self._policy_of(topic),
+            policy=self._policies.append_policy(topic),
             clock=self._clock,
             on_log_failure=self._on_log_failure,
         )
@@ -154,29 +164,36 @@ class Replicas:
         node_id: NodeId,
     ) -> None:
         if replica.failed:
+            if state.leader != node_id:
+                self._resigned(topic, state.partition)
             return
         if state.leader == node_id:
             if not replica.leading or replica.leader_epoch != state.leader_epoch:
-                replica.lead(state.leader_epoch)
+                replica.lead(state.leader_epoch, node_id)
+                self._led.add((topic.topic_id, state.partition))
                 self._roles.became_leader(topic, state.partition, state.leader_epoch)
         elif replica.leading or replica.leader_epoch != state.leader_epoch:
-            was_leading = replica.leading
             replica.stop_leading(state.leader, state.leader_epoch)
-            if was_leading:
-                self._roles.resigned(topic, state.partition)
+            self._resigned(topic, state.partition)
+
+    def _resigned(self, topic: TopicState, partition: int) -> None:
+        key = (topic.topic_id, partition)
+        if key in self._led:
+            self._led.remove(key)
+            self._roles.resigned(topic, partition)
 
     def _remove_topic(self, topic: TopicState) -> None:
         for state in topic.partitions:
-            replica = self._plane.replicas.get((topic.topic_id, state.partition))
+            key = (topic.topic_id, state.partition)
+            self.unusable.discard(key)
+            replica = self._plane.replicas.get(key)
             if replica is not None:
                 self._remove(topic, replica)
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
-        was_leading = replica.leading
         del self._plane.replicas[topic.topic_id, replica.partition]
         replica.stop_leading(NO_NODE, replica.leader_epoch)
-        if was_leading:
-            self._roles.resigned(topic, replica.partition)
+        self._resigned(topic, replica.partition)
         self._logs.delete_log(replica.log)
 
     def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:

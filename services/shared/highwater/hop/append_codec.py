@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
@@ -67,7 +69,14 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
 def decode_request(message: bytes) -> tuple[int, list[AppendGroup]]:
     """(message id, groups); batches are views of the message or of a writable copy of it."""
     head, payload = split(message)
-    header = pb.AppendRequest.FromString(head)
+    try:
+        header = pb.AppendRequest.FromString(head)
+        return header.message_id, _groups_of(header, payload)
+    except (DecodeError, IndexError, ValueError) as error:
+        raise HopFramingError(f"malformed AppendRequest: {error}") from None
+
+
+def _groups_of(header: pb.AppendRequest, payload: memoryview) -> list[AppendGroup]:
     topic_ids = [TopicId(t) for t in header.topic_ids]
     sizes = list(header.batch_bytes)
     counts = list(header.group_batches)
@@ -103,7 +112,7 @@ def decode_request(message: bytes) -> tuple[int, list[AppendGroup]]:
         position += nbytes
         batch += count
         groups.append(group)
-    return header.message_id, groups
+    return groups
 
 
 def result_of(
@@ -120,6 +129,7 @@ def result_of(
         base_offsets=base_offsets,
         log_start_offset=group.log_start_offset,
         log_append_time_ms=group.log_append_time_ms,
+        throttle_ms=group.throttle_ms,
     )
     for batch, failure in (failures or {}).items():
         result.failures.add(
@@ -131,6 +141,14 @@ def result_of(
             leader_epoch=failure.leader_epoch,
         )
     return result
+
+
+def decode_response(message: bytes) -> pb.AppendResponse:
+    """The response; raises HopFramingError."""
+    try:
+        return pb.AppendResponse.FromString(message)
+    except DecodeError as error:
+        raise HopFramingError(f"malformed AppendResponse: {error}") from None
 
 
 def apply_result(result: pb.AppendGroupResult, group: AppendGroup) -> None:
@@ -149,7 +167,10 @@ def apply_result(result: pb.AppendGroupResult, group: AppendGroup) -> None:
         }
     group.log_start_offset = result.log_start_offset
     group.log_append_time_ms = result.log_append_time_ms
+    group.throttle_ms = result.throttle_ms
     base_offsets = list(result.base_offsets)
+    if failures is not None and max(failures) >= len(group.batches):
+        raise HopFramingError(f"a failure of batch {max(failures)} of {len(group.batches)}")
     if len(base_offsets) != len(group.batches):
         raise HopFramingError(f"{len(base_offsets)} results for {len(group.batches)} batches")
     group.complete(base_offsets, failures)

@@ -11,10 +11,15 @@ from typing import Any, Final
 
 import grpc.aio
 
-from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.clients.stream import Stream
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGatherer, AppendGroup, Failure
-from highwater.hop.append_codec import apply_result, encode_request, split_messages
+from highwater.hop.append_codec import (
+    apply_result,
+    decode_response,
+    encode_request,
+    split_messages,
+)
+from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import PRODUCER_ID_AT
 from highwater.model.time import Clock
@@ -81,13 +86,14 @@ class AppendStream:
         return message
 
     def _received(self, message: bytes) -> None:
-        response = pb.AppendResponse.FromString(message)
+        response = decode_response(message)
         for result in response.results:
-            groups = self._sent[result.message_id]
-            group = groups[result.group]
-            assert group is not None, "a second result for one group"
-            groups[result.group] = None
+            groups = self._sent.get(result.message_id, ())
+            group = groups[result.group] if result.group < len(groups) else None
+            if group is None:
+                raise HopFramingError(f"no group {result.group} in message {result.message_id}")
             apply_result(result, group)
+            groups[result.group] = None
             if not any(groups):
                 del self._sent[result.message_id]
         self._unacknowledged.difference_update(response.appended_message_ids)

@@ -4,10 +4,12 @@ from collections import deque
 from typing import Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.clients.stream import Stream
 from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"
@@ -76,7 +78,7 @@ class CoordinateStream:
         return request.SerializeToString()
 
     def _received(self, message: bytes) -> None:
-        for reply in pb.CoordinateResponse.FromString(message).replies:
+        for reply in _decode(message).replies:
             call = self._waiting.pop(reply.call_id, None)
             if call is not None:
                 del self._ids[call]
@@ -94,3 +96,10 @@ class CoordinateStream:
         for call in waiting:
             if not call.cancelled:
                 call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+
+
+def _decode(message: bytes) -> pb.CoordinateResponse:
+    try:
+        return pb.CoordinateResponse.FromString(message)
+    except DecodeError as error:
+        raise HopFramingError(str(error)) from None

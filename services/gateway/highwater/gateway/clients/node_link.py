@@ -73,6 +73,8 @@ class GrpcNodeLink:
     async def close(self) -> None:
         """Ends the streams; whatever waits is answered."""
         await self._tasks.close(timeout_s=2)
+        for part in (self._append, self._fetch, self._coordinate):
+            part.stream.end("the partition node is gone")
         self._append.fail_all(lambda: unknown("the partition node is gone"))
         self._files.close()
         await self._channel.close()

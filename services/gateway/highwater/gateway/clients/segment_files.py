@@ -69,29 +69,36 @@ class SegmentFiles:
 
     def __init__(self, log_dirs: Sequence[str], incarnation: str) -> None:
         self._log_dirs = [Path(d) for d in log_dirs]
-        self._files: OrderedDict[int, OpenFile] = OrderedDict()
+        self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
         self.readable = bool(log_dirs) and all(
             _token_in(d) == incarnation for d in self._log_dirs
         )
 
     def open(self, reference: Reference, length: int) -> OpenedRange:
         """The range; raises ReferenceError if the file is not what was promised."""
-        file = self._files.get(reference.inode)
+        # Inode numbers are unique in a file system, and each directory may be one of its own.
+        key = (reference.log_dir, reference.inode)
+        file = self._files.get(key)
         end = reference.position + length
         if file is not None and file.size < end:
             file.size = os.fstat(file.fd).st_size
         if file is None:
             file = self._open(reference)
         else:
-            self._files.move_to_end(reference.inode)
+            self._files.move_to_end(key)
         if file.size < end:
             raise ReferenceError(f"{reference.path} has {file.size} bytes, {end} were promised")
         return OpenedRange(file, reference.position, length)
 
     def _open(self, reference: Reference) -> OpenFile:
-        if reference.log_dir >= len(self._log_dirs) or ".." in Path(reference.path).parts:
+        relative = Path(reference.path)
+        if (
+            reference.log_dir >= len(self._log_dirs)
+            or relative.is_absolute()
+            or ".." in relative.parts
+        ):
             raise ReferenceError(f"{reference.path} is outside the log directories")
-        path = self._log_dirs[reference.log_dir] / reference.path
+        path = self._log_dirs[reference.log_dir] / relative
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -100,7 +107,7 @@ class SegmentFiles:
         if file.inode != reference.inode:
             os.close(fd)
             raise ReferenceError(f"{path} is another file now")
-        self._files[reference.inode] = file
+        self._files[reference.log_dir, reference.inode] = file
         if len(self._files) > OPEN_FILES_MAX:
             _, oldest = self._files.popitem(last=False)
             oldest.dropped = True

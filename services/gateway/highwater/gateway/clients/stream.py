@@ -7,6 +7,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from highwater.hop.framing import HopFramingError
 from highwater.runtime.tasks import TaskOwner
 
 REOPEN_DELAYS_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -57,6 +58,11 @@ class Stream:
             await self._sleep(REOPEN_DELAYS_S[min(attempt, len(REOPEN_DELAYS_S) - 1)])
             attempt += 1
 
+    def end(self, reason: str) -> None:
+        """After `run` has been cancelled: whoever waits hears that the stream is broken."""
+        self.is_open = False
+        self._broken(reason)
+
     async def _run_once(self) -> str:
         call: Any = self._call()
         writers = TaskOwner(lambda _name, _error: call.cancel())
@@ -72,6 +78,14 @@ class Stream:
                 self._received(message)
         except grpc.aio.AioRpcError as error:
             return error.details() or error.code().name
+        except HopFramingError as error:
+            return f"the node sent a malformed message: {error}"
+        except asyncio.CancelledError:
+            # gRPC also raises it when the call was cancelled, by the node or by a failed writer.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return "the stream was cancelled"
         finally:
             call.cancel()
             await writers.close(timeout_s=1)

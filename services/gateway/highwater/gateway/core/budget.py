@@ -41,11 +41,16 @@ class MemoryBudget:
     def withdraw(self, granted: Callable[[], None]) -> None:
         """Forgets a reservation that still waits (its connection closed)."""
         self._waiting = deque(w for w in self._waiting if w[1] is not granted)
+        self._grant()  # It may have kept smaller ones behind it waiting.
 
     def release(self, nbytes: int) -> None:
         """Gives bytes back and lets waiting frames in, in their order."""
         self.used -= nbytes
         assert self.used >= 0
+        if self._waiting:
+            self._grant()
+
+    def _grant(self) -> None:
         while self._waiting:
             wanted, granted = self._waiting[0]
             if self.used + wanted > self.limit and self.used > 0:

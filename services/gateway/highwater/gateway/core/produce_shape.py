@@ -8,7 +8,11 @@ decoding them. Whatever does not match goes through the generated codec.
 from struct import Struct
 from typing import Any, Final
 
+from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
+from highwater.kafka.records.compression import Compression
+
 FLEXIBLE_FROM: Final = 9
+ZSTD_FROM: Final = 7
 HEADER_AT: Final = 8
 """Client id and all that follows; before it stand api key, version and correlation id."""
 
@@ -70,7 +74,9 @@ def match(shape: ProduceShape, frame: bytearray) -> tuple[int, int, int] | None:
             return None
         partition, nbytes = _unpack_partition(frame, at)
         at += 8
-        return (partition, at, size) if nbytes == size - at else None
+        if nbytes != size - at or not nbytes or (shape.version < ZSTD_FROM and _zstd(frame, at)):
+            return None  # An empty batch and zstd before version 7 have answers of their own.
+        return partition, at, size
     if at + 10 > size:
         return None
     partition, length = _unpack_partition_flexible(frame, at)
@@ -91,6 +97,11 @@ def match(shape: ProduceShape, frame: bytearray) -> tuple[int, int, int] | None:
     if end + 3 != size or not frame.endswith(_TRAILER):
         return None
     return partition, at, end
+
+
+def _zstd(frame: bytearray, start: int) -> bool:
+    at = start + ATTRIBUTES_AT + 1
+    return at < len(frame) and frame[at] & COMPRESSION_MASK == Compression.ZSTD
 
 
 def learn(

@@ -1,6 +1,6 @@
 """One loop turn: what was gathered is sent on once, then every touched connection writes once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
@@ -42,15 +42,20 @@ class Turn:
             self._call_soon(self._run)
 
     def _run(self) -> None:
+        work: Iterator[Callable[[], None]] = iter(())
+        sessions: Iterator[Flushable] = iter(())
         try:
             while self._work or self._sessions:
-                work, self._work = self._work, []
+                work, self._work = iter(self._work), []
                 for run in work:
                     run()
-                sessions, self._sessions = self._sessions, []
+                sessions, self._sessions = iter(self._sessions), []
                 for session in sessions:
                     session.flush()
         finally:
+            # After an exception the rest still has its turn: nobody else would wake it.
+            self._work[:0] = work
+            self._sessions[:0] = sessions
             self._armed = False
             if self._work or self._sessions:
                 self._armed = True

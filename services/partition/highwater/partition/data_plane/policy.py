@@ -1,6 +1,9 @@
 """What a topic's configs mean for an append, as plain values that the hot path reads."""
 
 from dataclasses import dataclass
+from typing import Final
+
+ANY_AGE: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +16,7 @@ class AppendPolicy:
     """A batch larger than a segment cannot be stored (RECORD_LIST_TOO_LARGE)."""
     log_append_time: bool = False
     """message.timestamp.type=LogAppendTime: the leader stamps batches."""
-    timestamp_before_ms_max: int = 2**63 - 1
+    timestamp_before_ms_max: int = ANY_AGE
     """message.timestamp.before.max.ms"""
     timestamp_after_ms_max: int = 3_600_000
     """message.timestamp.after.max.ms"""
@@ -29,3 +32,10 @@ class AppendPolicy:
     def deep(self) -> bool:
         """True if the records themselves are looked at."""
         return self.compacted or self.validate_records
+
+    @property
+    def plain(self) -> bool:
+        """True if the leader need only look at what every header has."""
+        return not (
+            self.deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE
+        )

@@ -12,7 +12,12 @@ from highwater.kafka.records.batch import (
     LOG_APPEND_TIME_BIT,
     RecordBatchView,
 )
-from highwater.kafka.records.validation import BatchProblem, validate_deep, validate_header
+from highwater.kafka.records.validation import (
+    NO_TIMESTAMP,
+    BatchProblem,
+    validate_deep,
+    validate_header,
+)
 from highwater.partition.data_plane.policy import AppendPolicy
 
 
@@ -47,6 +52,14 @@ def _timestamp_refusal(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {view.max_timestamp} is more than message.timestamp.after.max.ms "
             f"({policy.timestamp_after_ms_max}) ahead of the broker's clock",
+        )
+    # The header has the first timestamp and the largest; those between need deep validation.
+    oldest = min(view.base_timestamp, view.max_timestamp)
+    if oldest != NO_TIMESTAMP and oldest < now_ms - policy.timestamp_before_ms_max:
+        return Failure(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {oldest} is more than message.timestamp.before.max.ms "
+            f"({policy.timestamp_before_ms_max}) behind the broker's clock",
         )
     return None
 

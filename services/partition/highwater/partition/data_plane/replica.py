@@ -27,6 +27,7 @@ from highwater.kafka.records.batch import (
     set_base_offset_and_epoch,
 )
 from highwater.kafka.records.compression import Compression
+from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.model.ids import TopicId
 from highwater.model.time import Clock
 from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
@@ -109,10 +110,14 @@ class PartitionReplica:
 
     # ---- role ----
 
-    def lead(self, leader_epoch: int) -> None:
-        """Becomes leader in `leader_epoch`; all that the single-member ISR has is committed."""
+    def lead(self, leader_epoch: int, node_id: int = -1) -> None:
+        """Becomes leader in `leader_epoch`; all that the single-member ISR has is committed.
+
+        `node_id` is this node, for those who come with another epoch.
+        """
         assert leader_epoch >= self.leader_epoch
         self.leading = True
+        self.leader = node_id
         self.leader_epoch = leader_epoch
         self.advance_high_watermark()
 
@@ -121,7 +126,7 @@ class PartitionReplica:
         self.leading = False
         self.leader = leader
         self.leader_epoch = leader_epoch
-        self.waiters.leader_gone(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.waiters.leader_gone(ErrorCode.REQUEST_TIMED_OUT)
 
     def fail(self) -> None:
         """The log directory is broken: every call answers KAFKA_STORAGE_ERROR from now on."""
@@ -153,7 +158,7 @@ class PartitionReplica:
         writable = group.writable
         now_ms = self.clock.wall_ms()
         timestamp_max = now_ms + policy.timestamp_after_ms_max
-        plain = not (policy.deep or policy.log_append_time)
+        plain = policy.plain
         bytes_max = min(policy.message_bytes_max, policy.segment_bytes)
         offset = log.log_end_offset
         offsets: list[int] = []
@@ -177,6 +182,10 @@ class PartitionReplica:
                     and length + LENGTH_OVERHEAD == size <= bytes_max
                     and magic == MAGIC
                     and last_delta + 1 == count > 0
+                    and (
+                        count * RECORD_SIZE_MIN <= size - HEADER_SIZE
+                        or attributes & COMPRESSION_MASK
+                    )
                     and not attributes & _FORBIDDEN_BITS
                     and attributes & COMPRESSION_MASK <= Compression.ZSTD
                     and timestamp <= timestamp_max
@@ -320,6 +329,9 @@ class PartitionReplica:
             result.aborted_transactions = []
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.end_offset_for_epoch(asked.last_fetched_epoch)
+            if end < 0:
+                # Nothing is known of that epoch, so nor whether the client's log is this one.
+                return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < asked.last_fetched_epoch or end < offset:
                 result.diverging_epoch = epoch
                 result.diverging_end_offset = end

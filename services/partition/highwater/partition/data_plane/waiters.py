@@ -7,7 +7,7 @@ is answered by the append that brings the last of them (Kafka's delayed fetch an
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
 
 
 class FetchWait:
@@ -81,11 +81,16 @@ class Waiters:
     def leader_gone(self, error_code: int) -> None:
         """Answers all: fetches read again and see the error, appends get `error_code`.
 
-        The batches are in this log, but nobody knows whether the next leader has them.
+        The batches are in this log, but nobody knows whether the next leader has them; so the
+        code must not be one that clients take as "not stored" (decision 14).
         """
         for wait in list(self.fetches):
             wait.leave()
             wait.finish(wait)
         while self.commits:
             group = self.commits.popleft().group
-            group.fail(Failure(error_code, "the leader changed before the commit", outcome=3))
+            group.fail(
+                Failure(
+                    error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN
+                )
+            )
