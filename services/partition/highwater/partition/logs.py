@@ -3,20 +3,10 @@
 import json
 from pathlib import Path
 
-from highwater.model.cluster import TopicState
-from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.membership import NodeIdentity
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.log import PartitionLog
-
-
-def append_policy(topic: TopicState) -> AppendPolicy:
-    c = topic.configs
-    return AppendPolicy(
-        message_bytes_max=int(c.get("max.message.bytes", 1_048_588)),
-        log_append_time=c.get("message.timestamp.type") == "LogAppendTime",
-    )
 
 
 class NodeLogs:
@@ -69,6 +59,9 @@ class NodeLogs:
         pass
 
     def reconfigure(self, log, topic):
+        pass
+
+    def set_broker_configs(self, configs):
         pass
 
     def fail_dir(self, i, e):

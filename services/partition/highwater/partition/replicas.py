@@ -4,7 +4,7 @@ Single owner, on the node's loop. Every image is compared with what is here: rep
 given a role, or removed; nothing else changes roles.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
@@ -38,6 +38,10 @@ class LogStore(Protocol):
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """Follows changed topic configs, or changed broker configs, which are their defaults."""
+        ...
+
+    def set_broker_configs(self, configs: Mapping[str, str]) -> None:
+        """The brokers' configs, which are topics' defaults; `reconfigure` of the logs follows."""
         ...
 
 
@@ -98,6 +102,8 @@ class Replicas:
     def apply(self, image: ClusterImage, node_id: NodeId) -> None:
         """Makes replicas and roles what the image says, and their configs."""
         defaults_changed = self._policies.follow(image, node_id)
+        if defaults_changed:
+            self._logs.set_broker_configs(self._policies.broker_configs)
         for topic_id in [t for t in self._topics if t not in image.topics]:
             self._remove_topic(self._topics.pop(topic_id))
         for topic_id, topic in image.topics.items():

@@ -20,7 +20,6 @@ from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
-from highwater.partition.static_configs import static_configs
 from highwater.partition.coordinator_log import DataPlaneLog
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
@@ -37,6 +36,7 @@ from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
 from highwater.partition.replicas import Replicas
 from highwater.partition.roles import CoordinatorRoles
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.static_configs import static_configs
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.grpc_server import GrpcServer
@@ -88,7 +88,10 @@ class PartitionService:
         self.logs = NodeLogs(
             config, clock=clock, loop=loop, log=log, on_dir_failure=self._dir_failed
         )
-        self.policies = TopicPolicies(static_configs(config))
+        group_config = GroupConfig(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms
+        )
+        self.static_configs = static_configs(config, group_config)
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -96,12 +99,12 @@ class PartitionService:
             partitions=group_metadata_partitions,
             clock=clock,
             logger=log,
-            config=GroupConfig(initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms),
+            config=group_config,
         )
         self.replicas = Replicas(
             plane=self.plane,
             logs=self.logs,
-            policies=self.policies,
+            policies=TopicPolicies(self.static_configs),
             roles=CoordinatorRoles(group_log, self.groups),
             clock=clock,
             log=log,

@@ -1,0 +1,22 @@
+"""A node's settings in Kafka's words, as it registers them for DescribeConfigs to tell."""
+
+from highwater.partition.config import PartitionConfig
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.storage.config import LogConfig
+
+
+def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, str]:
+    """{broker config: value}; all of them are in `highwater.model.broker_config`."""
+    values = {
+        "group.initial.rebalance.delay.ms": groups.initial_rebalance_delay_ms,
+        "group.max.session.timeout.ms": groups.session_timeout_ms_max,
+        "group.max.size": groups.group_size_max,
+        "group.min.session.timeout.ms": groups.session_timeout_ms_min,
+        "log.flush.interval.ms": config.log_flush_interval_ms,
+        "log.flush.offset.checkpoint.interval.ms": config.checkpoint_interval_ms,
+        "log.retention.check.interval.ms": config.retention_check_interval_ms,
+        "offset.metadata.max.bytes": groups.offset_metadata_bytes_max,
+        "offsets.retention.minutes": groups.offsets_retention_ms // 60_000,
+        "producer.id.expiration.ms": LogConfig().producer_id_expiration_ms,
+    }
+    return {name: str(value) for name, value in values.items()}

@@ -1,0 +1,68 @@
+"""What a topic's configs mean for the appends of this node, under the brokers' present configs.
+
+A config that the topic does not set has the brokers' value: set for this node, for all nodes, or
+by the node's own settings, in this order (`broker_defaults`). Logs take the same two mappings
+(`storage.log_manager`).
+
+Not there yet: compaction. `cleanup.policy=compact` is accepted, its records must have keys, and the
+log is kept whole; `compact,delete` deletes by age and size as `delete` does. `compression.type` and
+`preallocate` change nothing: batches are stored as they come, and files grow as they are written.
+"""
+
+from collections.abc import Mapping
+
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import NodeId
+from highwater.model.topic_config import effective
+from highwater.partition.data_plane.policy import AppendPolicy
+
+
+def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> AppendPolicy:
+    """How the leader of any partition of the topic treats what is sent."""
+    config = effective(topic.configs, broker_configs)
+    return AppendPolicy(
+        message_bytes_max=config.max_message_bytes,
+        segment_bytes=config.segment_bytes,
+        log_append_time=config.log_append_time,
+        timestamp_before_ms_max=config.message_timestamp_before_max_ms,
+        timestamp_after_ms_max=config.message_timestamp_after_max_ms,
+        compacted=config.compacted,
+        validate_records=config.deep_validation,
+        in_sync_replicas_min=min(config.min_insync_replicas, _replicas(topic)),
+    )
+
+
+def broker_defaults(
+    image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
+) -> dict[str, str]:
+    """The broker configs that are topics' defaults on this node; `static` are its own settings."""
+    return {**static, **image.cluster_configs, **image.node_configs.get(node_id, {})}
+
+
+class TopicPolicies:
+    """`append_policy` under the brokers' configs of the newest image; used on one loop."""
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        """`static`: broker configs by the node's settings, under Kafka's names."""
+        self._static = static
+        self._followed: Mapping[str, str] | None = None
+
+    @property
+    def broker_configs(self) -> Mapping[str, str]:
+        """See `broker_defaults`."""
+        return self._static if self._followed is None else self._followed
+
+    def follow(self, image: ClusterImage, node_id: NodeId) -> bool:
+        """Takes over the image's broker configs; True if they are new, as at the first call."""
+        before = self._followed
+        self._followed = broker_defaults(image, node_id, self._static)
+        return self._followed != before
+
+    def append_policy(self, topic: TopicState) -> AppendPolicy:
+        """See the function of the same name."""
+        return append_policy(topic, self.broker_configs)
+
+
+def _replicas(topic: TopicState) -> int:
+    """The number of replicas of the topic's partitions (Kafka: `effectiveMinIsr`)."""
+    return max((len(state.replicas) for state in topic.partitions), default=1) or 1
