@@ -49,7 +49,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         "cluster",
         [
-            pytest.param(mode, marks=pytest.mark.full if mode in _SMALLER_SHARE and not core else ())
+            pytest.param(
+                mode, marks=pytest.mark.full if mode in _SMALLER_SHARE and not core else ()
+            )
             for mode in modes
         ],
         indirect=True,

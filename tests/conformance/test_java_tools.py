@@ -92,8 +92,8 @@ def test_topic_command_errors(cluster: Cluster, topic: str) -> None:
 @pytest.mark.full
 def test_configs_command(cluster: Cluster, topic: str) -> None:
     make_topic(cluster.bootstrap, topic)
-    named = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "topics")
-    named = (*named, "--entity-name", topic)
+    broker = ("--bootstrap-server", cluster.bootstrap)
+    named = (*broker, "--entity-type", "topics", "--entity-name", topic)
     java_tool(CONFIGS, *named, "--alter", "--add-config", "retention.ms=7200000")
     assert "retention.ms=7200000" in java_tool(CONFIGS, *named, "--describe").stdout
     java_tool(CONFIGS, *named, "--alter", "--delete-config", "retention.ms")

@@ -39,7 +39,7 @@ class ExternalCluster:
         )
         metadata = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=10)
         self._nodes = tuple(
-            Node(node_id=broker.id, host=broker.host, port=broker.port)
+            Node(node_id=broker.id, host=str(broker.host), port=broker.port)
             for broker in sorted(metadata.brokers.values(), key=lambda broker: broker.id)
         )
 

@@ -111,7 +111,9 @@ class NodesCluster:
 
     def _metadata_nodes(self) -> set[int]:
         try:
-            return set(AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=5).brokers)
+            return set(
+                AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=5).brokers
+            )
         except KafkaException:
             return set()
 

@@ -119,7 +119,7 @@ class RawConnection:
 
 def api_key_of(message: Message) -> int:
     """Returns the API key of the generated module that the message's class is from."""
-    key: int = sys.modules[type(message).__module__].API_KEY  # type: ignore[attr-defined]
+    key: int = sys.modules[type(message).__module__].API_KEY
     return key
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from highwater.kafka.api_keys import ApiKey
@@ -63,7 +65,7 @@ def _request(key: ApiKey, version: int, group: str) -> Message:
             return _PLAIN[key](group)
 
 
-_PLAIN = {
+_PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ApiKey.PRODUCE: lambda _: ProduceRequest(acks=1, timeout_ms=1000),
     ApiKey.FETCH: lambda _: FetchRequest(max_wait_ms=0),
     ApiKey.LIST_OFFSETS: lambda _: ListOffsetsRequest(replica_id=-1),

@@ -20,7 +20,7 @@ def connections(host: str, port: int, count: int) -> Iterator[list[socket.socket
     """Opens `count` connections and closes them at the end."""
     opened: list[socket.socket] = []
     try:
-        for _ in range(count):
+        while len(opened) < count:
             opened.append(socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S))
         yield opened
     finally:
@@ -62,10 +62,10 @@ def send_greedily(sockets: Sequence[socket.socket], *, frame_bytes: int, seconds
     deadline = time.monotonic() + seconds
     while selector.get_map() and time.monotonic() < deadline:
         for key, _ in selector.select(timeout=0.2):
-            one = key.fileobj
-            assert isinstance(one, socket.socket)
+            taker = key.fileobj
+            assert isinstance(taker, socket.socket)
             try:
-                sent = one.send(chunk[: left[key.fd]])
+                sent = taker.send(chunk[: left[key.fd]])
             except BlockingIOError:
                 continue
             except OSError:
@@ -74,7 +74,7 @@ def send_greedily(sockets: Sequence[socket.socket], *, frame_bytes: int, seconds
             total += sent
             left[key.fd] -= sent
             if left[key.fd] == 0:
-                selector.unregister(one)
+                selector.unregister(taker)
     selector.close()
     return total
 
@@ -93,18 +93,18 @@ def send_without_reading(
     deadline = time.monotonic() + seconds
     while selector.get_map() and time.monotonic() < deadline:
         for key, _ in selector.select(timeout=0.2):
-            one = key.fileobj
-            assert isinstance(one, socket.socket)
+            taker = key.fileobj
+            assert isinstance(taker, socket.socket)
             try:
-                sent = one.send(queued[key.fd][:_SEND_BYTES])
+                sent = taker.send(queued[key.fd][:_SEND_BYTES])
             except BlockingIOError:
                 continue
             except OSError:
-                selector.unregister(one)
+                selector.unregister(taker)
                 continue
             queued[key.fd] = queued[key.fd][sent:]
             left -= sent
             if not queued[key.fd]:
-                selector.unregister(one)
+                selector.unregister(taker)
     selector.close()
     return (total - left) // len(request)

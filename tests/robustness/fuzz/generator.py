@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import highwater.kafka
-
 from tests.robustness.fuzz.record_sets import random_records
 from tests.robustness.fuzz.tokens import Kind, Token, number
 from tools.codegen.schema import Field, Message, load_message

@@ -10,6 +10,7 @@ from functools import cache
 
 import zstandard
 from crc32c import crc32c
+
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
@@ -77,9 +78,7 @@ def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> Non
     assert cluster.complaints() == []
 
 
-def test_five_thousand_idle_connections(
-    start_cluster: Callable[[str], Cluster], mode: str
-) -> None:
+def test_five_thousand_idle_connections(start_cluster: Callable[[str], Cluster], mode: str) -> None:
     cluster = start_cluster(mode)
     with (
         MemoryWatch(cluster),

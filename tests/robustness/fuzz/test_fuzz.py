@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from highwater.kafka.messages.api_versions import ApiVersionsRequest
 
+from highwater.kafka.messages.api_versions import ApiVersionsRequest
 from tests.conformance.topics import make_topic
 from tests.robustness.fuzz.attackers import attack
 from tests.robustness.fuzz.generator import TOPICS
