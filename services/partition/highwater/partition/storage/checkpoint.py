@@ -76,7 +76,7 @@ def read_topic_id(filesystem: FileSystem, path: str) -> TopicId | None:
 
 def write_topic_id(filesystem: FileSystem, path: str, topic_id: TopicId) -> None:
     """Writes a `partition.metadata` file."""
-    text = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}\n"
+    text = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}"
     replace_file(filesystem, path, text.encode(), temporary=path + TEMPORARY_SUFFIX, durable=False)
 
 
@@ -84,6 +84,8 @@ def _read_entries(filesystem: FileSystem, path: str, *, fields: int) -> list[lis
     if not _exists(filesystem, path):
         return []
     lines = _read_text(filesystem, path).splitlines()
+    if not lines:
+        return []  # Kafka creates empty files before it has anything to say.
     if len(lines) < 2 or _number(path, lines[0]) != VERSION:
         raise CorruptCheckpointError(f"{path}: not a checkpoint of version {VERSION}")
     entries = [line.split(" ") for line in lines[2:]]

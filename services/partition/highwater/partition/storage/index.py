@@ -209,9 +209,9 @@ class OffsetIndex:
         length = self._stored * ENTRY_BYTES
         entries = array("q", read_exactly(self._filesystem, self.path, length))
         entries.byteswap()
-        packed = entries.tolist()
-        positions = [entry & _POSITION_MASK for entry in packed]
-        if packed[0] < 0 or packed != sorted(set(packed)) or positions != sorted(set(positions)):
+        offsets = [entry >> 32 for entry in entries]
+        positions = [entry & _POSITION_MASK for entry in entries]
+        if offsets[0] < 0 or offsets != sorted(set(offsets)) or positions != sorted(set(positions)):
             raise CorruptIndexError(f"{self.path}: entries do not ascend")
         self.verified = True
 

@@ -166,6 +166,16 @@ class LogLoader:
                 return number
         return 0
 
+    @property
+    def _gaps_allowed(self) -> bool:
+        """Whether offsets may be missing in what is checked.
+
+        Only compaction leaves gaps, and never behind the recovery point. If that is not known,
+        the whole log is checked, and may have been compacted before its policy was changed: then
+        a gap is no proof of loss, and cutting there could lose everything.
+        """
+        return self._config.compact or self._recovery_point == 0
+
     def _check_segments(
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
     ) -> int:
@@ -173,7 +183,7 @@ class LogLoader:
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
-            if segment.base_offset != expected and not self._config.compact:
+            if segment.base_offset != expected and not self._gaps_allowed:
                 self._drop_from(segments, number)
                 break
             size = segment.size
@@ -182,6 +192,7 @@ class LogLoader:
                 segment,
                 index_interval=self._config.index_interval_bytes,
                 expected_offset=segment.base_offset,
+                gaps_allowed=self._gaps_allowed,
                 replay=batch_replay,
             )
             self._recovered += 1

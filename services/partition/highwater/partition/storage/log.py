@@ -31,6 +31,7 @@ from highwater.partition.storage.log_reader import LogSlice
 from highwater.partition.storage.log_writer import LogWriter
 from highwater.partition.storage.names import DELETED_SUFFIX, deleted_directory
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
+from highwater.partition.storage.retention import expired_segments
 from highwater.partition.storage.segment import Segment, SegmentFactory
 from highwater.partition.storage.time_index import NO_TIMESTAMP
 
@@ -220,6 +221,34 @@ class PartitionLog(LogWriter):
             if self.epochs.truncate_from_start(self.log_start_offset):
                 self._write_epochs()
         return count
+
+    def apply_retention(self) -> int:
+        """Deletes segments that have outlived the topic's retention; returns how many."""
+        count = expired_segments(
+            self._segments,
+            self.log_end_offset,
+            config=self.config,
+            high_watermark=self.high_watermark,
+            now_ms=self.clock.wall_ms(),
+            timestamp_of=lambda s: self._with_indexes(s, s.largest_timestamp),
+        )
+        if not count:
+            return 0
+        if count == len(self._segments):
+            self.roll()
+        return self.delete_segments_before(self._bases[count])
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Follows changed topic configs; segments that exist keep their index sizes."""
+        self.config = config
+        self._index_interval = config.index_interval_bytes
+        self._factory.index_bytes = config.segment_index_bytes
+        self._set_limits()
+        self._set_flush_offset()
+
+    def expire_producers(self) -> int:
+        """Forgets producers that have been silent for too long; returns how many."""
+        return self.producers.expire(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
 
     def _drop(self, segments: list[Segment]) -> None:
         """Renames the files of some segments out of the way and forgets the segments."""

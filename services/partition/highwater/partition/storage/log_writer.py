@@ -49,6 +49,7 @@ class LogWriter(LogReader):
         "_snapshot_due",
         "_truncations",
         "flush_at_offset",
+        "flushed_ms",
         "recovery_point",
     )
 
@@ -78,6 +79,8 @@ class LogWriter(LogReader):
         """Everything before this offset is on disk for certain."""
         self.flush_at_offset = NEVER
         """Once the log end offset reaches it, flush.messages asks for a flush."""
+        self.flushed_ms = clock.monotonic_ms()
+        """When the last flush ended, by the monotonic clock."""
         self._factory = factory
         self._pwritev = environment.filesystem.pwritev
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
@@ -418,6 +421,7 @@ class LogWriter(LogReader):
     def complete_flush(self, job: FlushJob) -> None:
         """Moves the recovery point to what `job` made durable, unless it was truncated since."""
         job.release()
+        self.flushed_ms = self.clock.monotonic_ms()
         if job.truncations == self._truncations and job.offset > self.recovery_point:
             self.recovery_point = job.offset
         self._set_flush_offset()

@@ -65,12 +65,14 @@ def recover_segment(
     *,
     index_interval: int,
     expected_offset: int,
+    gaps_allowed: bool,
     replay: BatchReplay,
 ) -> tuple[int, int]:
     """Checks structure and CRC of every batch and rebuilds both indexes.
 
-    Returns (end position, next offset) of the valid prefix; the caller cuts what follows. A batch
-    whose base offset is before `expected_offset` is not valid. Raises UnsupportedFormatError on
+    Returns (end position, next offset) of the valid prefix; the caller cuts what follows. The
+    first batch begins at `expected_offset` and each one where the one before ends, or later if
+    gaps are allowed. Raises UnsupportedFormatError on
     sound messages of format 0 or 1, which must not be cut off as if they were torn, and OSError.
     """
     builder = IndexBuilder(segment, index_interval)
@@ -78,6 +80,8 @@ def recover_segment(
     for position, data in _whole_batches(filesystem, segment):
         fields = HEADER.unpack_from(data)
         if fields[0] < following or fields[6] < 0:
+            break
+        if fields[0] > following and not gaps_allowed:
             break
         if crc32c(data[CRC_COVERS_FROM:]) != fields[4]:
             break

@@ -1,0 +1,36 @@
+"""Files that wait to be removed: readers who were sent to them get time to finish."""
+
+import heapq
+from collections.abc import Sequence
+
+
+class DeletionQueue:
+    """Paths by the time at which they may go. Bounded by what is on disk; one thread owns it."""
+
+    __slots__ = ("_heap", "_number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, str]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, paths: Sequence[str], due_ms: int) -> None:
+        """Notes paths that may be removed from `due_ms` on (monotonic milliseconds)."""
+        for path in paths:
+            self._number += 1
+            heapq.heappush(self._heap, (due_ms, self._number, path))
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """Takes out what is due, oldest first."""
+        due: list[str] = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            due.append(heapq.heappop(self._heap)[2])
+        return due
+
+    def take_all(self) -> list[str]:
+        """Takes out everything; at shutdown nobody reads any more."""
+        paths = [entry[2] for entry in sorted(self._heap)]
+        self._heap.clear()
+        return paths

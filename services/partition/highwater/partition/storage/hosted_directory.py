@@ -1,0 +1,309 @@
+"""A log directory in service: its logs' environment, its worker, its checkpoints.
+
+`open_logs` runs once, on any thread, before `start`; all else on the owner's thread.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Self
+
+from highwater.model.ids import NO_TOPIC_ID, TopicId
+from highwater.model.time import Clock
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.deletion import DeletionQueue
+from highwater.partition.storage.environment import remove
+from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.handles import HandleClock
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_directory import (
+    DirectoryOffsets,
+    LogDirectory,
+    Partition,
+)
+from highwater.partition.storage.names import (
+    PARTITION_METADATA,
+    parse_partition_directory,
+)
+from highwater.partition.storage.worker import DirectoryWorker
+
+FILES_MIN: Final = 64
+MAPS_MIN: Final = 32
+RESERVED_DESCRIPTORS: Final = 256
+"""Left for sockets and everything else that a node opens, however low the process's limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleLimits:
+    """How many segment files and index maps may be open at once."""
+
+    files: int
+    maps: int
+
+    @classmethod
+    def of_process(cls) -> Self:
+        """Half of the process's descriptors for segments, an eighth for maps (each has one)."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        available = max(min(soft, 1 << 20) - RESERVED_DESCRIPTORS, 0)
+        return cls(files=max(available // 2, FILES_MIN), maps=max(available // 8, MAPS_MIN))
+
+    def split(self, directories: int) -> Self:
+        """One directory's share."""
+        return type(self)(
+            files=max(self.files // directories, FILES_MIN),
+            maps=max(self.maps // directories, MAPS_MIN),
+        )
+
+
+class HostedLog:
+    """A log, its directory and its topic's id."""
+
+    __slots__ = ("claimed", "directory", "flush_waiters", "flushing", "log", "topic_id")
+
+    def __init__(self, log: PartitionLog, directory: "HostedDirectory", topic_id: TopicId) -> None:
+        """`topic_id` is `NO_TOPIC_ID` for logs from before Kafka 2.8."""
+        self.log = log
+        self.directory = directory
+        self.topic_id = topic_id
+        self.claimed = False
+        """Whether the node asked for it since the start."""
+        self.flushing = False
+        self.flush_waiters: list[Callable[[], None]] = []
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return os.path.basename(self.log.directory)
+
+
+class HostedDirectory:
+    """See the module. Implements `LogEnvironment` for its logs."""
+
+    def __init__(
+        self,
+        index: int,
+        directory: LogDirectory,
+        *,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+        on_failure: Callable[[int, LogDirFailure], None],
+        limits: HandleLimits,
+    ) -> None:
+        self.index = index
+        self.directory = directory
+        self.filesystem = directory.filesystem
+        self.files = HandleClock(limits.files)
+        self.maps = HandleClock(limits.maps)
+        self.deletions = DeletionQueue()
+        self.failure: LogDirFailure | None = None
+        """Why it is offline; None while it is online."""
+        self.names: set[str] | None = None
+        """Directories of all partitions that live here; None if it could never be read."""
+        self.log_count = 0
+        self._clock = clock
+        self._post = post
+        self._on_failure = on_failure
+        self._worker: DirectoryWorker | None = None
+
+    # -- start and stop -------------------------------------------------------------------------
+
+    def open_logs(self, config: LogConfig) -> tuple[list[HostedLog], dict[str, StorageError]]:
+        """Opens and recovers all logs: those that work, and why the others do not (by name).
+
+        If the directory itself fails, `failure` is set and there are no logs.
+        """
+        logs: list[HostedLog] = []
+        unusable: dict[str, StorageError] = {}
+        try:
+            offsets = self.directory.offsets()
+            compacted = self.directory.compacted()
+            partitions = self.directory.partitions()
+            self.names = {f"{stem}-{number}" for stem, number in partitions}
+            for path in self.directory.deleted_directories():
+                self.deletions.add([path], self._clock.monotonic_ms())
+            for partition in partitions:
+                try:
+                    logs.append(self._open_log(partition, config, offsets, compacted))
+                except LogDirFailure:
+                    raise
+                except StorageError as error:
+                    unusable[f"{partition[0]}-{partition[1]}"] = error
+        except OSError as error:
+            self.failure = LogDirFailure(self.directory.path, error)
+        except LogDirFailure as failure:
+            self.failure = failure
+        if self.failure is not None:
+            for entry in logs:
+                entry.log.close(clean=False)
+            return [], unusable
+        return logs, unusable
+
+    def _open_log(
+        self,
+        partition: Partition,
+        config: LogConfig,
+        offsets: DirectoryOffsets,
+        compacted: frozenset[Partition],
+    ) -> HostedLog:
+        path = os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
+        metadata = os.path.join(path, PARTITION_METADATA)
+        topic_id = checkpoint.read_topic_id(self.filesystem, metadata) or NO_TOPIC_ID
+        log = PartitionLog.open(
+            path,
+            topic=partition[0],
+            partition=partition[1],
+            config=replace(config, compact=True) if partition in compacted else config,
+            clock=self._clock,
+            environment=self,
+            clean=self.directory.clean,
+            recovery_point=offsets.recovery_points.get(partition, 0),
+            log_start_offset=offsets.log_starts.get(partition, 0),
+        )
+        high_watermark = offsets.high_watermarks.get(partition, 0)
+        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        return HostedLog(log, self, topic_id)
+
+    def start(self) -> None:
+        """Starts the worker."""
+        self._worker = DirectoryWorker(
+            self.directory.path, post=self._post, on_failure=self._failed
+        )
+
+    def close(
+        self, entries: Sequence[HostedLog], node_epoch: int, *, timeout_s: float
+    ) -> LogDirFailure | None:
+        """Closes the logs; marks the directory clean if all went well. The failure if not."""
+        failure = self.failure
+        if self._worker is not None and not self._worker.stop(timeout_s=timeout_s):
+            hung = OSError(f"its worker did not end within {timeout_s} s")
+            failure = failure or LogDirFailure(self.directory.path, hung)
+        clean = failure is None
+        for entry in entries:
+            try:
+                entry.log.close(clean=clean)
+            except LogDirFailure as error:
+                failure, clean = failure or error, False
+        if clean:
+            try:
+                self.directory.write_offsets(self.offsets(entries))
+                self.directory.write_clean_shutdown(node_epoch)
+            except LogDirFailure as error:
+                failure = error
+        self.directory.close()
+        self._worker = None
+        return failure
+
+    # -- logs -----------------------------------------------------------------------------------
+
+    def create(self, name: str, *, topic_id: TopicId, config: LogConfig) -> HostedLog:
+        """Makes an empty log. Raises LogDirFailure."""
+        parsed = parse_partition_directory(name)
+        assert parsed is not None
+        path = os.path.join(self.directory.path, name)
+        log = PartitionLog.open(
+            path,
+            topic=parsed[0],
+            partition=parsed[1],
+            config=config,
+            clock=self._clock,
+            environment=self,
+        )
+        self.write_topic_id(log, topic_id)
+        self.run_later(self.directory.sync, _nothing)
+        if self.names is not None:
+            self.names.add(name)
+        return HostedLog(log, self, topic_id)
+
+    def write_topic_id(self, log: PartitionLog, topic_id: TopicId) -> None:
+        """Writes a log's `partition.metadata`. Raises LogDirFailure."""
+        path = os.path.join(log.directory, PARTITION_METADATA)
+        try:
+            checkpoint.write_topic_id(self.filesystem, path, topic_id)
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+
+    def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
+        """Syncs a log up to its present end, then calls `done`.
+
+        One sync at a time for each log: whoever comes meanwhile shares the next one. Raises
+        LogDirFailure; `done` is never called if the directory fails later.
+        """
+        if done is not None:
+            entry.flush_waiters.append(done)
+        if not entry.flushing:
+            self._begin_flush(entry)
+
+    def _begin_flush(self, entry: HostedLog) -> None:
+        job = entry.log.begin_flush()
+        waiters, entry.flush_waiters = entry.flush_waiters, []
+        if job is None:
+            for waiter in waiters:
+                waiter()
+            return
+        entry.flushing = True
+
+        def done() -> None:
+            entry.flushing = False
+            entry.log.complete_flush(job)
+            for waiter in waiters:
+                waiter()
+            if entry.flush_waiters and self.failure is None:
+                self._guarded(partial(self._begin_flush, entry))
+
+        self.run_later(job.run, done)
+
+    def offsets(self, entries: Sequence[HostedLog]) -> DirectoryOffsets:
+        """What the checkpoints of these logs say now."""
+        logs = [entry.log for entry in entries]
+        return DirectoryOffsets(
+            recovery_points={(log.topic, log.partition): log.recovery_point for log in logs},
+            high_watermarks={(log.topic, log.partition): log.high_watermark for log in logs},
+            log_starts={
+                (log.topic, log.partition): log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.segments[0].base_offset
+            },
+        )
+
+    def checkpoint(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the checkpoints on the worker."""
+        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
+
+    def remove_due(self) -> int:
+        """Removes on the worker what has waited long enough; how many paths that are."""
+        due = self.deletions.take_due(self._clock.monotonic_ms())
+        for path in due:
+            self.run_later(partial(remove, path), _nothing)
+        return len(due)
+
+    # -- LogEnvironment -------------------------------------------------------------------------
+
+    def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on the worker (`LogEnvironment`); nothing happens once it is offline."""
+        assert self._worker is not None, "the directory was not started"
+        self._worker.submit(work, done)
+
+    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Queues paths for `remove_due` (`LogEnvironment`)."""
+        self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
+
+    @property
+    def waiting_jobs(self) -> int:
+        """Jobs that the worker has not begun."""
+        return 0 if self._worker is None else self._worker.waiting
+
+    def _failed(self, failure: LogDirFailure) -> None:
+        self._on_failure(self.index, failure)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except LogDirFailure as failure:
+            self._failed(failure)
+
+
+def _nothing() -> None:
+    """There is nothing to do on the owner's thread."""
