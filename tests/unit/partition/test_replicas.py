@@ -1,0 +1,120 @@
+"""Replicas follow the image: here, its configs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import NodeId
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replicas import Replicas
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.topic_policy import TopicPolicies
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.logging import silent_logger
+from tests.support.controller_images import image_with, topic_state
+
+NODE = NodeId(1)
+
+
+class Logs:
+    """Empty logs that are never written, and what was said of their configs."""
+
+    def __init__(self) -> None:
+        self.broker_configs: list[Mapping[str, str]] = []
+        self.reconfigured: list[tuple[PartitionLog, Mapping[str, str]]] = []
+
+    def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
+        empty: Any = SimpleNamespace(log_start_offset=0, log_end_offset=0, high_watermark=0)
+        return cast(PartitionLog, empty), 0
+
+    def delete_log(self, log: PartitionLog) -> None:
+        raise AssertionError("nothing is deleted here")
+
+    def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
+        self.reconfigured.append((log, topic.configs))
+
+    def set_broker_configs(self, configs: Mapping[str, str]) -> None:
+        self.broker_configs.append(configs)
+
+
+class Roles:
+    def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None: ...
+
+    def resigned(self, topic: TopicState, partition: int) -> None: ...
+
+
+class Node:
+    def __init__(self) -> None:
+        self.logs = Logs()
+        self.plane = DataPlane(lambda _delay, _call: None, lambda _replica, _error: None)
+        self.replicas = Replicas(
+            plane=self.plane,
+            logs=self.logs,
+            policies=TopicPolicies({"log.flush.interval.ms": "9"}),
+            roles=Roles(),
+            clock=SystemClock(),
+            log=silent_logger(),
+            on_log_failure=lambda _replica, _error: None,
+        )
+
+    def apply(self, image: ClusterImage) -> None:
+        self.logs.reconfigured.clear()
+        self.replicas.apply(image, NODE)
+
+    def replica(self, topic: TopicState, partition: int = 0) -> PartitionReplica:
+        return self.plane.replicas[topic.topic_id, partition]
+
+    def bytes_max(self, *topics: TopicState) -> list[int]:
+        return [self.replica(topic).policy.message_bytes_max for topic in topics]
+
+
+A = replace(topic_state("a", [(1,), (2,), (1,)]), configs={"max.message.bytes": "100"})
+B = topic_state("b", [(1,)])
+DEFAULT = 1_048_588
+
+
+def test_new_replicas_have_their_topic_s_configs() -> None:
+    node = Node()
+    node.apply(image_with(2, topics=[A, B]))
+    assert node.bytes_max(A, B) == [100, DEFAULT]
+    assert node.logs.broker_configs == [{"log.flush.interval.ms": "9"}]
+    assert node.logs.reconfigured == []
+
+
+def test_a_changed_topic_is_reconfigured_and_no_other() -> None:
+    node = Node()
+    node.apply(image_with(2, topics=[A, B]))
+    changed = replace(A, configs={"max.message.bytes": "200"})
+    node.apply(image_with(2, topics=[changed, B]))
+    assert node.bytes_max(A, B) == [200, DEFAULT]
+    logs = [node.replica(A, 0).log, node.replica(A, 2).log]
+    assert [log for log, _ in node.logs.reconfigured] == logs
+    assert node.logs.reconfigured[0][1] == changed.configs
+    assert len(node.logs.broker_configs) == 1
+
+
+def test_changed_brokers_configs_reach_the_topics_that_set_nothing() -> None:
+    node = Node()
+    image = image_with(2, topics=[A, B])
+    node.apply(image)
+    node.apply(replace(image, cluster_configs={"message.max.bytes": "300"}))
+    assert node.bytes_max(A, B) == [100, 300]
+    assert node.logs.broker_configs[1]["message.max.bytes"] == "300"
+    assert len(node.logs.reconfigured) == 3
+    node.apply(replace(image, node_configs={NODE: {"message.max.bytes": "400"}}))
+    assert node.bytes_max(A, B) == [100, 400]
+    node.apply(image)
+    assert node.bytes_max(A, B) == [100, DEFAULT]
+
+
+def test_what_changes_no_config_reconfigures_nothing() -> None:
+    node = Node()
+    image = image_with(2, topics=[A, B])
+    node.apply(image)
+    moved = tuple(replace(state, leader=NodeId(-1)) for state in A.partitions)
+    node.apply(replace(image_with(2, topics=[replace(A, partitions=moved), B]), revision=101))
+    assert node.logs.reconfigured == []
+    assert len(node.logs.broker_configs) == 1
