@@ -273,13 +273,13 @@ async def test_configs_partitions_and_instances(
                 pb.ConfigChange(
                     type=pb.CONFIG_RESOURCE_TYPE_TOPIC,
                     topic_id=topic_id,
-                    set={"segment.bytes": "1"},
+                    set={"segment.bytes": "2000000"},
                 ),
                 pb.ConfigChange(
                     type=pb.CONFIG_RESOURCE_TYPE_NODE, node_id=-1, set={"log.retention.ms": "5"}
                 ),
                 pb.ConfigChange(
-                    type=pb.CONFIG_RESOURCE_TYPE_NODE, node_id=1, set={"num.io.threads": "2"}
+                    type=pb.CONFIG_RESOURCE_TYPE_NODE, node_id=1, set={"log.roll.ms": "2"}
                 ),
             ]
         )
@@ -295,9 +295,9 @@ async def test_configs_partitions_and_instances(
     image = await watch.wait_for_revision(limited.revision, 5.0)
     state = image.topic("t")
     assert state is not None
-    assert (len(state.partitions), state.configs) == (5, {"segment.bytes": "1"})
+    assert (len(state.partitions), state.configs) == (5, {"segment.bytes": "2000000"})
     assert image.cluster_configs == {"log.retention.ms": "5"}
-    assert dict(image.node_configs) == {1: {"num.io.threads": "2"}}
+    assert dict(image.node_configs) == {1: {"log.roll.ms": "2"}}
     instance = image.instances["team-a"]  # type: ignore[index]
     assert (instance.storage_bytes, instance.produce_bytes_per_second) == (0, None)
 

@@ -28,6 +28,7 @@ from highwater.controller.writer import Fence, MetadataWriter, left_overs
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
+from highwater.model.topic_config import effective_value
 from highwater.runtime.logging import Logger
 
 PRODUCER_ID_BLOCK: Final = 1_000
@@ -193,10 +194,12 @@ class ActiveController:
 def election_rules(writer: MetadataWriter) -> ElectionRules:
     """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
 
-    def setting(topic: TopicState, name: str, default: str) -> str:
-        return topic.configs.get(name) or writer.image.cluster_configs.get(name) or default
+    def setting(topic: TopicState, name: str) -> int:
+        value = effective_value(name, topic.configs, writer.image.cluster_configs)
+        assert isinstance(value, int)
+        return value
 
     return ElectionRules(
-        min_isr=lambda topic: int(setting(topic, "min.insync.replicas", "1")),
-        unclean=lambda topic: setting(topic, "unclean.leader.election.enable", "false") == "true",
+        min_isr=lambda topic: setting(topic, "min.insync.replicas"),
+        unclean=lambda topic: bool(setting(topic, "unclean.leader.election.enable")),
     )

@@ -1,27 +1,43 @@
-"""The controller's config rules until a topic's config table says more: names must look sane."""
+"""Which configs the controller stores: those of the tables in `highwater.model`, with valid values."""
 
-import re
+from collections.abc import Mapping
 from typing import Final
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,248}")
+from highwater.model.dynamic_config import dynamic_config_error
+from highwater.model.topic_config import InvalidTopicConfigError, validate_change
+
 VALUE_CHARS_MAX: Final = 10_000
+"""The lists of replicas have no limit of their own."""
 
 
-class PlainConfigRules:
-    """Accepts every well-formed name with a value of a sensible length."""
+class KafkaConfigRules:
+    """Implements ConfigRules with Kafka's names, types and limits."""
 
-    def topic_error(self, name: str, value: str) -> str | None:
+    def topic_error(self, kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
         """See ConfigRules."""
-        return _error(name, value)
+        too_long = _too_long(wanted)
+        if too_long is not None:
+            return too_long
+        try:
+            validate_change(kept, wanted)
+        except InvalidTopicConfigError as error:
+            return str(error)
+        return None
 
-    def node_error(self, name: str, value: str) -> str | None:
+    def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """See ConfigRules."""
-        return _error(name, value)
+        too_long = _too_long(wanted)
+        if too_long is not None:
+            return too_long
+        for name, value in wanted.items():
+            why = dynamic_config_error(name, value, all_nodes=all_nodes)
+            if why is not None:
+                return why
+        return None
 
 
-def _error(name: str, value: str) -> str | None:
-    if _NAME.fullmatch(name) is None:
-        return f"'{name}' is not a config name"
-    if len(value) > VALUE_CHARS_MAX:
-        return f"the value of {name} is longer than {VALUE_CHARS_MAX} characters"
+def _too_long(wanted: Mapping[str, str]) -> str | None:
+    for name, value in wanted.items():
+        if len(value) > VALUE_CHARS_MAX:
+            return f"the value of {name} is longer than {VALUE_CHARS_MAX} characters"
     return None

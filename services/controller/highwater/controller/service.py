@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.controller.active import ActiveController, ControllerRules
 from highwater.controller.config import ControllerConfig
-from highwater.controller.config_rules import PlainConfigRules
+from highwater.controller.config_rules import KafkaConfigRules
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.create_topics import TopicDefaults
 from highwater.controller.leadership import Leadership
@@ -67,7 +67,7 @@ class ControllerService:
             service="controller", controller=config.controller_id
         )
         self._store = store or open_store(config)
-        self._rules = _rules(config, config_rules or PlainConfigRules())
+        self._rules = _rules(config, config_rules or KafkaConfigRules())
         self._registry = registry or CollectorRegistry()
         self._serve_grpc = serve_grpc
         self._active: ActiveController | None = None

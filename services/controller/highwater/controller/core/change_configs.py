@@ -63,11 +63,10 @@ def _alter_topic(
     topic = topic_of(image, instance, topic_id)
     if isinstance(topic, Refusal):
         return topic
-    for name, value in wish.set.items():
-        why = rules.topic_error(name, value)
-        if why is not None:
-            return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
     present = changed.topics.get(topic_id, topic)
+    why = rules.topic_error(_kept(present.configs, wish), wish.set)
+    if why is not None:
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
     after = replace(present, configs=_merged(present.configs, wish))
     if after != present:
         changed.topics[topic_id] = after
@@ -80,10 +79,9 @@ def _alter_node(
     node = wish.node_id
     if node is None or (node != NO_NODE and node not in image.nodes):
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=f"there is no node {node}")
-    for name, value in wish.set.items():
-        why = rules.node_error(name, value)
-        if why is not None:
-            return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    why = rules.node_error(wish.set, all_nodes=node == NO_NODE)
+    if why is not None:
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
     if node == NO_NODE:
         before = changed.cluster if changed.cluster is not None else image.cluster_configs
         after = _merged(before, wish)
@@ -97,6 +95,9 @@ def _alter_node(
     return None
 
 
+def _kept(present: Mapping[str, str], wish: ConfigWish) -> dict[str, str]:
+    return {} if wish.replace_all else {k: v for k, v in present.items() if k not in wish.deleted}
+
+
 def _merged(present: Mapping[str, str], wish: ConfigWish) -> dict[str, str]:
-    kept = {} if wish.replace_all else {k: v for k, v in present.items() if k not in wish.deleted}
-    return {**kept, **wish.set}
+    return {**_kept(present, wish), **wish.set}

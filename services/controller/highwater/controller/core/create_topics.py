@@ -188,10 +188,9 @@ def _refuse(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"topic '{wish.name}' collides with existing topic '{other}'",
         )
-    for name, value in wish.configs.items():
-        why = configs.topic_error(name, value)
-        if why is not None:
-            return _refusal(ErrorCode.INVALID_CONFIG, why)
+    why = configs.topic_error({}, wish.configs)
+    if why is not None:
+        return _refusal(ErrorCode.INVALID_CONFIG, why)
     return None
 
 

@@ -1,0 +1,20 @@
+"""A rule book for tests that are not about configs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class PlainConfigRules:
+    """Accepts every name in small letters, with any value."""
+
+    def topic_error(self, kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
+        return _error(wanted)
+
+    def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
+        return _error(wanted)
+
+
+def _error(wanted: Mapping[str, str]) -> str | None:
+    bad = [name for name in wanted if name != name.lower()]
+    return f"{bad[0]} is not a config name" if bad else None
