@@ -30,6 +30,7 @@ class FakeNode:
     boot_id: str = "boot-1"
     rack: str = ""
     log_dirs: list[str] = field(default_factory=list)
+    static_configs: dict[str, str] = field(default_factory=dict)
 
     async def register(self) -> pb.RegisterNodeResponse:
         response = await self.client.register_node(
@@ -42,6 +43,7 @@ class FakeNode:
                 clean_shutdown=self.clean,
                 previous_node_epoch=self.previous_epoch,
                 boot_id=self.boot_id,
+                static_configs=self.static_configs,
             )
         )
         if not response.error.error_code:

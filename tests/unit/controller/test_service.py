@@ -339,6 +339,26 @@ async def test_a_change_is_answered_when_members_have_applied_it(client: Control
     assert asyncio.get_running_loop().time() - start < 1.5, "the wait has a limit"
 
 
+async def test_a_node_s_settings_are_told_and_kept(tmp_path: Path) -> None:
+    configs = {"group.max.size": "7"}
+    first = await started(driver="sqlite", data_dir=tmp_path)
+    endpoints = endpoints_of(first)
+    member = node(ControllerClient(endpoints), 1)
+    member.static_configs = configs
+    await member.join()
+    watch = ClusterWatch(endpoints)
+    watch.start()
+    image = await image_when(watch, lambda image: 1 in image.nodes)
+    assert [n.static_configs for n in image.nodes.values()] == [configs]
+    await watch.stop()
+    await endpoints.close()
+    await first.stop()
+    second = await started(driver="sqlite", data_dir=tmp_path)
+    assert second.active is not None
+    assert [n.static_configs for n in second.active.image.nodes.values()] == [configs]
+    await second.stop()
+
+
 async def test_state_survives_a_restart(tmp_path: Path) -> None:
     first = await started(driver="sqlite", data_dir=tmp_path)
     client = ControllerClient(first.in_process_endpoints())

@@ -7,7 +7,7 @@ a gateway that finds it there knows that it reads the same files (decision 4).
 import asyncio
 import socket
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,8 +57,12 @@ class Membership:
         log: Logger,
         in_loop: bool,
         leader_count: Callable[[], int],
+        static_configs: Mapping[str, str],
     ) -> None:
-        """`in_loop`: heartbeats without a thread of their own, for the embedded mode."""
+        """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
+
+        `static_configs` are the node's settings under Kafka's names, for gateways to tell.
+        """
         self._identity = identity
         self._log_dirs = [path.resolve() for path in log_dirs]
         self._rack = rack or socket.gethostname()
@@ -69,6 +73,7 @@ class Membership:
         self._log = log
         self._in_loop = in_loop
         self._leader_count = leader_count
+        self._static_configs = static_configs
         self._heartbeats: Heartbeats | None = None
         self._address = ""
         self._registering = False
@@ -105,6 +110,7 @@ class Membership:
             previous_node_epoch=self._identity.previous_node_epoch,
             boot_id=_boot_id(),
             cluster_id=self.cluster_id,
+            static_configs=self._static_configs,
         )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REGISTER_TIMEOUT_S

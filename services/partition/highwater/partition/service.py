@@ -156,6 +156,7 @@ class PartitionService:
             log=self._log,
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
+            static_configs=self.static_configs,
         )
         self._registry.register(PartitionCollector(self))
         stack.push_async_callback(self.watch.stop)

@@ -70,6 +70,8 @@ class NodeState:
     log_dirs: tuple[str, ...] = ()
     fenced: bool = True
     draining: bool = False
+    static_configs: Mapping[str, str] = field(default_factory=dict)
+    """Its settings under the names of Kafka's broker configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Nodes come and go: registration, fencing, draining, and the elections that follow."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from highwater.controller.core.change_isr import MinIsr, replace_partitions
 from highwater.controller.core.election import Candidates, elect
@@ -31,6 +31,7 @@ class Registration:
     clean_shutdown: bool
     previous_node_epoch: int
     boot_id: str
+    static_configs: Mapping[str, str] = field(default_factory=dict)
 
 
 def next_node_id(image: ClusterImage) -> NodeId:
@@ -76,6 +77,7 @@ def register(registration: Registration) -> Decision[None]:
         log_dirs=registration.log_dirs,
         fenced=True,
         draining=False,
+        static_configs=registration.static_configs,
     )
     return Decision(
         delta=ClusterDelta(revision=PENDING_REVISION, nodes=(node,)),

@@ -52,6 +52,7 @@ class ControllerServicer:
                 clean_shutdown=request.clean_shutdown,
                 previous_node_epoch=request.previous_node_epoch,
                 boot_id=request.boot_id,
+                static_configs=dict(request.static_configs),
             ),
             request.cluster_id,
         )

@@ -155,6 +155,8 @@ def _nodes(found: _Found) -> tuple[dict[NodeId, NodeState], dict[NodeId, str]]:
             log_dirs=tuple(fields["log_dirs"]),
             fenced=flags["fenced"],
             draining=flags["draining"],
+            # Registrations of earlier versions have none.
+            static_configs=fields.get("static_configs", {}),
         )
         boot_ids[node] = fields["boot_id"]
     return nodes, boot_ids

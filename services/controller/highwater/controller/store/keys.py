@@ -3,7 +3,8 @@
     cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw"}
     election/<candidate>         {"v":1,"address":"10.0.0.5:9300"}            ends with its lease
     nodes/3/registration         {"v":1,"address":"10.0.0.9:9301","rack":"10.0.0.9",
-                                  "incarnation":"6f1c...","log_dirs":["/data/a"],"boot_id":"91b0..."}
+                                  "incarnation":"6f1c...","log_dirs":["/data/a"],"boot_id":"91b0...",
+                                  "static_configs":{"group.max.size":"10000"}}
                                  its mod revision is the node epoch
     nodes/3/state                {"v":1,"fenced":false,"draining":false}
     gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1"}
@@ -119,6 +120,7 @@ def encode_registration(node: NodeState, boot_id: str) -> bytes:
             "incarnation": node.incarnation,
             "log_dirs": list(node.log_dirs),
             "boot_id": boot_id,
+            "static_configs": dict(node.static_configs),
         }
     )
 
