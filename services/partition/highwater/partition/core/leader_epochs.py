@@ -26,7 +26,9 @@ class LeaderEpochCache:
             if epoch < 0 or start < 0 or epoch <= self.latest:
                 raise ValueError(f"leader epoch {epoch} at {start} follows {self.latest}")
             if self._starts and start <= self._starts[-1]:
-                raise ValueError(f"leader epoch {epoch} starts at {start}, not after the one before")
+                raise ValueError(
+                    f"leader epoch {epoch} starts at {start}, not after the one before"
+                )
             self._epochs.append(epoch)
             self._starts.append(start)
             self.latest = epoch
@@ -91,7 +93,7 @@ class LeaderEpochCache:
         The epoch in which `start_offset` lies then begins there.
         """
         containing = bisect_right(self._starts, start_offset) - 1
-        if containing < 0 or self._starts[containing] == start_offset and containing == 0:
+        if containing < 0 or (self._starts[containing] == start_offset and containing == 0):
             return False
         del self._epochs[:containing]
         del self._starts[:containing]

@@ -125,7 +125,7 @@ class PartitionLog(LogWriter):
         segment = self._segments[number]
         found = self._with_indexes(segment, partial(self._locate, segment, offset))
         position, end = (found[0], min(found[1], offset)) if found else (segment.size, offset)
-        self._drop(self._segments[number + 1 :])
+        self._drop(self._segments[:number:-1])
         self._with_indexes(segment, partial(_cut_indexes, segment, end))
         self._environment.filesystem.ftruncate(segment.open(), position)
         segment.size = position
@@ -175,7 +175,7 @@ class PartitionLog(LogWriter):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops everything; the log is then empty and begins and ends at `offset`."""
         try:
-            self._drop(list(self._segments))
+            self._drop(self._segments[::-1])
             segment = self._factory.create(offset, now_ms=self.clock.wall_ms())
             self._segments.append(segment)
             self._bases.append(offset)
@@ -251,7 +251,11 @@ class PartitionLog(LogWriter):
         return self.producers.expire(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
 
     def _drop(self, segments: list[Segment]) -> None:
-        """Renames the files of some segments out of the way and forgets the segments."""
+        """Renames the files of some segments out of the way and forgets the segments.
+
+        In the given order, so that a crash in between leaves a log without a hole: from the end
+        for truncation, from the start for retention.
+        """
         rename = self._environment.filesystem.rename
         doomed: list[str] = []
         for segment in segments:
