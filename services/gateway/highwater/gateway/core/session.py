@@ -86,7 +86,15 @@ class Wire(Protocol):
 class SharedInput:
     """What all sessions of one event loop share."""
 
-    __slots__ = ("budget", "buffer", "frame_bytes_max", "in_flight_bytes_max", "turn", "view")
+    __slots__ = (
+        "budget",
+        "buffer",
+        "frame_bytes_max",
+        "in_flight_bytes_max",
+        "large_frame",
+        "turn",
+        "view",
+    )
 
     def __init__(
         self, *, turn: Turn, budget: MemoryBudget, frame_bytes_max: int, in_flight_bytes_max: int
@@ -94,6 +102,8 @@ class SharedInput:
         self.turn = turn
         self.budget = budget
         self.frame_bytes_max = frame_bytes_max
+        self.large_frame = min(LARGE_FRAME, frame_bytes_max)
+        """Frames above it are looked at more closely."""
         self.in_flight_bytes_max = in_flight_bytes_max
         self.buffer = bytearray(SHARED_BUFFER)
         self.view = memoryview(self.buffer)
@@ -189,13 +199,14 @@ class Session:
         buffer = shared.buffer
         view = shared.view
         frame_bytes_max = shared.frame_bytes_max
+        large_frame = shared.large_frame
         end = len(self._partial) + nbytes
         position = 0
         charged = 0
         frames: list[bytearray] = []
         while end - position >= 4:
             (size,) = _unpack_size(buffer, position)
-            if size > LARGE_FRAME or size < HEADER_MIN:
+            if size > large_frame or size < HEADER_MIN:
                 if not HEADER_MIN <= size <= frame_bytes_max:
                     self._partial = b""
                     self._start_all(frames, charged)

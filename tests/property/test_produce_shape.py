@@ -1,0 +1,92 @@
+"""For any Produce frame the learnt shape agrees with the codec, or says nothing."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.gateway.core.shape_frames import (
+    learn_produce,
+    matched_produce,
+    produce_frame,
+    produce_meaning,
+)
+
+VERSIONS = st.integers(3, 11)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+REPEATED = st.fixed_dictionaries(
+    {
+        "client_id": st.none() | st.text(max_size=20),
+        "acks": st.sampled_from([-1, 0, 1, 300]),
+        "timeout_ms": INT32,
+        "topic": st.text(max_size=100),
+    }
+)
+CHANGING = st.fixed_dictionaries(
+    {
+        "correlation_id": INT32,
+        "partition": INT32,
+        # One byte is no batch; it takes the long way.
+        "records": st.binary(min_size=2, max_size=300),
+    }
+)
+
+
+def zstd_is_refused_elsewhere(version, meaning):
+    return version < 7 and len(meaning[-1]) > 22 and meaning[-1][22] & 7 == 4
+
+
+@settings(max_examples=200, deadline=None)
+@given(VERSIONS, REPEATED, CHANGING, CHANGING)
+def test_learnt_from_one_it_matches_the_next(version, repeated, one, other):
+    first = produce_frame(version, **repeated, **one)
+    if zstd_is_refused_elsewhere(version, produce_meaning(first)):
+        return
+    shape = learn_produce(first)
+    assert shape is not None
+    following = produce_frame(version, **repeated, **other)
+    meaning = produce_meaning(following)
+    if not zstd_is_refused_elsewhere(version, meaning):
+        assert matched_produce(shape, following) == meaning
+
+
+@settings(max_examples=300, deadline=None)
+@given(VERSIONS, REPEATED, CHANGING, st.data())
+def test_a_changed_frame_does_not_match_or_means_what_the_codec_says(
+    version, repeated, changing, data
+):
+    frame = produce_frame(version, **repeated, **changing)
+    shape = learn_produce(frame)
+    if shape is None:
+        return
+    changed = mutate(frame, data)
+    found = matched_produce(shape, changed) if len(changed) >= 8 else None
+    assert found is None or found == produce_meaning(changed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(VERSIONS, REPEATED, CHANGING, CHANGING, st.data())
+def test_what_is_learnt_from_a_changed_frame_is_as_sound(version, repeated, one, other, data):
+    changed = mutate(produce_frame(version, **repeated, **one), data)
+    if len(changed) < 8 or changed[2:4] != version.to_bytes(2, "big"):
+        return
+    meaning = produce_meaning(changed)
+    if meaning is None or meaning[0] is not None or not meaning[-1]:
+        return
+    shape = learn_produce(changed)
+    if shape is None:
+        return
+    assert matched_produce(shape, changed) == meaning
+    following = produce_frame(version, **repeated, **other)
+    found = matched_produce(shape, following)
+    assert found is None or found == produce_meaning(following)
+
+
+def mutate(frame: bytearray, data: st.DataObject) -> bytearray:
+    """The frame with a few bytes changed, taken out or put in, most of them near its ends."""
+    changed = bytearray(frame)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(changed)))
+        if data.draw(st.booleans()):
+            at = max(0, len(changed) - data.draw(st.integers(0, 12)))
+        end = min(len(changed), at + data.draw(st.integers(0, 4)))
+        changed[at:end] = data.draw(st.binary(max_size=6))
+    return changed

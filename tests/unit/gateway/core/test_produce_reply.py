@@ -1,0 +1,50 @@
+"""Produce replies packed in one call are, byte for byte, those of the generated codec."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from highwater.gateway.core.produce_reply import name_part, pack_reply, reply_struct
+from tests.unit.gateway.core.shape_frames import produce_reply_by_codec
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("length", [1, 125, 126, 127, 128, 129, 248, 249])
+@pytest.mark.parametrize(
+    "result",
+    [
+        SimpleNamespace(
+            partition=0,
+            error_code=0,
+            base_offset=0,
+            log_append_time_ms=-1,
+            log_start_offset=0,
+            throttle_ms=0,
+        ),
+        SimpleNamespace(
+            partition=2**31 - 1,
+            error_code=-1,
+            base_offset=2**63 - 1,
+            log_append_time_ms=1_700_000_000_000,
+            log_start_offset=12,
+            throttle_ms=2**31 - 1,
+        ),
+    ],
+)
+def test_the_reply_is_what_the_codec_writes(version, length, result):
+    topic = "n" * length
+    frame = pack_reply(
+        reply_struct(version, length),
+        version,
+        2**31 - 1,
+        name_part(version, topic.encode()),
+        result.partition,
+        result.error_code,
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
+        result.throttle_ms,
+    )
+    if version < 5:
+        result = SimpleNamespace(**{**vars(result), "log_start_offset": -1})
+    assert frame == produce_reply_by_codec(version, 2**31 - 1, topic, result)

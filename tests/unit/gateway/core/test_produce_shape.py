@@ -1,0 +1,85 @@
+"""The short way for Produce says of a frame what the codec says, or nothing."""
+
+import pytest
+
+from highwater.gateway.core.produce_shape import FLEXIBLE_FROM, match
+from tests.unit.gateway.core.shape_frames import (
+    learn_produce,
+    matched_produce,
+    produce_frame,
+    produce_meaning,
+)
+
+VERSIONS = range(3, 12)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("nbytes", [2, 61, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_151])
+def test_other_partition_records_and_correlation_id_match(version, nbytes):
+    shape = learn_produce(produce_frame(version, records=b"a" * 100))
+    assert shape is not None
+    frame = produce_frame(version, correlation_id=-5, partition=70_000, records=b"b" * nbytes)
+    assert matched_produce(shape, frame) == produce_meaning(frame)
+    assert learn_produce(frame) is not None, "whatever its length, it can be learnt from"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"client_id": "clienu"},
+        {"client_id": None},
+        {"acks": -1},
+        {"timeout_ms": 30_001},
+        {"topic": "orderz"},
+        {"topic": "order"},
+        {"transactional_id": "t"},
+        {"records": b""},
+    ],
+)
+def test_whatever_else_differs_does_not_match(version, other):
+    shape = learn_produce(produce_frame(version))
+    assert match(shape, produce_frame(version, **other)) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_null_records_do_not_match(version):
+    assert (
+        match(learn_produce(produce_frame(version)), produce_frame(version, records=None)) is None
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_cut_or_longer_frame_does_not_match(version):
+    frame = produce_frame(version)
+    shape = learn_produce(frame)
+    for size in range(8, len(frame)):
+        assert match(shape, frame[:size]) is None
+    assert match(shape, frame + b"\0") is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zstd_takes_the_long_way_where_it_is_not_allowed(version):
+    zstd = bytearray(70)
+    zstd[22] = 4
+    shape = learn_produce(produce_frame(version))
+    assert (match(shape, produce_frame(version, records=bytes(zstd))) is None) == (version < 7)
+
+
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+def test_tagged_fields_at_the_end_are_not_learnt_and_do_not_match(version):
+    plain = produce_frame(version)
+    shape = learn_produce(plain)
+    # One unknown tag with no bytes in place of the request's empty tag section.
+    tagged = plain[:-1] + b"\x01\x63\x00"
+    assert produce_meaning(tagged) == produce_meaning(plain)
+    assert learn_produce(tagged) is None
+    assert match(shape, tagged) is None
+
+
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+def test_a_length_that_never_ends_does_not_match(version):
+    shape = learn_produce(produce_frame(version))
+    head = produce_frame(version)[: shape.body_at + 4]
+    assert match(shape, head + b"\xff" * 20) is None
+    assert match(shape, head + b"\x80" * 4 + b"\0" * 20) is None

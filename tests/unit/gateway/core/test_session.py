@@ -1,0 +1,325 @@
+"""One connection's rules: frames, order, barriers, limits, and memory that always comes back."""
+
+import pytest
+
+from highwater.gateway.core import session as module
+from highwater.gateway.core.session import LARGE_FRAME, OUTSTANDING_MAX, WAITING_FRAMES_MAX
+from tests.unit.gateway.core.session_world import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+    FileRange,
+    World,
+    request,
+)
+
+
+def silent(number: int) -> bytes:
+    return request(PRODUCE, number)[:-1] + b"0"
+
+
+# ---- frames ----
+
+
+def test_frames_cut_at_every_place_are_the_same_frames():
+    data = request(PRODUCE, 1, 8) + request(FETCH, 2, 30) + request(PRODUCE, 3, 17)
+    for first in range(len(data)):
+        for second in range(first, len(data), 7):
+            peer = World().connect()
+            peer.feed(data[:first])
+            peer.feed(data[first:second])
+            peer.feed(data[second:])
+            assert peer.handler.started == [("produce", 1), ("fetch", 2), ("produce", 3)]
+            assert not peer.session.mid_frame
+            assert peer.world.budget.used == 8 + 30 + 17
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 100, 70_000])
+def test_a_large_frame_in_pieces_is_received_whole(step):
+    peer = World(budget_bytes=1 << 20).connect()
+    size = LARGE_FRAME + 1
+    data = request(FETCH, 1, 20) + request(PRODUCE, 2, size) + request(PRODUCE, 3, 20)
+    if step < 100:
+        # Byte by byte at the edges, in one go between.
+        edges = (range(0, 60, step), range(len(data) - 40, len(data), step))
+        cuts = [*edges[0], *edges[1], len(data)]
+    else:
+        cuts = [*range(0, len(data), step), len(data)]
+    frames = []
+    peer.handler.produce = lambda _session, frame: frames.append(bytes(frame))
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        peer.feed(data[start:end])
+    assert frames == [data[28 : 28 + size], data[-20:]]
+    assert peer.session.frames_received == 3
+    assert peer.world.budget.used == 20 + size + 20
+
+
+def test_a_large_frame_that_is_here_already_needs_no_buffer_of_its_own():
+    peer = World().connect()
+    peer.feed(request(PRODUCE, 1, LARGE_FRAME + 10) + request(PRODUCE, 2))
+    assert peer.numbers == [1, 2]
+    assert peer.world.budget.used == LARGE_FRAME + 10 + 16
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 0, 7, 1001, 2**31 - 1])
+def test_a_frame_of_bad_size_ends_the_connection_after_those_before_it(size):
+    world = World(frame_bytes_max=1000)
+    peer = world.connect()
+    peer.feed(request(PRODUCE, 1) + size.to_bytes(4, "big", signed=True) + b"x" * 50)
+    assert peer.wire.closed is not None
+    assert str(size) in peer.wire.closed
+    assert peer.numbers == [1]
+    peer.lose()
+    peer.answer(1)
+    assert world.budget.used == 0
+
+
+def test_a_large_frame_of_the_greatest_size_is_taken_and_one_more_byte_is_not():
+    limit = LARGE_FRAME + 100
+    peer = World(frame_bytes_max=limit).connect()
+    peer.feed(request(PRODUCE, 1, limit))
+    assert peer.numbers == [1]
+    peer.feed((limit + 1).to_bytes(4, "big"))
+    assert peer.wire.closed is not None
+
+
+def test_the_shared_buffer_may_be_used_by_others_between_two_pieces():
+    world = World()
+    one, other = world.connect(), world.connect()
+    first, second = request(PRODUCE, 1, 40), request(FETCH, 2, 50)
+    for i in range(0, 60, 3):
+        one.feed(first[i : i + 3])
+        other.feed(second[i : i + 3])
+    assert one.handler.started == [("produce", 1)]
+    assert other.handler.started == [("fetch", 2)]
+
+
+# ---- order ----
+
+
+def test_produce_and_fetch_overlap_and_replies_keep_the_order_of_requests():
+    peer = World().connect()
+    peer.feed(b"".join(request(n % 2, n) for n in range(6)))
+    assert peer.numbers == list(range(6))
+    for number in (5, 3, 1, 2, 4):
+        peer.answer(number)
+        peer.world.run()
+        assert peer.text == ""
+    peer.answer(0)
+    peer.world.run()
+    assert peer.text == "0;1;2;3;4;5;"
+    assert peer.world.budget.used == 0
+
+
+def test_any_other_request_starts_alone():
+    peer = World().connect()
+    peer.feed(request(PRODUCE, 1) + request(METADATA, 2) + request(FETCH, 3) + request(18, 4))
+    assert peer.numbers == [1]
+    peer.answer(1)
+    assert peer.numbers == [1], "it starts in the next turn, not inside a completion"
+    peer.world.run()
+    assert peer.numbers == [1, 2]
+    peer.feed(request(PRODUCE, 5))
+    peer.answer(2)
+    peer.world.run()
+    assert peer.numbers == [1, 2, 3], "18 waits for the fetch, and 5 behind it"
+    peer.answer(3)
+    peer.world.run()
+    peer.answer(4)
+    peer.world.run()
+    assert peer.numbers == [1, 2, 3, 4, 5]
+    assert peer.text == "1;2;3;4;"
+
+
+def test_ordinary_requests_that_end_at_once_go_on_in_order():
+    peer = World().connect()
+    peer.handler.at_once = True
+    peer.feed(b"".join(request(METADATA, n) for n in range(1, 20)) + request(PRODUCE, 20))
+    peer.world.run()
+    assert peer.numbers == list(range(1, 21))
+    assert peer.text == "".join(f"{n};" for n in range(1, 20))
+
+
+@pytest.mark.parametrize("key", [-1, -32768, 2, 32767])
+def test_every_key_but_produce_and_fetch_is_a_barrier(key):
+    peer = World().connect()
+    peer.feed(request(PRODUCE, 1) + request(PRODUCE, 2) + request(key, 3) + request(FETCH, 4))
+    peer.answer(1)
+    peer.world.run()
+    assert peer.numbers == [1, 2]
+    peer.answer(2)
+    peer.world.run()
+    assert peer.handler.started[2:] == [("other", 3)]
+    peer.answer(3)
+    peer.world.run()
+    assert peer.numbers == [1, 2, 3, 4]
+
+
+def test_acks_0_takes_no_place_in_the_order_but_holds_barriers_back():
+    peer = World().connect()
+    peer.feed(silent(1) + request(PRODUCE, 2) + silent(3) + request(METADATA, 4))
+    peer.answer(2)
+    peer.world.run()
+    assert peer.text == "2;"
+    assert peer.numbers == [1, 2, 3]
+    peer.answer(1)
+    peer.answer(3)
+    peer.world.run()
+    assert peer.numbers == [1, 2, 3, 4]
+    peer.answer(4)
+    peer.world.run()
+    assert peer.text == "2;4;"
+    assert peer.world.budget.used == 0
+
+
+def test_parts_stay_together_between_other_replies():
+    peer = World().connect()
+    part = FileRange()
+    peer.feed(request(FETCH, 1) + request(FETCH, 2) + request(PRODUCE, 3))
+    peer.answer(3)
+    peer.answer(2, [b"head", part, b"tail"])
+    peer.answer(1)
+    peer.world.run()
+    assert peer.wire.sent == [b"1;", b"head", part, b"tail", b"3;"]
+    assert part.released == 0, "whoever sends it releases it"
+
+
+# ---- limits ----
+
+
+def test_reading_pauses_above_the_limit_of_bytes_in_flight_and_resumes():
+    peer = World(in_flight_bytes_max=100).connect()
+    peer.feed(b"".join(request(PRODUCE, n, 30) for n in range(3)))
+    assert peer.wire.reading
+    peer.feed(request(PRODUCE, 3, 30))
+    assert not peer.wire.reading
+    peer.answer(2)
+    assert peer.wire.reading, "in flight counts until it is answered, not until it is sent"
+
+
+def test_requests_under_way_are_limited_in_number_too():
+    peer = World().connect()
+    peer.feed(b"".join(request(PRODUCE, n, 8) for n in range(OUTSTANDING_MAX)))
+    assert not peer.wire.reading
+    peer.answer(7)
+    assert peer.wire.reading
+
+
+def test_frames_behind_a_barrier_are_limited_and_all_served_in_the_end():
+    peer = World().connect()
+    peer.feed(request(METADATA, 0))
+    data = b"".join(request(PRODUCE, n) for n in range(1, 3 * WAITING_FRAMES_MAX))
+    peer.feed(data, at_most=16 * 20)
+    assert not peer.wire.reading
+    assert len(peer.unread) > 0
+    peer.answer(0)
+    peer.world.run()
+    for number in range(1, 3 * WAITING_FRAMES_MAX):
+        peer.feed(b"")
+        peer.answer(number)
+        peer.world.run()
+    assert peer.wire.reading
+    assert peer.numbers == list(range(3 * WAITING_FRAMES_MAX))
+    assert peer.world.budget.used == 0
+
+
+def test_a_muted_connection_reads_nothing_until_it_may():
+    peer = World().connect()
+    peer.session.muted = True
+    peer.session.update_reading()
+    assert not peer.wire.reading
+    peer.session.muted = False
+    peer.session.update_reading()
+    assert peer.wire.reading
+
+
+def test_reads_are_small_while_memory_is_exhausted():
+    world = World(budget_bytes=100)
+    peer = world.connect()
+    assert len(peer.session.get_buffer(-1)) == module.SHARED_BUFFER
+    peer.feed(request(PRODUCE, 1, 100))
+    assert len(peer.session.get_buffer(-1)) == module.SCARCE_READ
+    peer.feed(request(PRODUCE, 2, 100)[:50])
+    assert len(peer.session.get_buffer(-1)) == module.SCARCE_READ
+
+
+def test_a_large_frame_waits_for_memory_without_reading():
+    world = World(budget_bytes=LARGE_FRAME + 1000)
+    busy, late = world.connect(), world.connect()
+    busy.feed(request(PRODUCE, 1, 2000))
+    late.feed(request(PRODUCE, 2, LARGE_FRAME + 1), at_most=1000)
+    assert not late.wire.reading
+    assert world.budget.used == 2000
+    busy.answer(1)
+    assert late.wire.reading
+    late.feed(b"")
+    assert late.numbers == [2]
+    late.answer(2)
+    assert world.budget.used == 0
+
+
+def test_a_frame_larger_than_all_memory_gets_through_when_it_is_alone():
+    world = World(budget_bytes=1000)
+    peer = world.connect()
+    peer.feed(request(PRODUCE, 1, LARGE_FRAME * 2), at_most=5000)
+    assert peer.numbers == [1]
+
+
+# ---- the end ----
+
+
+def test_the_end_in_the_middle_of_a_large_frame_gives_its_memory_back():
+    world = World()
+    peer = world.connect()
+    peer.feed(request(PRODUCE, 1, LARGE_FRAME + 1)[:5000])
+    assert world.budget.used == LARGE_FRAME + 1
+    assert peer.session.mid_frame
+    peer.lose()
+    assert world.budget.used == 0
+
+
+def test_the_end_while_waiting_for_memory_lets_smaller_ones_behind_go_on():
+    world = World(budget_bytes=2 * LARGE_FRAME + 1000)
+    busy, large, small = world.connect(), world.connect(), world.connect()
+    busy.feed(request(PRODUCE, 1, 900))
+    large.feed(request(PRODUCE, 2, 2 * LARGE_FRAME + 500), at_most=100)
+    small.feed(request(PRODUCE, 3, LARGE_FRAME + 1), at_most=100)
+    assert not small.wire.reading
+    large.lose()
+    assert small.wire.reading
+    assert world.budget.used == 900 + LARGE_FRAME + 1
+
+
+def test_replies_that_nobody_will_read_are_abandoned_or_released_once():
+    world = World()
+    peer = world.connect()
+    unsent, late = FileRange(), FileRange()
+    peer.feed(request(FETCH, 1) + request(FETCH, 2) + request(FETCH, 3) + request(METADATA, 4))
+    peer.answer(2, [b"head", unsent])
+    peer.lose()
+    assert peer.handler.abandoned == [1, 3]
+    assert unsent.released == 1
+    peer.answer(1, [b"head", late])
+    peer.answer(3)
+    world.run()
+    assert late.released == 1
+    assert peer.wire.sent == []
+    assert peer.numbers == [1, 2, 3]
+    assert world.budget.used == 0
+    assert peer.session.in_flight_bytes == 0
+
+
+def test_a_handler_that_closes_stops_the_frames_behind_it():
+    world = World()
+    peer = world.connect()
+
+    def refuse(session, frame):
+        session.finished(len(frame))
+        session.wire.close("no")
+
+    peer.handler.produce = refuse
+    peer.feed(request(PRODUCE, 1) + request(FETCH, 2) + request(METADATA, 3))
+    assert peer.numbers == []
+    world.run()
+    peer.lose()
+    assert world.budget.used == 0

@@ -1,0 +1,84 @@
+"""One loop turn: work first, then writes, and nothing is forgotten when something fails."""
+
+import pytest
+
+from highwater.gateway.core.turn import Turn
+
+
+class Loop:
+    def __init__(self):
+        self.soon = []
+
+    def run(self):
+        for _ in range(len(self.soon)):
+            self.soon.pop(0)()
+
+
+class Writer:
+    def __init__(self, name, done):
+        self.name, self.done = name, done
+
+    def flush(self):
+        self.done.append(self.name)
+
+
+def test_all_work_comes_before_all_writes_in_one_callback():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+    turn.flush_later(Writer("write a", done))
+    turn.defer(lambda: done.append("work 1"))
+    turn.flush_later(Writer("write b", done))
+    turn.defer(lambda: done.append("work 2"))
+    assert len(loop.soon) == 1
+    loop.run()
+    assert done == ["work 1", "work 2", "write a", "write b"]
+    assert loop.soon == []
+
+
+def test_what_writes_bring_about_is_done_in_the_same_turn():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+
+    class Starter(Writer):
+        def flush(self):
+            super().flush()
+            turn.defer(lambda: done.append("work"))
+            turn.flush_later(Writer("second", done))
+
+    turn.flush_later(Starter("first", done))
+    loop.run()
+    assert done == ["first", "work", "second"]
+
+
+def test_after_a_failure_the_rest_has_its_turn():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+
+    def fail():
+        raise ZeroDivisionError
+
+    class Broken(Writer):
+        def flush(self):
+            fail()
+
+    turn.defer(lambda: done.append("work 1"))
+    turn.defer(fail)
+    turn.defer(lambda: done.append("work 2"))
+    turn.flush_later(Writer("a", done))
+    turn.flush_later(Broken("b", done))
+    turn.flush_later(Writer("c", done))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            loop.run()
+    loop.run()
+    assert done == ["work 1", "work 2", "a", "c"]
+    assert loop.soon == []
+
+
+def test_a_turn_can_be_used_again():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+    for name in "ab":
+        turn.flush_later(Writer(name, done))
+        loop.run()
+    assert done == ["a", "b"]
