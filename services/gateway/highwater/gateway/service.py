@@ -173,6 +173,8 @@ class GatewayService:
                 partitions_default=config.default_partitions,
                 replication_factor_default=config.default_replication_factor,
                 group_metadata_partitions=config.group_metadata_partitions,
+                request_bytes_max=config.request_bytes_max,
+                idle_ms_max=int(config.idle_s_max * 1000),
             ),
             clock=self._clock,
             log=self._log,

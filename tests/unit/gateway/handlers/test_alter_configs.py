@@ -36,6 +36,9 @@ async def test_what_is_not_named_goes_back_to_its_default(version):
     [
         ([("retention.ms", None)], (2, "orders"), ErrorCode.INVALID_REQUEST),
         ([("a", "1"), ("a", "2")], (2, "orders"), ErrorCode.INVALID_REQUEST),
+        ([("no.such.config", "1")], (2, "orders"), ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", "soon")], (2, "orders"), ErrorCode.INVALID_CONFIG),
+        ([("log.retention.ms", "soon")], (4, "1"), ErrorCode.INVALID_REQUEST),
         ([("retention.ms", "1")], (2, "nothing"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ([("node.id", "1")], (4, "1"), ErrorCode.INVALID_REQUEST),
     ],

@@ -1,3 +1,5 @@
+import pytest
+
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handlers.config_changes import (
     Assignments,
@@ -79,7 +81,7 @@ async def test_one_refusal_does_not_stop_others():
     backend.controller.errors[topic_id("orders")] = (ErrorCode.INVALID_CONFIG, "must be positive")
     outcomes = await alter(
         backend,
-        ((TOPIC, "orders"), set_to(retention_ms="x")),
+        ((TOPIC, "orders"), set_to(retention_ms="1")),
         ((BROKER, "2"), set_to(message_max_bytes="5")),
     )
     assert outcomes == [Refused(ErrorCode.INVALID_CONFIG, "must be positive"), None]
@@ -90,6 +92,49 @@ async def test_checking_only():
     plans = [((TOPIC, "orders"), set_to(retention_ms="1"))]
     assert await alter(backend, *plans, validate_only=True) == [None]
     assert backend.controller.requests[0].validate_only
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "code", "message"),
+    [
+        ((TOPIC, "orders"), {"no.such": "1"}, 40, "Unknown topic config name: no.such"),
+        ((TOPIC, "orders"), {"retention.ms": "soon"}, 40, "retention.ms: Not a number"),
+        ((TOPIC, "orders"), {"min.compaction.lag.ms": "9"}, 40, "conflict"),
+        ((TOPIC, "orders"), {"remote.storage.enable": "true"}, 40, "Tiered"),
+        ((BROKER, "1"), {"log.segment.bytes": "9"}, 42, "log.segment.bytes: Value must be"),
+        ((BROKER, "1"), {"min.insync.replicas": "2"}, 42, "all brokers"),
+        ((BROKER, ""), {"log.cleaner.min.cleanable.ratio": "0.1"}, 42, "dynamically"),
+    ],
+)
+async def test_configs_that_may_not_be(key, given, code, message):
+    state = topic("orders", configs={"max.compaction.lag.ms": "5"})
+    backend = FakeBackend(image_of(state))
+    [outcome] = await alter(backend, (key, lambda target: Assignments(set=given)))
+    assert outcome.error_code == code
+    assert message in outcome.message
+    assert backend.controller.requests == []
+
+
+async def test_what_is_taken_away_contradicts_nothing():
+    state = topic("orders", configs={"max.compaction.lag.ms": "5", "odd": "1"})
+    wanted = {"min.compaction.lag.ms": "9"}
+    for assignments in [
+        Assignments(set=wanted, deleted=("max.compaction.lag.ms", "odd", "never.there")),
+        Assignments(set=wanted, replace_all=True),
+    ]:
+        backend = FakeBackend(image_of(state))
+        plan = ((TOPIC, "orders"), lambda target, given=assignments: given)
+        assert await alter(backend, plan) == [None]
+
+
+async def test_only_dynamic_configs_of_brokers_can_be_taken_away():
+    backend = backend_of()
+    outcomes = await alter(
+        backend,
+        ((BROKER, "1"), lambda target: Assignments(deleted=("node.id",))),
+        ((BROKER, ""), lambda target: Assignments(deleted=("log.retention.ms",))),
+    )
+    assert [outcome and outcome.error_code for outcome in outcomes] == [42, None]
 
 
 def test_names_and_values():

@@ -8,7 +8,9 @@ from highwater.gateway.handlers.config_view import (
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.ids import NodeId
-from tests.unit.gateway.handlers.fakes import image_of, topic
+from highwater.model.topic_config import effective, parse
+from highwater.model.topic_config_table import TOPIC_CONFIGS
+from tests.unit.gateway.handlers.fakes import image_of, node, topic
 
 
 def entry(entries, name):
@@ -29,7 +31,7 @@ def test_defaults_of_a_topic_come_from_the_brokers():
 
 
 def test_what_is_set_on_a_topic_wins():
-    state = topic("orders", configs={"retention.ms": "1000", "x.y": "z"})
+    state = topic("orders", configs={"retention.ms": "1000"})
     image = image_of(state, cluster_configs={"log.retention.minutes": "2"})
     entries = topic_entries(image, state)
     retention = entry(entries, "retention.ms")
@@ -39,8 +41,46 @@ def test_what_is_set_on_a_topic_wins():
         ("log.retention.minutes", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     )
-    odd = entry(entries, "x.y")
-    assert (odd.value, odd.type) == ("z", ConfigType.UNKNOWN)
+
+
+def test_a_topic_has_all_configs_of_the_table():
+    state = topic("orders")
+    entries = topic_entries(image_of(state), state)
+    assert [one.name for one in entries] == list(TOPIC_CONFIGS)
+    for one in entries:
+        config = TOPIC_CONFIGS[one.name]
+        assert (one.value, one.type, one.documentation) == (
+            config.default,
+            config.type,
+            config.documentation,
+        )
+    assert entry(entries, "record.validation").synonyms == ()
+
+
+def test_what_is_stored_and_not_valid_is_not_told():
+    state = topic("orders", configs={"x.y": "z", "segment.bytes": "1", "preallocate": "true"})
+    image = image_of(state, cluster_configs={"log.retention.ms": "x", "log.retention.hours": "1"})
+    entries = topic_entries(image, state)
+    assert [one.name for one in entries] == list(TOPIC_CONFIGS)
+    segment = entry(entries, "segment.bytes")
+    assert (segment.value, segment.source) == ("1073741824", ConfigSource.DEFAULT)
+    assert entry(entries, "retention.ms").value == "3600000"
+    assert entry(entries, "preallocate").source is ConfigSource.DYNAMIC_TOPIC
+
+
+def test_what_is_told_is_what_holds():
+    state = topic("orders", configs={"retention.ms": "7", "segment.bytes": "nonsense"})
+    node_configs = {"log.flush.interval.ms": "9"}
+    image = image_of(
+        state,
+        nodes=[node(1, static_configs=node_configs)],
+        cluster_configs={"log.segment.bytes": "2000000", "log.roll.hours": "2"},
+    )
+    holds = effective(state.configs, {**node_configs, **image.cluster_configs})
+    for one in topic_entries(image, state):
+        assert parse(one.name, one.value) == getattr(holds, one.name.replace(".", "_"))
+    flush = entry(topic_entries(image, state), "flush.ms")
+    assert (flush.value, flush.source) == ("9", ConfigSource.STATIC_BROKER)
 
 
 def test_what_is_set_for_all_brokers_comes_next_in_the_topic_s_unit():

@@ -8,6 +8,7 @@ from highwater.kafka.messages.create_topics import (
     CreateTopicsRequestCreatableTopicConfig,
 )
 from highwater.model.errors import UnreachableError
+from highwater.model.topic_config_table import TOPIC_CONFIGS
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, topic_id
 
 VERSIONS = range(2, 8)
@@ -35,6 +36,8 @@ async def test_topics_are_created_and_described(version):
         told = {c.name: (c.value, c.config_source) for c in created.configs}
         assert told["retention.ms"] == ("1000", 1)
         assert told["cleanup.policy"] == ("delete", 5)
+        assert told["record.validation"] == ("header", 5)
+        assert set(told) == set(TOPIC_CONFIGS)
         assert told["segment.bytes"] == ("1073741824", 5)
     [asked] = backend.controller.requests
     assert (asked.instance, asked.validate_only, asked.timeout_ms) == ("default", False, 500)

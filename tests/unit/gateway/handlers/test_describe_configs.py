@@ -9,7 +9,8 @@ from highwater.kafka.messages.describe_configs import (
 )
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigSource, ConfigType
-from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic
+from highwater.model.topic_config_table import TOPIC_CONFIGS
+from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, node, topic
 
 VERSIONS = range(1, 5)
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -45,7 +46,7 @@ async def test_all_configs_of_a_topic(version):
     assert (result.error_code, result.error_message) == (0, None)
     assert (result.resource_type, result.resource_name) == (TOPIC, "orders")
     configs = by_name(result)
-    assert len(configs) > 20
+    assert set(configs) == set(TOPIC_CONFIGS)
     policy = configs["cleanup.policy"]
     assert (policy.value, policy.config_source, policy.read_only) == ("compact", 1, False)
     assert configs["retention.ms"].config_source == ConfigSource.DEFAULT
@@ -98,8 +99,22 @@ async def test_all_configs_of_a_broker(version):
     assert configs["num.partitions"].value == "4"
     assert configs["auto.create.topics.enable"].value == "true"
     assert configs["advertised.listeners"].value == "PLAINTEXT://10.1.1.1:9094"
+    assert configs["connections.max.idle.ms"].value == "600000"
+    assert configs["socket.request.max.bytes"].value == "104857600"
     assert configs["node.id"].read_only
     assert not configs["log.segment.bytes"].read_only
+
+
+async def test_a_node_s_own_settings_are_told():
+    nodes = [node(1), node(2, static_configs={"group.initial.rebalance.delay.ms": "0"})]
+    backend = FakeBackend(image_of(nodes=nodes), request_bytes_max=5000, idle_ms_max=7)
+    response = await Client(backend).call(ask((BROKER, "1"), (BROKER, "2")), 4)
+    one, two = (by_name(result) for result in response.results)
+    name = "group.initial.rebalance.delay.ms"
+    assert (one[name].value, one[name].config_source) == ("3000", 5)
+    assert (two[name].value, two[name].config_source, two[name].read_only) == ("0", 4, True)
+    assert two["socket.request.max.bytes"].value == "5000"
+    assert two["connections.max.idle.ms"].value == "7"
 
 
 async def test_what_is_set_for_all_brokers():

@@ -71,6 +71,9 @@ async def test_lists_grow_and_shrink(present, operation, value, after):
     [
         ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
         ([("no.such.list", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
+        ([("no.such.config", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, "soon")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "burn")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", 7, "1")], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
         ([("cleanup.policy", APPEND, None)], ErrorCode.INVALID_REQUEST),
@@ -98,7 +101,7 @@ async def test_lists_of_brokers_are_set_as_a_whole():
 async def test_refusals_of_the_controller(version):
     backend = backend_of()
     backend.controller.errors[topic_id("orders")] = (ErrorCode.INVALID_CONFIG, "not a number")
-    response = await Client(backend).call(ask(("retention.ms", SET, "soon")), version)
+    response = await Client(backend).call(ask(("retention.ms", SET, "5")), version)
     [result] = response.responses
     assert (result.error_code, result.error_message) == (40, "not a number")
 

@@ -9,9 +9,10 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s
 from highwater.gateway.handlers.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.cluster import TopicState
+from highwater.model.dynamic_config import dynamic_config_error, dynamic_name_error
 from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.topic_config import InvalidTopicConfigError, validate_change
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -106,6 +107,9 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
     wanted = plan(target)
     if isinstance(wanted, Refused):
         return wanted
+    refusal = _refusal(target, wanted)
+    if refusal is not None:
+        return refusal
     if target.topic is not None:
         return pb.ConfigChange(
             type=pb.CONFIG_RESOURCE_TYPE_TOPIC,
@@ -113,12 +117,6 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
             set=wanted.set,
             deleted=wanted.deleted,
             replace_all=wanted.replace_all,
-        )
-    fixed = [name for name in (*wanted.set, *wanted.deleted) if not _is_dynamic(name)]
-    if fixed:
-        names = ", ".join(fixed)
-        return Refused(
-            ErrorCode.INVALID_REQUEST, f"cannot update these configs dynamically: {names}"
         )
     return pb.ConfigChange(
         type=pb.CONFIG_RESOURCE_TYPE_NODE,
@@ -146,6 +144,25 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
     return Refused(ErrorCode.INVALID_REQUEST, f"resource type {key.type} has no configs here")
 
 
-def _is_dynamic(name: str) -> bool:
-    config = BROKER_CONFIGS.get(name)
-    return config is not None and config.dynamic
+def _refusal(target: Target, wanted: Assignments) -> Refused | None:
+    """What the controller would refuse too; with Kafka's codes, which differ for brokers."""
+    if target.topic is None:
+        why = _node_error(wanted, all_nodes=target.node == NO_NODE)
+        return None if why is None else Refused(ErrorCode.INVALID_REQUEST, why)
+    present = {} if wanted.replace_all else dict(target.topic.configs)
+    for name in wanted.deleted:
+        present.pop(name, None)
+    try:
+        validate_change(present, wanted.set)
+    except InvalidTopicConfigError as error:
+        return Refused(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
+    errors = [dynamic_name_error(name, all_nodes=all_nodes) for name in wanted.deleted]
+    errors += [
+        dynamic_config_error(name, value, all_nodes=all_nodes)
+        for name, value in wanted.set.items()
+    ]
+    return next((why for why in errors if why is not None), None)

@@ -11,8 +11,8 @@ from highwater.model.broker_config import BROKER_CONFIGS, TOPIC_CONFIG_SYNONYMS,
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.config_type import ConfigSource, ConfigType
 from highwater.model.ids import NodeId
-
-_UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
+from highwater.model.topic_config import from_broker_config, is_valid
+from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
 
 
 class ConfigSynonym(NamedTuple):
@@ -38,8 +38,7 @@ class ConfigEntry(NamedTuple):
 
 def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
     """All configs of a topic by name; those that it does not set come from the brokers."""
-    names = sorted({*TOPIC_CONFIG_SYNONYMS, *topic.configs})
-    return [_topic_entry(image, topic, name) for name in names]
+    return [_topic_entry(image, topic, entry) for entry in TOPIC_CONFIGS.values()]
 
 
 def broker_entries(
@@ -75,33 +74,55 @@ def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
 
 def effective_topic_value(image: ClusterImage, topic: TopicState, name: str) -> str | None:
     """A topic config's value wherever it comes from; None if there is no such config."""
-    return _topic_entry(image, topic, name).value
+    entry = TOPIC_CONFIGS.get(name)
+    return None if entry is None else _topic_entry(image, topic, entry).value
 
 
 def topic_config_type(name: str) -> ConfigType:
     """The type of a topic config, UNKNOWN if there is no such config."""
-    synonyms = TOPIC_CONFIG_SYNONYMS.get(name)
-    return ConfigType.UNKNOWN if synonyms is None else BROKER_CONFIGS[synonyms[0]].type
+    entry = TOPIC_CONFIGS.get(name)
+    return ConfigType.UNKNOWN if entry is None else entry.type
 
 
-def _topic_entry(image: ClusterImage, topic: TopicState, name: str) -> ConfigEntry:
+def _topic_entry(image: ClusterImage, topic: TopicState, entry: TopicConfigEntry) -> ConfigEntry:
+    name = entry.name
     broker_names = TOPIC_CONFIG_SYNONYMS.get(name, ())
-    synonyms = [
+    given = [
         *_given(topic.configs, [name], ConfigSource.DYNAMIC_TOPIC),
         *_given(image.cluster_configs, broker_names, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        *_given(_static_of(image, topic), broker_names, ConfigSource.STATIC_BROKER),
         *_given(_DEFAULTS, broker_names, ConfigSource.DEFAULT),
     ]
-    first = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
+    # What is stored and not valid any more has no effect (`topic_config.effective`).
+    valued = [(synonym, _in_topic_units(synonym)) for synonym in given]
+    synonyms = [(one, value) for one, value in valued if value is not None and is_valid(name, value)]
+    first, value = synonyms[0] if synonyms else (None, entry.default)
     return ConfigEntry(
         name=name,
-        value=_in_milliseconds(first),
-        type=topic_config_type(name),
-        source=first.source,
+        value=value,
+        type=entry.type,
+        source=ConfigSource.DEFAULT if first is None else first.source,
         read_only=False,
         sensitive=False,
-        documentation=BROKER_CONFIGS[broker_names[0]].documentation if broker_names else "",
-        synonyms=tuple(synonyms),
+        documentation=entry.documentation,
+        synonyms=tuple(synonym for synonym, _ in synonyms),
     )
+
+
+def _static_of(image: ClusterImage, topic: TopicState) -> Mapping[str, str]:
+    """Settings of a node that has the topic; nodes of one cluster should be set alike."""
+    for node_id in topic.partitions[0].replicas:
+        node = image.nodes.get(node_id)
+        if node is not None:
+            return node.static_configs
+    return {}
+
+
+def _in_topic_units(synonym: ConfigSynonym) -> str | None:
+    """The value for a topic, whose times are all in milliseconds."""
+    if synonym.source is ConfigSource.DYNAMIC_TOPIC or synonym.value is None:
+        return synonym.value
+    return from_broker_config(synonym.name, synonym.value)
 
 
 def _broker_entry(
@@ -134,17 +155,6 @@ def _given(
     values: Mapping[str, str], names: Sequence[str], source: ConfigSource
 ) -> Iterable[ConfigSynonym]:
     return [ConfigSynonym(name, values[name], source) for name in names if name in values]
-
-
-def _in_milliseconds(synonym: ConfigSynonym) -> str | None:
-    """The value for a topic, whose times are all in milliseconds."""
-    if synonym.source is ConfigSource.DYNAMIC_TOPIC or synonym.value is None:
-        return synonym.value
-    for suffix, unit_ms in _UNITS_MS.items():
-        if synonym.name.endswith(suffix):
-            number = int(synonym.value)
-            return str(number * unit_ms if number > 0 else number)
-    return synonym.value
 
 
 _DEFAULTS: Final = {

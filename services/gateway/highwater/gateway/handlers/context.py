@@ -37,6 +37,10 @@ class HandlerSettings:
     request_timeout_ms: int = 30_000
     group_metadata_partitions: int = 50
     """offsets.topic.num.partitions"""
+    request_bytes_max: int = 100 << 20
+    """socket.request.max.bytes"""
+    idle_ms_max: int = 600_000
+    """connections.max.idle.ms"""
 
 
 class Backend(Protocol):

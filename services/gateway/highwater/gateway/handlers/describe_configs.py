@@ -94,14 +94,17 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
     """What the node and the gateway were started with, in Kafka's words."""
     settings = context.backend.settings
     static = {
+        **node.static_configs,
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(node.node_id),
         "broker.rack": node.rack,
+        "connections.max.idle.ms": str(settings.idle_ms_max),
         "default.replication.factor": str(settings.replication_factor_default),
         "log.dirs": ",".join(node.log_dirs),
         "node.id": str(node.node_id),
         "num.partitions": str(settings.partitions_default),
         "offsets.topic.num.partitions": str(settings.group_metadata_partitions),
+        "socket.request.max.bytes": str(settings.request_bytes_max),
     }
     broker = broker_of(context.backend.image, node.node_id)
     if broker is not None:

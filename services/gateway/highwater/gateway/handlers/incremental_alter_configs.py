@@ -5,7 +5,8 @@ Behaviour
   in effect, and appending what is there already changes nothing.
 - A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
   SET without a value. Broker "" is all brokers.
-- The controller knows which names and values are legal.
+- A topic gets only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
+  dynamic ones (INVALID_REQUEST, as in Kafka). Taking away what a topic does not have is no mistake.
 
 Version notes
 - v1: flexible.
@@ -33,6 +34,7 @@ from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
 from highwater.model.config_type import ConfigType
+from highwater.model.topic_config import items_of
 
 SET: Final = 0
 DELETE: Final = 1
@@ -111,14 +113,12 @@ def _changed_list(
 ) -> str | Refused:
     """The new value of a list that items are added to or taken from."""
     if target.topic is None or topic_config_type(name) is not ConfigType.LIST:
-        return Refused(ErrorCode.INVALID_CONFIG, f"config {name} is not a list of a topic")
+        verb = "APPEND to" if operation == APPEND else "SUBTRACT from"
+        why = f"Can't {verb} key {name} because its type is not LIST."
+        return Refused(ErrorCode.INVALID_CONFIG, why)
     present = effective_topic_value(context.backend.image, target.topic, name)
-    items = _items(present or "")
-    asked = _items(value)
+    items = items_of(name, present or "")
+    asked = items_of(name, value)
     if operation == APPEND:
-        return ",".join(items + [item for item in asked if item not in items])
+        return ",".join(dict.fromkeys(items + asked))
     return ",".join(item for item in items if item not in asked)
-
-
-def _items(value: str) -> list[str]:
-    return [item.strip() for item in value.split(",") if item.strip()]
