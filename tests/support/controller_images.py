@@ -1,0 +1,60 @@
+"""Cluster images for tests of the controller's decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from highwater.model.cluster import ClusterImage, NodeState, PartitionState, TopicState
+from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, NodeId, TopicId
+
+
+def node_state(number: int, *, rack: str = "", fenced: bool = False) -> NodeState:
+    return NodeState(
+        node_id=NodeId(number),
+        node_epoch=10 + number,
+        address=f"host{number}:9300",
+        rack=rack or f"host{number}",
+        incarnation=f"i{number}",
+        log_dirs=("/data",),
+        fenced=fenced,
+    )
+
+
+def topic_state(name: str, replicas: Iterable[tuple[int, ...]]) -> TopicState:
+    """A healthy topic: the first replica leads, all are in sync."""
+    return TopicState(
+        topic_id=TopicId(name.encode().ljust(16, b"\1")),
+        instance=DEFAULT_INSTANCE,
+        name=name,
+        partitions=tuple(
+            PartitionState(
+                partition=number,
+                leader=NodeId(nodes[0]),
+                leader_epoch=LeaderEpoch(5),
+                partition_epoch=7,
+                replicas=tuple(NodeId(n) for n in nodes),
+                isr=tuple(NodeId(n) for n in nodes),
+                last_known_leader=NodeId(nodes[0]),
+            )
+            for number, nodes in enumerate(replicas)
+        ),
+    )
+
+
+def image_of(nodes: Iterable[NodeState] = (), topics: Iterable[TopicState] = ()) -> ClusterImage:
+    by_id = {topic.topic_id: topic for topic in topics}
+    return ClusterImage(
+        revision=100,
+        cluster_id="c",
+        nodes={node.node_id: node for node in nodes},
+        topics=by_id,
+        topic_ids={(t.instance, t.name): t.topic_id for t in by_id.values()},
+    )
+
+
+def image_with(
+    count: int, *, topics: Iterable[TopicState] = (), fenced: Iterable[int] = ()
+) -> ClusterImage:
+    """That many nodes from 1 on, alive except for the fenced ones."""
+    down = set(fenced)
+    return image_of([node_state(n, fenced=n in down) for n in range(1, count + 1)], topics)

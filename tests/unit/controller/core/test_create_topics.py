@@ -1,0 +1,168 @@
+"""CreateTopics by Kafka's rules."""
+
+from typing import Any
+
+import pytest
+
+from highwater.controller.core.create_topics import (
+    PARTITIONS_PER_TOPIC_MAX,
+    CreationResult,
+    CreationRules,
+    TopicDefaults,
+    TopicWish,
+    create_topics,
+)
+from highwater.controller.core.outcome import Refusal
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
+from tests.support.config_rules import PlainConfigRules
+from tests.support.controller_images import image_with, topic_state
+
+ids = iter(range(1, 10_000))
+
+RULES = CreationRules(
+    defaults=TopicDefaults(
+        partitions=4, replication_factor=2, internal_partitions=7, internal_replication_factor=3
+    ),
+    configs=PlainConfigRules(),
+    random_below=lambda _: 0,
+    new_topic_id=lambda: TopicId(next(ids).to_bytes(16, "big")),
+)
+
+
+def create(image: ClusterImage, *wishes: TopicWish) -> list[CreationResult]:
+    decision = create_topics(image, DEFAULT_INSTANCE, wishes, RULES)
+    made = [result for result in decision.result if isinstance(result, TopicState)]
+    assert (decision.delta.topics if decision.delta else ()) == tuple(made)
+    return decision.result
+
+
+def refused(image: ClusterImage, **fields: Any) -> ErrorCode:
+    (result,) = create(image, TopicWish(**{"name": "t", **fields}))
+    assert isinstance(result, Refusal), result
+    assert result.message
+    return result.code
+
+
+def created(image: ClusterImage, **fields: Any) -> TopicState:
+    (result,) = create(image, TopicWish(**{"name": "t", **fields}))
+    assert isinstance(result, TopicState), result
+    return result
+
+
+def test_a_new_topic() -> None:
+    topic = created(image_with(3), partitions=3, replication_factor=3, configs={"a.b": "1"})
+    assert [p.partition for p in topic.partitions] == [0, 1, 2]
+    assert [p.leader for p in topic.partitions] == [1, 2, 3]
+    for p in topic.partitions:
+        assert (p.leader_epoch, p.partition_epoch) == (0, 0)
+        assert p.leader == p.replicas[0]
+        assert set(p.isr) == set(p.replicas) == {1, 2, 3}
+    assert topic.configs == {"a.b": "1"}
+
+
+def test_defaults() -> None:
+    topic = created(image_with(3))
+    assert (len(topic.partitions), len(topic.partitions[0].replicas)) == (4, 2)
+    internal = created(image_with(2), name="__consumer_offsets", internal=True)
+    assert (len(internal.partitions), len(internal.partitions[0].replicas)) == (7, 2)
+    assert internal.internal
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
+def test_illegal_names(name: str) -> None:
+    assert refused(image_with(1), name=name) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_the_longest_name() -> None:
+    assert created(image_with(1), name="x" * 249)
+
+
+def test_existing_and_colliding_names() -> None:
+    image = image_with(1, topics=[topic_state("a.b", [(1,)])])
+    assert refused(image, name="a.b") == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refused(image, name="a_b") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    one, other = create(image, TopicWish(name="x.y"), TopicWish(name="x_y"))
+    assert isinstance(one, TopicState)
+    assert isinstance(other, Refusal), "within one request too"
+    decision = create_topics(image, InstanceId("other"), [TopicWish(name="a_b")], RULES)
+    assert isinstance(decision.result[0], TopicState), "instances do not see one another"
+
+
+def test_internal_names_are_the_clusters() -> None:
+    assert refused(image_with(1), name="__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("count", [0, -2, PARTITIONS_PER_TOPIC_MAX + 1])
+def test_partition_counts(count: int) -> None:
+    assert refused(image_with(1), partitions=count) == ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize("factor", [0, -2, 4])
+def test_replication_factors(factor: int) -> None:
+    code = refused(image_with(3), replication_factor=factor)
+    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_no_node_at_all() -> None:
+    assert refused(image_with(0)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refused(image_with(1, fenced=[1])) == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_fenced_node_is_used_only_when_needed() -> None:
+    image = image_with(3, fenced=[2])
+    two = created(image, partitions=6, replication_factor=2)
+    assert all(2 not in p.replicas for p in two.partitions)
+    three = created(image, partitions=6, replication_factor=3)
+    for p in three.partitions:
+        assert set(p.replicas) == {1, 2, 3}
+        assert set(p.isr) == {1, 3}
+        assert p.leader in p.isr
+
+
+def test_manual_assignments() -> None:
+    image = image_with(3)
+    topic = created(image, assignments=((1, (3, 1)), (0, (2, 3))))
+    assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 1)]
+    assert [p.leader for p in topic.partitions] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ((1, (1,)),),
+        ((0, (1,)), (0, (2,))),
+        ((0, (1,)), (2, (2,))),
+        ((0, ()),),
+        ((0, (1, 1)),),
+        ((0, (1, 2)), (1, (1,))),
+        ((0, (9,)),),
+    ],
+)
+def test_bad_assignments(assignments: tuple[tuple[int, tuple[int, ...]], ...]) -> None:
+    code = refused(image_with(2), assignments=assignments)
+    assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_an_assignment_excludes_counts() -> None:
+    assert refused(image_with(1), assignments=((0, (1,)),), partitions=1) == (
+        ErrorCode.INVALID_REQUEST
+    )
+
+
+def test_configs_are_checked() -> None:
+    assert refused(image_with(1), configs={"NOT A NAME": "x"}) == ErrorCode.INVALID_CONFIG
+
+
+def test_twice_in_one_request() -> None:
+    results = create(image_with(1), TopicWish(name="t"), TopicWish(name="u"), TopicWish(name="t"))
+    codes = [r.code if isinstance(r, Refusal) else 0 for r in results]
+    assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+def test_a_request_has_a_limit() -> None:
+    wishes = [TopicWish(name=f"t{n}", partitions=10_000) for n in range(3)]
+    results = create_topics(image_with(1), DEFAULT_INSTANCE, wishes, RULES).result
+    assert {r.code for r in results if isinstance(r, Refusal)} == {ErrorCode.POLICY_VIOLATION}
+    assert len(results) == 3

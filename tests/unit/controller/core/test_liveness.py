@@ -1,0 +1,92 @@
+"""Sessions by heartbeats and streams, under a clock that the test turns."""
+
+import pytest
+
+from highwater.controller.core.liveness import SessionTable
+
+
+@pytest.fixture
+def table() -> SessionTable[int]:
+    made: SessionTable[int] = SessionTable(session_timeout_ms=6_000, stream_grace_ms=500)
+    made.open(1, epoch=7, now_ms=0)
+    return made
+
+
+def test_silence_ends_a_session(table: SessionTable[int]) -> None:
+    assert table.expired(5_999) == []
+    assert table.expired(6_000) == [1]
+    assert not table.is_live(1, 6_000)
+
+
+def test_heartbeats_extend_it(table: SessionTable[int]) -> None:
+    table.heard(1, now_ms=4_000, applied_revision=3)
+    assert table.expired(9_999) == []
+    assert table.next_deadline_ms() == 10_000
+
+
+def test_a_closed_stream_ends_it_soon(table: SessionTable[int]) -> None:
+    assert table.stream_opened(1, epoch=7)
+    table.stream_closed(1, epoch=7, now_ms=1_000)
+    assert table.may_be_replaced(1, 1_000)
+    assert table.expired(1_499) == []
+    assert table.expired(1_500) == [1]
+
+
+@pytest.mark.parametrize("sign", ["stream", "heartbeat"])
+def test_a_sign_of_life_within_the_grace(table: SessionTable[int], sign: str) -> None:
+    table.stream_opened(1, epoch=7)
+    table.stream_closed(1, epoch=7, now_ms=1_000)
+    if sign == "stream":
+        table.stream_opened(1, epoch=7)
+    else:
+        table.heard(1, now_ms=1_200, applied_revision=0)
+    assert table.expired(5_000) == []
+    assert not table.may_be_replaced(1, 5_000)
+
+
+def test_only_the_last_stream_counts(table: SessionTable[int]) -> None:
+    table.stream_opened(1, epoch=7)
+    table.stream_opened(1, epoch=7)
+    table.stream_closed(1, epoch=7, now_ms=100)
+    assert table.expired(1_000) == []
+    table.stream_closed(1, epoch=7, now_ms=1_000)
+    assert table.expired(1_500) == [1]
+
+
+def test_streams_of_former_incarnations_do_not_count(table: SessionTable[int]) -> None:
+    table.stream_opened(1, epoch=7)
+    table.open(1, epoch=8, now_ms=100)
+    assert not table.stream_opened(1, epoch=7)
+    table.stream_opened(1, epoch=8)
+    table.stream_closed(1, epoch=7, now_ms=200)
+    assert table.expired(1_000) == []
+
+
+def test_a_registration_repeated_keeps_streams(table: SessionTable[int]) -> None:
+    table.stream_opened(1, epoch=7)
+    table.open(1, epoch=7, now_ms=100)
+    table.stream_closed(1, epoch=7, now_ms=200)
+    assert table.expired(700) == [1]
+
+
+def test_a_stalled_controller_forgives(table: SessionTable[int]) -> None:
+    table.forgive(10_000)
+    assert table.expired(15_999) == []
+    assert table.expired(16_000) == [1]
+
+
+def test_who_is_behind(table: SessionTable[int]) -> None:
+    table.open(2, epoch=1, now_ms=0)
+    table.heard(1, now_ms=1, applied_revision=10)
+    assert table.behind(10) == [2]
+    table.heard(2, now_ms=1, applied_revision=11)
+    assert table.behind(10) == []
+    table.heard(2, now_ms=2, applied_revision=5)
+    assert table.behind(11) == [1], "an older heartbeat does not turn time back"
+
+
+def test_ends_once(table: SessionTable[int]) -> None:
+    table.end(1)
+    table.end(1)
+    assert (table.expired(99_999), len(table), table.next_deadline_ms()) == ([], 0, None)
+    assert table.may_be_replaced(1, 0)

@@ -1,0 +1,118 @@
+"""Nodes come and go."""
+
+from dataclasses import replace
+from typing import Any
+
+from highwater.controller.core.membership import (
+    ElectionRules,
+    Registration,
+    change_nodes,
+    drain,
+    fence,
+    keeps_its_tail,
+    leaderless,
+    movable_leaderships,
+    next_node_id,
+    register,
+    same_place,
+    unfence,
+)
+from highwater.model.ids import NodeId
+from tests.support.controller_images import image_with, node_state, topic_state
+
+RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
+
+
+def registration(**fields: Any) -> Registration:
+    values: dict[str, Any] = {
+        "node_id": NodeId(1),
+        "address": "host1:9300",
+        "rack": "",
+        "incarnation": "new",
+        "log_dirs": ("/data",),
+        "clean_shutdown": False,
+        "previous_node_epoch": -1,
+        "boot_id": "boot",
+        **fields,
+    }
+    return Registration(**values)
+
+
+def test_free_ids() -> None:
+    assert next_node_id(image_with(0)) == 1
+    assert next_node_id(image_with(3)) == 4
+
+
+def test_a_registration_is_fenced_and_its_rack_is_its_host() -> None:
+    delta = register(registration()).delta
+    assert delta is not None
+    (node,) = delta.nodes
+    assert (node.fenced, node.draining, node.rack) == (True, False, "host1")
+    named = register(registration(rack="r9")).delta
+    assert named is not None
+    assert named.nodes[0].rack == "r9"
+
+
+def test_whose_log_is_whole() -> None:
+    before = node_state(1)  # epoch 11
+    assert keeps_its_tail(before, "boot", registration()), "the page cache survived"
+    assert not keeps_its_tail(before, "other boot", registration())
+    assert not keeps_its_tail(before, "", registration(boot_id=""))
+    clean = registration(clean_shutdown=True, boot_id="x", previous_node_epoch=11)
+    assert keeps_its_tail(before, "boot", clean)
+    assert not keeps_its_tail(before, "boot", replace(clean, previous_node_epoch=10))
+
+
+def test_who_is_surely_the_successor() -> None:
+    before = node_state(1)
+    assert same_place(before, registration())
+    elsewhere = registration(address="host2:1", log_dirs=("/data",))
+    assert not same_place(before, elsewhere)
+    assert same_place(before, replace(elsewhere, previous_node_epoch=11))
+    assert same_place(before, registration(address="host1:1"))
+    assert not same_place(before, registration(address="host1:1", log_dirs=("/else",)))
+
+
+def test_fencing_elects_in_bulk() -> None:
+    topics = [topic_state(f"t{n}", [(1, 2), (2, 1), (3, 1)]) for n in range(40)]
+    image = image_with(3, topics=topics)
+    decision = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
+    assert decision.delta is not None
+    assert decision.result == 120, "two leaders' ISRs shrink and one leader changes, per topic"
+    after = image.apply(replace(decision.delta, revision=101))
+    assert all(p.leader not in (1, -1) for t in after.topics.values() for p in t.partitions)
+    assert leaderless(after) == 0
+    again = change_nodes(after, (), RULES)
+    assert again.delta is None, "settled"
+
+
+def test_a_single_replica_waits_for_its_node() -> None:
+    image = image_with(2, topics=[topic_state("t", [(1,), (2,)])])
+    down = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
+    assert down.delta is not None
+    image = image.apply(replace(down.delta, revision=101))
+    assert leaderless(image) == 1
+    up = change_nodes(image, [unfence(image.nodes[NodeId(1)])], RULES)
+    assert up.delta is not None
+    image = image.apply(replace(up.delta, revision=102))
+    state = next(iter(image.topics.values())).partitions[0]
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 7, (1,))
+
+
+def test_draining() -> None:
+    image = image_with(2, topics=[topic_state("t", [(1, 2), (1,)])])
+    assert movable_leaderships(image, NodeId(1)) == 1
+    decision = change_nodes(image, [drain(image.nodes[NodeId(1)])], RULES)
+    assert decision.delta is not None
+    image = image.apply(replace(decision.delta, revision=101))
+    assert movable_leaderships(image, NodeId(1)) == 0
+    first, second = next(iter(image.topics.values())).partitions
+    assert (first.leader, second.leader) == (2, 1), "a sole replica leads to the end"
+
+
+def test_min_isr_and_unclean_are_the_topics() -> None:
+    image = image_with(2, topics=[topic_state("t", [(1, 2)])])
+    strict = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
+    decision = change_nodes(image, [fence(image.nodes[NodeId(2)])], strict)
+    assert decision.delta is not None
+    assert decision.delta.topics[0].partitions[0].eligible_leaders == (2,)
