@@ -1,6 +1,7 @@
 """`highwater up` with everything in this process."""
 
 from highwater.controller.config import ControllerConfig
+from highwater.embed.announce import Announced
 from highwater.embed.broker import BrokerSettings, EmbeddedBroker
 from highwater.embed.data_dir import DataDir
 from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
@@ -9,7 +10,7 @@ from highwater.gateway.config import GatewayConfig
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
 from highwater.runtime import lifecycle
-from highwater.runtime.logging import Logger, forward_standard_logging, make_logger
+from highwater.runtime.logging import forward_standard_logging, make_logger
 from highwater.runtime.memory import keep_freed_memory
 from highwater.runtime.settings import load_settings
 
@@ -28,8 +29,9 @@ def run_embedded(options: UpOptions) -> int:
     log = make_logger(settings.gateway.log)
     forward_standard_logging(log)
 
-    async def build() -> AnnouncedBroker:
-        return AnnouncedBroker(settings, log)
+    async def build() -> Announced:
+        broker = EmbeddedBroker(settings, log)
+        return Announced(broker, lambda: (options.host, broker.port))
 
     return lifecycle.run(build, log)
 
@@ -85,21 +87,3 @@ def broker_settings(options: UpOptions) -> BrokerSettings:
             defaults=UP_DEFAULTS["gateway"],
         ),
     )
-
-
-class AnnouncedBroker(EmbeddedBroker):
-    """Says on standard output when clients can connect."""
-
-    def __init__(self, settings: BrokerSettings, log: Logger) -> None:
-        super().__init__(settings, log)
-        self._host = settings.gateway.host
-
-    async def start(self) -> None:
-        """See EmbeddedBroker."""
-        await super().start()
-        announce(self._host, self.port)
-
-
-def announce(host: str, port: int) -> None:
-    """The line that people and scripts wait for."""
-    print(f"Highwater is ready on {host}:{port}", flush=True)  # noqa: T201 - that is its job.

@@ -1,9 +1,7 @@
 """One process of a supervised cluster: started, started again when it dies, stopped."""
 
 import asyncio
-import os
 import signal
-import sys
 from asyncio.subprocess import Process
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -37,14 +35,14 @@ class Child:
     def __init__(
         self,
         name: str,
-        arguments: Sequence[str],
+        command: Sequence[str],
         *,
         on_pid: Callable[[], None],
         log: Logger,
     ) -> None:
-        """`arguments` follow `highwater`; `on_pid` is called whenever `pid` has changed."""
+        """`on_pid` is called whenever `pid` has changed."""
         self.name = name
-        self._arguments = tuple(arguments)
+        self._command = tuple(command)
         self._on_pid = on_pid
         self._log = log.bind(process=name)
         self._process: Process | None = None
@@ -104,12 +102,7 @@ class Child:
 
     async def _run_once(self) -> int:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "highwater.embed",
-            *self._arguments,
-            "--parent",
-            str(os.getpid()),
+            *self._command,
             stdin=asyncio.subprocess.DEVNULL,
             # Ctrl-C goes to a terminal's whole group; the order of stopping is ours.
             start_new_session=True,

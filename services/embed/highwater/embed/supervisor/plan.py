@@ -1,6 +1,7 @@
 """Which processes a supervised cluster consists of, and with which settings each is started."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,9 +34,9 @@ class ProcessSpec:
     section: str
     overrides: Mapping[str, Any]
 
-    def arguments(self, options: UpOptions) -> list[str]:
-        """What follows `highwater` on its command line."""
-        words = [self.section]
+    def command(self, options: UpOptions, *, parent: int) -> list[str]:
+        """Its command line; it ends when the process `parent` does."""
+        words = [sys.executable, "-m", "highwater.embed", self.section, "--parent", str(parent)]
         if options.config_file is not None:
             words += ["--config", str(options.config_file.resolve())]
         for name, value in self.overrides.items():

@@ -1,35 +1,34 @@
 """`highwater up` with the services as processes."""
 
-from highwater.embed.announce import announce
-from highwater.embed.options import UpOptions
-from highwater.embed.supervisor.supervisor import Supervisor
-from highwater.runtime import lifecycle
-from highwater.runtime.logging import (
-    LogLevel,
-    LogSettings,
-    forward_standard_logging,
-    make_logger,
-)
+from typing import Final
 
-STOP_TIMEOUT_S = 28.0
+from highwater.embed.announce import Announced
+from highwater.embed.options import UpOptions, cluster_overrides
+from highwater.embed.supervisor.supervisor import Supervisor
+from highwater.gateway.config import GatewayConfig
+from highwater.runtime import lifecycle
+from highwater.runtime.logging import forward_standard_logging, make_logger
+from highwater.runtime.settings import load_settings
+
+STOP_TIMEOUT_S: Final = 28.0
 
 
 def run_supervised(options: UpOptions) -> int:
-    """Runs the cluster until a signal or a failure; the process's exit code."""
-    level: LogLevel = "info"
-    log = make_logger(LogSettings(level=level), service="supervisor")
+    """Runs the cluster until a signal or a failure; the process's exit code.
+
+    Raises ConfigError for settings that cannot be.
+    """
+    # The supervisor logs as its gateways do.
+    gateway = load_settings(
+        GatewayConfig,
+        config_file=options.config_file,
+        overrides=cluster_overrides(options)["gateway"],
+    )
+    log = make_logger(gateway.log, service="supervisor")
     forward_standard_logging(log)
 
-    async def build() -> AnnouncedSupervisor:
-        return AnnouncedSupervisor(options, log)
+    async def build() -> Announced:
+        supervisor = Supervisor(options, log)
+        return Announced(supervisor, lambda: supervisor.addresses[0])
 
     return lifecycle.run(build, log, stop_timeout_s=STOP_TIMEOUT_S)
-
-
-class AnnouncedSupervisor(Supervisor):
-    """Says on standard output when clients can connect."""
-
-    async def start(self) -> None:
-        """See Supervisor."""
-        await super().start()
-        announce(*self.addresses[0])

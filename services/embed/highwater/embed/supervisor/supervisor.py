@@ -1,6 +1,7 @@
 """A cluster of processes on this host as one service: start, watch over, stop in order."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,9 +43,8 @@ class Supervisor:
         self.addresses = plan.gateway_addresses
         self._data_dir.write_controller_address(plan.controller_address)
         for spec in plan.processes:
-            child = Child(
-                spec.name, spec.arguments(self._options), on_pid=self._write_pids, log=self._log
-            )
+            command = spec.command(self._options, parent=os.getpid())
+            child = Child(spec.name, command, on_pid=self._write_pids, log=self._log)
             self._children.setdefault(spec.section, []).append(child)
             self._tasks.start(child.run(), name=spec.name)
         await self._wait_ready(plan)
