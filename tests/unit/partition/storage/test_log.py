@@ -6,6 +6,7 @@ import shutil
 import struct
 import zlib
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -468,7 +469,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_delete_renames_and_then_removes(tmp_path: Path) -> None:
     class Later(InlineEnvironment):
-        removed: list[tuple[str, int]] = []
+        removed: ClassVar[list[tuple[str, int]]] = []
 
         def delete_later(self, paths: list[str], delay_ms: int) -> None:
             self.removed += [(path, delay_ms) for path in paths]
