@@ -162,7 +162,6 @@ def _refusal(target: Target, wanted: Assignments) -> Refused | None:
 def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
     errors = [dynamic_name_error(name, all_nodes=all_nodes) for name in wanted.deleted]
     errors += [
-        dynamic_config_error(name, value, all_nodes=all_nodes)
-        for name, value in wanted.set.items()
+        dynamic_config_error(name, value, all_nodes=all_nodes) for name, value in wanted.set.items()
     ]
     return next((why for why in errors if why is not None), None)

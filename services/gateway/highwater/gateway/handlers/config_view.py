@@ -95,7 +95,9 @@ def _topic_entry(image: ClusterImage, topic: TopicState, entry: TopicConfigEntry
     ]
     # What is stored and not valid any more has no effect (`topic_config.effective`).
     valued = [(synonym, _in_topic_units(synonym)) for synonym in given]
-    synonyms = [(one, value) for one, value in valued if value is not None and is_valid(name, value)]
+    synonyms = [
+        (one, value) for one, value in valued if value is not None and is_valid(name, value)
+    ]
     first, value = synonyms[0] if synonyms else (None, entry.default)
     return ConfigEntry(
         name=name,

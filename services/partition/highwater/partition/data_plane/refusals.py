@@ -54,7 +54,7 @@ def _timestamp_refusal(
             f"({policy.timestamp_after_ms_max}) ahead of the broker's clock",
         )
     # The header has the first timestamp and the largest; those between need deep validation.
-    oldest = min(view.base_timestamp, view.max_timestamp)
+    oldest = min(view.header().base_timestamp, view.max_timestamp)
     if oldest != NO_TIMESTAMP and oldest < now_ms - policy.timestamp_before_ms_max:
         return Failure(
             ErrorCode.INVALID_TIMESTAMP,
