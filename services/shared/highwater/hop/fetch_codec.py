@@ -1,128 +1,182 @@
-"""FetchRequest and FetchResponse between `FetchWork` and bytes; used on both ends."""
+"""FetchRequest and FetchResponse between `FetchWork` and bytes; used on both ends.
+
+Flat arrays on purpose: a message is built by a few `extend` calls whatever the number of fetches
+in it, where a submessage per fetch would cost more than the fetch.
+"""
 
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
 from highwater.model.ids import InstanceId, TopicId
 
 PIECE_BYTES: Final = 1 << 20
-"""Long answers travel in messages of this much payload (measured: 1 MiB costs least per byte)."""
+"""Payload of one message (measured: 1 MiB costs least per byte)."""
 
 
-class StoredRange(Protocol):
-    """A `FileRange` that knows where its file lies, as the partition's storage gives it."""
-
-    fd: int
-    position: int
-    length: int
-    path: str
-    log_dir: int
-    inode: int
-
-
-def call_of(work: FetchWork, call_id: int) -> pb.FetchCall:
-    """The work as it travels."""
+def encode_request(
+    works: Sequence[FetchWork], cancelled: Sequence[int], references: bool
+) -> bytes:
+    """One message; every work has its `call_id`."""
+    request = pb.FetchRequest(cancelled_call_ids=cancelled, accepts_references=references)
     topics: dict[TopicId, int] = {}
-    call = pb.FetchCall(
-        call_id=call_id,
-        instance=work.instance,
-        max_wait_ms=work.max_wait_ms,
-        min_bytes=work.min_bytes,
-        max_bytes=work.max_bytes,
-        isolation_level=work.isolation_level,
-    )
-    asked = work.partitions
+    instances: dict[InstanceId, int] = {}
+    asked = [p for work in works for p in work.partitions]
     for p in asked:
-        if p.topic_id not in topics:
-            topics[p.topic_id] = len(topics)
-    call.topic_ids.extend(topics)
-    call.topic.extend([topics[p.topic_id] for p in asked])
-    call.partition.extend([p.partition for p in asked])
-    call.current_leader_epoch.extend([p.current_leader_epoch for p in asked])
-    call.fetch_offset.extend([p.fetch_offset for p in asked])
-    call.last_fetched_epoch.extend([p.last_fetched_epoch for p in asked])
-    call.partition_max_bytes.extend([p.max_bytes for p in asked])
-    return call
+        topics.setdefault(p.topic_id, len(topics))
+    for work in works:
+        instances.setdefault(work.instance, len(instances))
+    request.call_id.extend([w.call_id for w in works])
+    request.call_partitions.extend([len(w.partitions) for w in works])
+    request.call_instance.extend([instances[w.instance] for w in works])
+    request.max_wait_ms.extend([w.max_wait_ms for w in works])
+    request.min_bytes.extend([w.min_bytes for w in works])
+    request.max_bytes.extend([w.max_bytes for w in works])
+    request.isolation_level.extend([w.isolation_level for w in works])
+    request.instances.extend(instances)
+    request.topic_ids.extend(topics)
+    request.topic.extend([topics[p.topic_id] for p in asked])
+    request.partition.extend([p.partition for p in asked])
+    request.current_leader_epoch.extend([p.current_leader_epoch for p in asked])
+    request.fetch_offset.extend([p.fetch_offset for p in asked])
+    request.last_fetched_epoch.extend([p.last_fetched_epoch for p in asked])
+    request.partition_max_bytes.extend([p.max_bytes for p in asked])
+    return request.SerializeToString()
 
 
-def work_of(call: pb.FetchCall, done: Callable[[FetchWork], None]) -> FetchWork:
-    """The node's side of `call_of`."""
-    topic_ids = [TopicId(t) for t in call.topic_ids]
-    columns = (
-        call.topic,
-        call.partition,
-        call.current_leader_epoch,
-        call.fetch_offset,
-        call.last_fetched_epoch,
-        call.partition_max_bytes,
-    )
-    if len({len(c) for c in columns}) != 1:
-        raise HopFramingError("a fetch call's arrays differ in length")
-    work = FetchWork(
-        instance=InstanceId(call.instance),
-        partitions=[
+def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> list[FetchWork]:
+    """The node's side of `encode_request`. Raises HopFramingError."""
+    topic_ids = [TopicId(t) for t in request.topic_ids]
+    instances = [InstanceId(i) for i in request.instances]
+    try:
+        asked = [
             FetchPartition(topic_ids[t], p, e, o, le, m)
-            for t, p, e, o, le, m in zip(*columns, strict=True)
-        ],
-        max_wait_ms=call.max_wait_ms,
-        min_bytes=call.min_bytes,
-        max_bytes=call.max_bytes,
-        isolation_level=call.isolation_level,
-        done=done,
-    )
-    work.call_id = call.call_id
-    return work
+            for t, p, e, o, le, m in zip(
+                request.topic,
+                request.partition,
+                request.current_leader_epoch,
+                request.fetch_offset,
+                request.last_fetched_epoch,
+                request.partition_max_bytes,
+                strict=True,
+            )
+        ]
+        works = []
+        at = 0
+        for call_id, count, instance, wait, least, most, isolation in zip(
+            request.call_id,
+            request.call_partitions,
+            request.call_instance,
+            request.max_wait_ms,
+            request.min_bytes,
+            request.max_bytes,
+            request.isolation_level,
+            strict=True,
+        ):
+            work = FetchWork(
+                instance=instances[instance],
+                partitions=asked[at : at + count],
+                max_wait_ms=wait,
+                min_bytes=least,
+                max_bytes=most,
+                isolation_level=isolation,
+                done=done,
+            )
+            work.call_id = call_id
+            works.append(work)
+            at += count
+    except (ValueError, IndexError) as error:
+        raise HopFramingError(f"a fetch message's arrays do not fit together: {error}") from error
+    if at != len(asked):
+        raise HopFramingError(f"{len(asked)} partitions for calls that ask for {at}")
+    return works
 
 
-def encode_response(work: FetchWork, references: bool) -> list[bytes]:
-    """The answer as messages: one with references, one or more with bytes read from the files.
+class ResponseWriter:
+    """Collects answered works into messages. Releases their ranges.
 
-    Releases the ranges of `work.results`; with references too, since the reader opens its own.
+    With references it names places; a reader opens the files for itself. Otherwise it reads the
+    bytes, and cuts long answers into pieces.
     """
-    results = work.results
-    header = pb.FetchResponse(header_bytes=PLACEHOLDER, call_id=work.call_id)
-    header.error_code.extend([r.error_code for r in results])
-    header.high_watermark.extend([r.high_watermark for r in results])
-    header.last_stable_offset.extend([r.last_stable_offset for r in results])
-    header.log_start_offset.extend([r.log_start_offset for r in results])
-    header.record_bytes.extend([r.nbytes for r in results])
-    header.details.extend(_details(results))
-    payload: list[bytes] = []
-    for index, result in enumerate(results):
-        if not result.nbytes:
-            continue
-        records = result.records
-        if references:
-            header.references.add(
+
+    def __init__(self, *, references: bool) -> None:
+        self._references = references
+        self._messages: list[bytes] = []
+        self._new_message()
+
+    def _new_message(self) -> None:
+        self._header = pb.FetchResponse(header_bytes=PLACEHOLDER)
+        self._payload: list[Any] = []
+        self._nbytes = 0
+        self._partitions = 0
+
+    def add(self, work: FetchWork) -> None:
+        """Adds one answer."""
+        header = self._header
+        results = work.results
+        header.call_id.append(work.call_id)
+        header.call_partitions.append(len(results))
+        header.throttle_ms.append(work.throttle_ms)
+        header.error_code.extend([r.error_code for r in results])
+        header.high_watermark.extend([r.high_watermark for r in results])
+        header.last_stable_offset.extend([r.last_stable_offset for r in results])
+        header.log_start_offset.extend([r.log_start_offset for r in results])
+        header.record_bytes.extend([r.nbytes for r in results])
+        first = self._partitions
+        self._partitions += len(results)
+        records: list[Any] = []
+        for index, result in enumerate(results, first):
+            _add_detail(header, index, result)
+            if result.nbytes:
+                self._add_records(index, result.records, records)
+                result.release()
+        self._add_payload(work.call_id, records)
+
+    def _add_records(self, index: int, found: Any, records: list[Any]) -> None:
+        if self._references:
+            self._header.references.add(
                 index=index,
-                path=records.path,
-                log_dir=records.log_dir,
-                inode=records.inode,
-                position=records.position,
+                path=found.path,
+                log_dir=found.log_dir,
+                inode=found.inode,
+                position=found.position,
             )
         else:
-            payload.append(_read_range(records))
-        result.release()
-    return list(_pieces(header, payload))
+            records.append(_read_range(found))
 
+    def _add_payload(self, call_id: int, records: list[bytes]) -> None:
+        """Closes the answer, over as many messages as its bytes need."""
+        body = memoryview(records[0] if len(records) == 1 else b"".join(records))
+        while True:
+            piece = body[: PIECE_BYTES - self._nbytes]
+            body = body[len(piece) :]
+            self._payload.append(piece)
+            self._nbytes += len(piece)
+            self._header.payload_bytes.append(len(piece))
+            self._header.done.append(not body)
+            if self._nbytes >= PIECE_BYTES:
+                self._end_message()
+            if not body:
+                return
+            self._header.call_id.append(call_id)
+            self._header.call_partitions.append(0)
+            self._header.throttle_ms.append(0)
 
-def _pieces(header: pb.FetchResponse, payload: list[bytes]) -> Iterable[bytes]:
-    body = payload[0] if len(payload) == 1 else b"".join(payload)
-    header.done = len(body) <= PIECE_BYTES
-    first = memoryview(body)[:PIECE_BYTES]
-    yield frame(header.SerializeToString(), [first], len(first))
-    for start in range(PIECE_BYTES, len(body), PIECE_BYTES):
-        piece = memoryview(body)[start : start + PIECE_BYTES]
-        following = pb.FetchResponse(
-            header_bytes=PLACEHOLDER,
-            call_id=header.call_id,
-            done=start + PIECE_BYTES >= len(body),
+    def _end_message(self) -> None:
+        self._messages.append(
+            frame(self._header.SerializeToString(), self._payload, self._nbytes)
         )
-        yield frame(following.SerializeToString(), [piece], len(piece))
+        self._new_message()
+
+    def take(self) -> list[bytes]:
+        """All messages so far."""
+        if self._header.call_id:
+            self._end_message()
+        messages, self._messages = self._messages, []
+        return messages
 
 
 def _read_range(records: Any) -> bytes:
@@ -132,53 +186,123 @@ def _read_range(records: Any) -> bytes:
     return data
 
 
-def _details(results: list[FetchedPartition]) -> Iterable[pb.FetchPartitionDetail]:
-    for index, result in enumerate(results):
-        aborted = result.aborted_transactions
-        if not aborted and result.diverging_epoch < 0 and result.leader_epoch < 0:
-            continue
-        yield pb.FetchPartitionDetail(
-            index=index,
-            aborted_transactions=[
-                pb.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted or ()
-            ],
-            diverging_epoch=result.diverging_epoch,
-            diverging_end_offset=result.diverging_end_offset,
-            leader=result.leader,
-            leader_epoch=result.leader_epoch,
-        )
+def _add_detail(header: pb.FetchResponse, index: int, result: FetchedPartition) -> None:
+    aborted = result.aborted_transactions
+    if not aborted and result.diverging_epoch < 0 and result.leader_epoch < 0:
+        return
+    header.details.add(
+        index=index,
+        aborted_transactions=[
+            pb.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted or ()
+        ],
+        diverging_epoch=result.diverging_epoch,
+        diverging_end_offset=result.diverging_end_offset,
+        leader=result.leader,
+        leader_epoch=result.leader_epoch,
+    )
 
 
-def parse_response(message: bytes) -> tuple[pb.FetchResponse, memoryview]:
-    """(header, payload) of one message."""
+class Answer:
+    """One answer, or a piece of one, as it came in a message."""
+
+    __slots__ = ("call_id", "done", "payload", "references", "results", "throttle_ms")
+
+    def __init__(
+        self,
+        call_id: int,
+        results: list[FetchedPartition],
+        payload: memoryview,
+        done: bool,
+        throttle_ms: int,
+    ) -> None:
+        self.call_id = call_id
+        self.results = results
+        """Records still to be filled in; empty in the pieces after the first."""
+        self.payload = payload
+        self.done = done
+        self.throttle_ms = throttle_ms
+        self.references: list[tuple[FetchedPartition, pb.SegmentReference]] = []
+
+    def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
+        """The results with their bytes, once all of the payload is here."""
+        position = 0
+        for result in self.results:
+            if isolation_level == READ_COMMITTED and result.aborted_transactions is None:
+                result.aborted_transactions = []
+            if result.nbytes and not self.references:
+                result.records = payload[position : position + result.nbytes]
+                position += result.nbytes
+        return self.results
+
+
+def parse_response(message: bytes) -> list[Answer]:
+    """The answers of one message. Raises HopFramingError."""
     head, payload = split(message)
-    return pb.FetchResponse.FromString(head), payload
-
-
-def results_of(header: pb.FetchResponse, read_committed: bool) -> list[FetchedPartition]:
-    """Results of a first message; records are still to be filled in by the caller."""
-    results = [
-        FetchedPartition(error, hw, lso, start, b"", nbytes)
-        for error, hw, lso, start, nbytes in zip(
-            header.error_code,
-            header.high_watermark,
-            header.last_stable_offset,
-            header.log_start_offset,
-            header.record_bytes,
-            strict=True,
-        )
-    ]
-    if read_committed:
-        for result in results:
-            result.aborted_transactions = []
+    header = pb.FetchResponse.FromString(head)
+    try:
+        results = [
+            FetchedPartition(error, hw, lso, start, b"", nbytes)
+            for error, hw, lso, start, nbytes in zip(
+                header.error_code,
+                header.high_watermark,
+                header.last_stable_offset,
+                header.log_start_offset,
+                header.record_bytes,
+                strict=True,
+            )
+        ]
+        answers = list(_answers(header, results, payload))
+    except ValueError as error:
+        raise HopFramingError(f"a fetch answer's arrays do not fit together: {error}") from error
     for detail in header.details:
-        result = results[detail.index]
-        result.diverging_epoch = detail.diverging_epoch
-        result.diverging_end_offset = detail.diverging_end_offset
-        result.leader = detail.leader
-        result.leader_epoch = detail.leader_epoch
-        if detail.aborted_transactions:
-            result.aborted_transactions = [
-                (a.producer_id, a.first_offset) for a in detail.aborted_transactions
-            ]
-    return results
+        _apply_detail(results[detail.index], detail)
+    if header.references:
+        _spread_references(header, results, answers)
+    return answers
+
+
+def _answers(
+    header: pb.FetchResponse, results: list[FetchedPartition], payload: memoryview
+) -> Iterable[Answer]:
+    at = position = 0
+    for call_id, count, throttle_ms, nbytes, done in zip(
+        header.call_id,
+        header.call_partitions,
+        header.throttle_ms,
+        header.payload_bytes,
+        header.done,
+        strict=True,
+    ):
+        yield Answer(
+            call_id,
+            results[at : at + count],
+            payload[position : position + nbytes],
+            done,
+            throttle_ms,
+        )
+        at += count
+        position += nbytes
+    if at != len(results) or position != len(payload):
+        raise ValueError(f"{at} of {len(results)} partitions, {position} of {len(payload)} bytes")
+
+
+def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> None:
+    result.diverging_epoch = detail.diverging_epoch
+    result.diverging_end_offset = detail.diverging_end_offset
+    result.leader = detail.leader
+    result.leader_epoch = detail.leader_epoch
+    if detail.aborted_transactions:
+        result.aborted_transactions = [
+            (a.producer_id, a.first_offset) for a in detail.aborted_transactions
+        ]
+
+
+def _spread_references(
+    header: pb.FetchResponse, results: list[FetchedPartition], answers: list[Answer]
+) -> None:
+    """Gives each answer the references of its own partitions."""
+    owners: list[Answer] = []
+    for answer in answers:
+        owners.extend([answer] * len(answer.results))
+    for reference in header.references:
+        owners[reference.index].references.append((results[reference.index], reference))

@@ -5,11 +5,10 @@ from typing import Final
 
 import grpc.aio
 
-from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.clients.segment_files import ReferenceError, SegmentFiles
 from highwater.gateway.clients.stream import Stream
-from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchWork
-from highwater.hop.fetch_codec import call_of, parse_response, results_of
+from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
@@ -33,7 +32,7 @@ class FetchStream:
         self._queue: deque[FetchWork] = deque()
         self._cancelled: list[int] = []
         self._waiting: dict[int, FetchWork] = {}
-        self._pieces: dict[int, tuple[pb.FetchResponse, list[bytes]]] = {}
+        self._pieces: dict[int, tuple[Answer, list[bytes]]] = {}
         self._last_id = 0
 
     def fetch(self, work: FetchWork) -> None:
@@ -56,58 +55,44 @@ class FetchStream:
     def _next_message(self) -> bytes | None:
         if not self._queue and not self._cancelled:
             return None
-        request = pb.FetchRequest(
-            cancelled_call_ids=self._cancelled, accepts_references=self._files.readable
-        )
-        self._cancelled = []
-        while self._queue and len(request.calls) < CALLS_PER_MESSAGE:
+        cancelled, self._cancelled = self._cancelled, []
+        works: list[FetchWork] = []
+        while self._queue and len(works) < CALLS_PER_MESSAGE:
             work = self._queue.popleft()
-            if work.cancelled:
-                continue
-            self._last_id += 1
-            work.call_id = self._last_id
-            self._waiting[work.call_id] = work
-            request.calls.append(call_of(work, work.call_id))
-        return request.SerializeToString()
+            if not work.cancelled:
+                self._last_id += 1
+                work.call_id = self._last_id
+                self._waiting[work.call_id] = work
+                works.append(work)
+        return encode_request(works, cancelled, self._files.readable)
 
     def _received(self, message: bytes) -> None:
-        header, payload = parse_response(message)
-        call_id = header.call_id
-        work = self._waiting.get(call_id)
-        if work is None:
-            return  # Cancelled while the answer was on its way.
-        begun = self._pieces.pop(call_id, None)
-        if begun is not None or not header.done:
-            first, pieces = begun or (header, [])
-            pieces.append(bytes(payload))
-            if not header.done:
-                self._pieces[call_id] = (first, pieces)
-                return
-            header, payload = first, memoryview(b"".join(pieces))
-        del self._waiting[call_id]
-        results = results_of(header, work.isolation_level == READ_COMMITTED)
-        if header.references:
-            self._open_references(header, results)
-        else:
-            position = 0
-            for result in results:
-                if result.nbytes:
-                    result.records = payload[position : position + result.nbytes]
-                    position += result.nbytes
-        work.results = results
-        work.done(work)
+        for answer in parse_response(message):
+            work = self._waiting.get(answer.call_id)
+            if work is None:
+                continue  # Cancelled while the answer was on its way.
+            payload = answer.payload
+            begun = self._pieces.pop(answer.call_id, None)
+            if begun is not None or not answer.done:
+                first, pieces = begun or (answer, [])
+                pieces.append(bytes(payload))
+                if not answer.done:
+                    self._pieces[answer.call_id] = (first, pieces)
+                    continue
+                answer, payload = first, memoryview(b"".join(pieces))
+            del self._waiting[answer.call_id]
+            self._open_references(answer)
+            work.results = answer.fill(payload, work.isolation_level)
+            work.throttle_ms = answer.throttle_ms
+            work.done(work)
 
-    def _open_references(
-        self, header: pb.FetchResponse, results: list[FetchedPartition]
-    ) -> None:
-        for reference in header.references:
-            result = results[reference.index]
+    def _open_references(self, answer: Answer) -> None:
+        for result, reference in answer.references:
             try:
                 result.records = self._files.open(reference, result.nbytes)
             except ReferenceError:
                 # The file went away in between; the client asks again and gets a new place.
                 result.nbytes = 0
-                result.records = b""
 
     def _opened(self) -> None:
         self.stream.wake()

@@ -16,7 +16,7 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.append_codec import decode_request, result_of
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchWork
-from highwater.hop.fetch_codec import encode_response, work_of
+from highwater.hop.fetch_codec import ResponseWriter, works_of
 from highwater.hop.framing import HopFramingError
 from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
@@ -130,37 +130,56 @@ def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., 
     return report
 
 
+class FetchAnswers(OutQueue):
+    """Gathers answered fetches into as few messages as their bytes allow."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.works: list[FetchWork] = []
+        self.references = False
+
+    def before_write(self) -> None:
+        """Turns what has gathered into messages."""
+        if self.works:
+            writer = ResponseWriter(references=self.references)
+            works, self.works = self.works, []
+            for work in works:
+                writer.add(work)
+            for message in writer.take():
+                self.put(message)
+
+
 async def fetch_stream(plane: DataPlane, context: Any) -> None:
     """Fetch: answers leave as they become ready."""
-    out = OutQueue(context)
+    out = FetchAnswers(context)
     waiting: dict[int, FetchWork] = {}
-    references = False
 
     def done(work: FetchWork) -> None:
         waiting.pop(work.call_id, None)
-        for message in encode_response(work, references):
-            out.put(message)
+        out.works.append(work)
+        out.wake()
 
     def receive(message: bytes) -> None:
-        nonlocal references
         request = pb.FetchRequest.FromString(message)
-        references = request.accepts_references
+        out.references = request.accepts_references
         for call_id in request.cancelled_call_ids:
             gone = waiting.pop(call_id, None)
             if gone is not None:
                 plane.cancel_fetch(gone)
-        if len(waiting) + len(request.calls) > WAITING_CALLS_MAX:
+        if len(waiting) + len(request.call_id) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
-        for call in request.calls:
-            work = work_of(call, done)
+        for work in works_of(request, done):
             waiting[work.call_id] = work
             plane.fetch(work)
 
     try:
         await serve_stream(context, out, receive)
     finally:
-        for work in waiting.values():
+        for work in list(waiting.values()):
             plane.cancel_fetch(work)
+        for work in out.works:
+            for result in work.results:
+                result.release()
 
 
 class Replies(OutQueue):

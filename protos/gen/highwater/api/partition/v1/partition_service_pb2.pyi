@@ -55,20 +55,22 @@ class AppendResponse(_message.Message):
     def __init__(self, appended_message_ids: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[_Union[AppendGroupResult, _Mapping]]] = ...) -> None: ...
 
 class AppendGroupResult(_message.Message):
-    __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures")
+    __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures", "throttle_ms")
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LOG_APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
     message_id: int
     group: int
     base_offsets: _containers.RepeatedScalarFieldContainer[int]
     log_start_offset: int
     log_append_time_ms: int
     failures: _containers.RepeatedCompositeFieldContainer[AppendFailure]
-    def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ...) -> None: ...
+    throttle_ms: int
+    def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ..., throttle_ms: _Optional[int] = ...) -> None: ...
 
 class AppendFailure(_message.Message):
     __slots__ = ("batch", "error_code", "outcome", "message", "leader", "leader_epoch")
@@ -87,23 +89,15 @@ class AppendFailure(_message.Message):
     def __init__(self, batch: _Optional[int] = ..., error_code: _Optional[int] = ..., outcome: _Optional[_Union[AppendOutcome, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("calls", "cancelled_call_ids", "accepts_references")
-    CALLS_FIELD_NUMBER: _ClassVar[int]
-    CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
-    ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
-    calls: _containers.RepeatedCompositeFieldContainer[FetchCall]
-    cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
-    accepts_references: bool
-    def __init__(self, calls: _Optional[_Iterable[_Union[FetchCall, _Mapping]]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
-
-class FetchCall(_message.Message):
-    __slots__ = ("call_id", "instance", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "topic_ids", "topic", "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "partition_max_bytes")
+    __slots__ = ("call_id", "call_partitions", "call_instance", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "instances", "topic_ids", "topic", "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "partition_max_bytes", "cancelled_call_ids", "accepts_references")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
-    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    CALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CALL_INSTANCE_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -111,12 +105,16 @@ class FetchCall(_message.Message):
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    call_id: int
-    instance: str
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation_level: int
+    CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    call_id: _containers.RepeatedScalarFieldContainer[int]
+    call_partitions: _containers.RepeatedScalarFieldContainer[int]
+    call_instance: _containers.RepeatedScalarFieldContainer[int]
+    max_wait_ms: _containers.RepeatedScalarFieldContainer[int]
+    min_bytes: _containers.RepeatedScalarFieldContainer[int]
+    max_bytes: _containers.RepeatedScalarFieldContainer[int]
+    isolation_level: _containers.RepeatedScalarFieldContainer[int]
+    instances: _containers.RepeatedScalarFieldContainer[str]
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     topic: _containers.RepeatedScalarFieldContainer[int]
     partition: _containers.RepeatedScalarFieldContainer[int]
@@ -124,12 +122,18 @@ class FetchCall(_message.Message):
     fetch_offset: _containers.RepeatedScalarFieldContainer[int]
     last_fetched_epoch: _containers.RepeatedScalarFieldContainer[int]
     partition_max_bytes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, call_id: _Optional[int] = ..., instance: _Optional[str] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., isolation_level: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., topic: _Optional[_Iterable[int]] = ..., partition: _Optional[_Iterable[int]] = ..., current_leader_epoch: _Optional[_Iterable[int]] = ..., fetch_offset: _Optional[_Iterable[int]] = ..., last_fetched_epoch: _Optional[_Iterable[int]] = ..., partition_max_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+    cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
+    accepts_references: bool
+    def __init__(self, call_id: _Optional[_Iterable[int]] = ..., call_partitions: _Optional[_Iterable[int]] = ..., call_instance: _Optional[_Iterable[int]] = ..., max_wait_ms: _Optional[_Iterable[int]] = ..., min_bytes: _Optional[_Iterable[int]] = ..., max_bytes: _Optional[_Iterable[int]] = ..., isolation_level: _Optional[_Iterable[int]] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., topic: _Optional[_Iterable[int]] = ..., partition: _Optional[_Iterable[int]] = ..., current_leader_epoch: _Optional[_Iterable[int]] = ..., fetch_offset: _Optional[_Iterable[int]] = ..., last_fetched_epoch: _Optional[_Iterable[int]] = ..., partition_max_bytes: _Optional[_Iterable[int]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("header_bytes", "call_id", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "record_bytes", "references", "details", "done", "payload")
+    __slots__ = ("header_bytes", "call_id", "call_partitions", "throttle_ms", "payload_bytes", "done", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "record_bytes", "references", "details", "payload")
     HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -137,10 +141,13 @@ class FetchResponse(_message.Message):
     RECORD_BYTES_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     header_bytes: int
-    call_id: int
+    call_id: _containers.RepeatedScalarFieldContainer[int]
+    call_partitions: _containers.RepeatedScalarFieldContainer[int]
+    throttle_ms: _containers.RepeatedScalarFieldContainer[int]
+    payload_bytes: _containers.RepeatedScalarFieldContainer[int]
+    done: _containers.RepeatedScalarFieldContainer[bool]
     error_code: _containers.RepeatedScalarFieldContainer[int]
     high_watermark: _containers.RepeatedScalarFieldContainer[int]
     last_stable_offset: _containers.RepeatedScalarFieldContainer[int]
@@ -148,9 +155,8 @@ class FetchResponse(_message.Message):
     record_bytes: _containers.RepeatedScalarFieldContainer[int]
     references: _containers.RepeatedCompositeFieldContainer[SegmentReference]
     details: _containers.RepeatedCompositeFieldContainer[FetchPartitionDetail]
-    done: bool
     payload: bytes
-    def __init__(self, header_bytes: _Optional[int] = ..., call_id: _Optional[int] = ..., error_code: _Optional[_Iterable[int]] = ..., high_watermark: _Optional[_Iterable[int]] = ..., last_stable_offset: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[_Iterable[int]] = ..., record_bytes: _Optional[_Iterable[int]] = ..., references: _Optional[_Iterable[_Union[SegmentReference, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., done: _Optional[bool] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, header_bytes: _Optional[int] = ..., call_id: _Optional[_Iterable[int]] = ..., call_partitions: _Optional[_Iterable[int]] = ..., throttle_ms: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[_Iterable[int]] = ..., done: _Optional[_Iterable[bool]] = ..., error_code: _Optional[_Iterable[int]] = ..., high_watermark: _Optional[_Iterable[int]] = ..., last_stable_offset: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[_Iterable[int]] = ..., record_bytes: _Optional[_Iterable[int]] = ..., references: _Optional[_Iterable[_Union[SegmentReference, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class SegmentReference(_message.Message):
     __slots__ = ("index", "path", "log_dir", "inode", "position")
