@@ -112,6 +112,8 @@ def test_view_properties_agree_with_the_header() -> None:
     assert view.size == len(data) - 3
     assert view.attributes == header.attributes
     assert view.compression == 0
+    assert view.base_timestamp == header.base_timestamp == 1_000
+    assert view.max_timestamp == header.max_timestamp
     assert view.producer_id == header.producer_id
     assert view.record_count == header.record_count
     assert bytes(view.payload) == data[3 + b.HEADER_SIZE :]

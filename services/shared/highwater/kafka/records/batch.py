@@ -201,6 +201,11 @@ class RecordBatchView:
         return compression_of(self.attributes)
 
     @property
+    def base_timestamp(self) -> int:
+        """Timestamp of the first record as it was built, ms since the epoch."""
+        return _int64_at(self.buf, self.start + BASE_TIMESTAMP_AT)
+
+    @property
     def max_timestamp(self) -> int:
         """Highest timestamp in the batch, ms since the epoch."""
         return _int64_at(self.buf, self.start + MAX_TIMESTAMP_AT)
