@@ -1,0 +1,76 @@
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from highwater.embed.data_dir import DataDir
+from highwater.embed.options import UpOptions
+from highwater.embed.ports import free_ports
+from highwater.embed.supervisor.plan import make_plan
+from highwater.model.errors import ConfigError, PortInUseError, UsageError
+
+
+def plan_of(tmp_path, **flags):
+    options = UpOptions(data_dir=tmp_path, **{"port": 0, **flags})
+    return options, make_plan(options, DataDir(tmp_path))
+
+
+def test_processes_and_what_they_know_of_each_other(tmp_path):
+    _, plan = plan_of(tmp_path, nodes=2, gateways=2)
+    by_name = {spec.name: spec.overrides for spec in plan.processes}
+    assert list(by_name) == [
+        "controller", "quota", "partition-1", "partition-2", "gateway-1", "gateway-2",
+    ]  # fmt: skip
+    controller = by_name["controller"]
+    assert plan.controller_address == f"{controller['host']}:{controller['port']}"
+    for name in ("quota", "partition-1", "partition-2", "gateway-1", "gateway-2"):
+        assert by_name[name]["controllers"] == [plan.controller_address]
+    quota = by_name["quota"]
+    assert by_name["partition-2"]["quota_address"] == f"{quota['host']}:{quota['port']}"
+    assert by_name["partition-2"]["node_id"] == 2
+    assert by_name["partition-2"]["log_dirs"] == [str(tmp_path / "node-2")]
+    # Each gateway has a block: bootstrap, node 1, node 2.
+    first, second = (port for _, port in plan.gateway_addresses)
+    assert second == first + 3
+    assert by_name["gateway-2"]["port"] == second
+
+
+def test_command_line_of_a_process(tmp_path):
+    options, plan = plan_of(tmp_path, config_file=None, assignments=("partition.drain_s=1",))
+    spec = next(spec for spec in plan.processes if spec.name == "partition-1")
+    command = spec.command(options, parent=77)
+    assert command[:6] == [
+        sys.executable, "-m", "highwater.embed", "partition", "--parent", "77",
+    ]  # fmt: skip
+    assert "drain_s=1" in command
+    assert f'log_dirs=["{tmp_path}/node-1"]' in command
+    assert "group_initial_rebalance_delay_ms=0" in command
+
+
+def test_metrics_ports_one_after_another(tmp_path):
+    first = free_ports("127.0.0.1", 4)
+    _, plan = plan_of(tmp_path, metrics_port=first)
+    assert [spec.overrides["metrics.port"] for spec in plan.processes] == [
+        first, first + 1, first + 2, first + 3,
+    ]  # fmt: skip
+
+
+def test_mistakes_are_found_before_anything_runs(tmp_path):
+    with pytest.raises(ConfigError, match="partition settings: nope is not a setting"):
+        plan_of(tmp_path, assignments=("partition.nope=1",))
+    with pytest.raises(ConfigError, match=r"partition\.node_id follows from the flags"):
+        plan_of(tmp_path, assignments=("partition.node_id=1",))
+    with pytest.raises(ConfigError, match="cannot read config file"):
+        plan_of(tmp_path, config_file=Path("/no/file"))
+    with pytest.raises(UsageError, match="do not fit into the ports"):
+        plan_of(tmp_path, port=65530, nodes=10)
+
+
+def test_port_of_a_node_is_taken(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f":{port} "):
+            plan_of(tmp_path, port=port - 2, nodes=2)

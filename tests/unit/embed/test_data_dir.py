@@ -1,0 +1,45 @@
+import json
+
+import pytest
+
+from highwater.embed.data_dir import DataDir
+from highwater.model.errors import UnwritableDirectoryError, UsageError
+
+
+def test_one_holder_at_a_time(tmp_path):
+    first = DataDir(tmp_path / "d")
+    first.acquire()
+    second = DataDir(tmp_path / "d")
+    with pytest.raises(UsageError, match=r"in use by another broker \(pid \d+\)"):
+        second.acquire()
+    second.release()
+    with pytest.raises(UsageError):
+        DataDir(tmp_path / "d").acquire()
+    first.release()
+    second.acquire()
+    second.release()
+
+
+def test_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnwritableDirectoryError, match=r"cannot write to directory .*/file/d"):
+        DataDir(tmp_path / "file" / "d").acquire()
+
+
+def test_release_takes_back_what_it_says_of_the_process(tmp_path):
+    data = DataDir(tmp_path)
+    data.acquire()
+    data.write_controller_address("127.0.0.1:1")
+    data.write_pids({"gateway-1": 7})
+    assert data.read_controller_address() == "127.0.0.1:1"
+    assert json.loads((tmp_path / "pids.json").read_text()) == {"gateway-1": 7}
+    data.write_pids({"gateway-1": 8})
+    assert json.loads((tmp_path / "pids.json").read_text()) == {"gateway-1": 8}
+    data.release()
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    with pytest.raises(UsageError, match="no broker runs"):
+        data.read_controller_address()
+
+
+def test_nodes_have_the_same_place_in_every_mode(tmp_path):
+    assert DataDir(tmp_path).node(1) == tmp_path / "node-1"

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from highwater.embed.options import UpOptions, assignments_by_section, cluster_overrides, with_own
+from highwater.model.errors import ConfigError
+
+
+def test_assignments_by_section():
+    assert assignments_by_section(["gateway.idle_s_max=5", "partition.log.level=debug"]) == {
+        "controller": {},
+        "quota": {},
+        "partition": {"log.level": "debug"},
+        "gateway": {"idle_s_max": "5"},
+    }
+
+
+@pytest.mark.parametrize("text", ["port=1", "broker.port=1", ".port=1", "gateway.=1"])
+def test_assignment_without_a_section(text):
+    with pytest.raises(ConfigError):
+        assignments_by_section([text])
+
+
+def test_flags_that_concern_every_service():
+    overrides = cluster_overrides(
+        UpOptions(data_dir=Path("d"), host="::1", log_level="debug", etcd=("a:1", "b:2"))
+    )
+    assert {section: one["log.level"] for section, one in overrides.items()} == dict.fromkeys(
+        ("controller", "quota", "partition", "gateway"), "debug"
+    )
+    assert overrides["controller"]["store"] == "etcd"
+    assert overrides["controller"]["etcd.endpoints"] == ["a:1", "b:2"]
+    assert overrides["gateway"]["host"] == "::1"
+
+
+def test_own_settings_cannot_be_assigned():
+    with pytest.raises(ConfigError, match=r"gateway\.port follows from the flags"):
+        with_own("gateway", {"port": "1"}, {"port": 2})
+
+
+@pytest.mark.parametrize(
+    ("flags", "supervised"),
+    [({}, False), ({"nodes": 2}, True), ({"gateways": 2}, True), ({"separate": True}, True)],
+)
+def test_when_services_are_processes(flags, supervised):
+    assert UpOptions(data_dir=Path("d"), **flags).supervised is supervised

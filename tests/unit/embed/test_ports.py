@@ -1,0 +1,25 @@
+import socket
+
+import pytest
+
+from highwater.embed.ports import check_ports, free_ports
+from highwater.model.errors import BindError, PortInUseError
+
+
+def test_free_ports_can_be_listened_on():
+    first = free_ports("127.0.0.1", 3)
+    check_ports("127.0.0.1", first, 3)
+
+
+def test_taken_port_inside_a_block_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"127.0.0.1:{port} is already in use"):
+            check_ports("127.0.0.1", port - 1, 2)
+
+
+def test_address_that_is_not_ours():
+    with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:0"):
+        check_ports("192.0.2.1", 0)
