@@ -177,7 +177,8 @@ class SessionLives(RuleBasedStateMachine):
                     client.peer.answer(number)
             before = [len(c.peer.unread) for c in self.clients]
             self.turn()
-            if not waiting and before == [len(c.peer.unread) for c in self.clients]:
+            still = any(c.peer.handler.open or c.peer.handler.silent for c in self.clients)
+            if not still and before == [len(c.peer.unread) for c in self.clients]:
                 break
         for client in self.clients:
             if not client.broken:

@@ -1,5 +1,7 @@
 """One connection's rules: frames, order, barriers, limits, and memory that always comes back."""
 
+from itertools import pairwise
+
 import pytest
 
 from highwater.gateway.core import session as module
@@ -47,7 +49,7 @@ def test_a_large_frame_in_pieces_is_received_whole(step):
         cuts = [*range(0, len(data), step), len(data)]
     frames = []
     peer.handler.produce = lambda _session, frame: frames.append(bytes(frame))
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         peer.feed(data[start:end])
     assert frames == [data[28 : 28 + size], data[-20:]]
     assert peer.session.frames_received == 3

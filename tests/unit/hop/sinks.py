@@ -1,0 +1,60 @@
+"""Who waits for batches, in tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from highwater.hop.append import AppendGroup, AppendRoute, Failure
+from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, TopicId
+
+TOPIC = TopicId(b"topic-id-16bytes")
+
+
+class Sink:
+    """Keeps what it was told, in order."""
+
+    def __init__(self) -> None:
+        self.results: list[tuple[int, int, Failure | None]] = []
+
+    def append_done(
+        self, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
+    ) -> None:
+        self.results.append((index, base_offset, failure))
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Base offsets by index."""
+        return {index: offset for index, offset, _ in self.results}
+
+    @property
+    def codes(self) -> dict[int, int]:
+        """Error codes by index, 0 for those appended."""
+        return {index: failure.error_code if failure else 0 for index, _, failure in self.results}
+
+
+def route(partition: int = 0, *, epoch: int = 0, topic_id: TopicId = TOPIC) -> AppendRoute:
+    return AppendRoute(
+        topic_id=topic_id,
+        partition=partition,
+        leader_epoch=LeaderEpoch(epoch),
+        instance=DEFAULT_INSTANCE,
+    )
+
+
+def group_of(
+    *batches: Any,
+    partition: int = 0,
+    epoch: int = 0,
+    acks: int = 1,
+    sink: Sink | None = None,
+    topic_id: TopicId = TOPIC,
+    deadline_ms: int = 0,
+) -> AppendGroup:
+    made = AppendGroup(topic_id, partition, epoch, acks, DEFAULT_INSTANCE)
+    for index, batch in enumerate(batches):
+        made.batches.append(batch)
+        made.sinks.append(sink or Sink())
+        made.indexes.append(index)
+        made.nbytes += len(batch)
+    made.deadline_ms = deadline_ms
+    return made

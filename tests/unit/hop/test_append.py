@@ -1,0 +1,157 @@
+"""Gathering: batches of one partition stay in order, groups have limits, nothing is sent twice."""
+
+import pytest
+
+from highwater.hop.append import (
+    GROUP_BATCHES_MAX,
+    GROUP_BYTES_MAX,
+    OUTCOME_NOT_APPENDED,
+    AppendGatherer,
+    Failure,
+)
+from tests.unit.hop.sinks import Sink, group_of, route
+
+
+class Gathering:
+    def __init__(self):
+        self.due = []
+        self.sent = []
+        self.gatherer = AppendGatherer(self.due.append, self.sent.append)
+        self.sink = Sink()
+        self.count = 0
+
+    def append(self, to, *, acks=1, nbytes=10, deadline_ms=100):
+        self.count += 1
+        self.gatherer.append(
+            to, acks, b"%d" % self.count, nbytes, self.sink, self.count, deadline_ms
+        )
+
+    def turn(self):
+        due = self.due[:]
+        self.due.clear()
+        for work in due:
+            work()
+
+    def contents(self):
+        return [[(g.partition, g.acks, g.indexes) for g in groups] for groups in self.sent]
+
+
+@pytest.fixture
+def g():
+    return Gathering()
+
+
+def test_one_group_per_partition_and_turn(g):
+    a, b = route(0), route(1)
+    for to in (a, b, a, b, b):
+        g.append(to)
+    assert len(g.due) == 1
+    assert g.gatherer.queued_bytes == 50
+    g.turn()
+    assert g.contents() == [[(0, 1, [1, 3]), (1, 1, [2, 4, 5])]]
+    assert g.gatherer.queued_bytes == 0
+    g.append(a)
+    g.turn()
+    assert g.contents()[1:] == [[(0, 1, [6])]]
+
+
+def test_another_acks_opens_another_group_behind(g):
+    a = route()
+    for acks in (1, -1, -1, 1):
+        g.append(a, acks=acks)
+    g.turn()
+    assert g.contents() == [[(0, 1, [1]), (0, -1, [2, 3]), (0, 1, [4])]]
+
+
+def test_groups_have_limits_of_batches_and_bytes(g):
+    a = route()
+    for _ in range(GROUP_BATCHES_MAX + 1):
+        g.append(a)
+    g.append(a, nbytes=GROUP_BYTES_MAX)
+    g.append(a)
+    g.turn()
+    (groups,) = g.sent
+    assert [len(group.batches) for group in groups] == [GROUP_BATCHES_MAX, 2, 1]
+    assert [i for group in groups for i in group.indexes] == list(range(1, g.count + 1))
+
+
+def test_a_new_route_for_the_partition_goes_behind_the_old_one(g):
+    old, new = route(epoch=3), route(epoch=4)
+    g.append(old)
+    g.append(new)
+    g.append(new)
+    g.turn()
+    (groups,) = g.sent
+    assert [(group.leader_epoch, group.indexes) for group in groups] == [(3, [1]), (4, [2, 3])]
+
+
+def test_the_deadline_is_the_earliest(g):
+    a = route()
+    for deadline in (500, 300, 400):
+        g.append(a, deadline_ms=deadline)
+    g.turn()
+    assert g.sent[0][0].deadline_ms == 300
+
+
+def test_held_groups_grow_and_leave_on_release(g):
+    a = route()
+    g.gatherer.hold()
+    g.append(a)
+    g.turn()
+    g.append(a)
+    assert g.sent == []
+    g.gatherer.release()
+    assert g.contents() == [[(0, 1, [1, 2])]]
+    g.gatherer.release()
+    assert len(g.sent) == 1
+    g.append(a)
+    g.turn()
+    assert g.contents()[1:] == [[(0, 1, [3])]]
+
+
+def test_a_flush_that_was_due_when_the_hold_began_sends_nothing(g):
+    a = route()
+    g.append(a)
+    g.gatherer.hold()
+    g.turn()
+    assert g.sent == []
+    g.append(a)
+    g.gatherer.release()
+    assert g.contents() == [[(0, 1, [1, 2])]]
+    g.append(a)
+    g.turn()
+    assert g.contents()[1:] == [[(0, 1, [3])]]
+
+
+def test_take_empties_and_later_batches_open_new_groups(g):
+    a = route()
+    g.append(a)
+    (first,) = g.gatherer.take()
+    g.append(a)
+    g.turn()
+    assert first.indexes == [1]
+    assert g.contents() == [[(0, 1, [2])]]
+
+
+def test_completion_tells_every_sink_in_order():
+    sink = Sink()
+    made = group_of(b"a", b"b", b"c", sink=sink)
+    failure = Failure(45)
+    made.complete([7, -1, 8], {1: failure})
+    assert made.completed
+    assert sink.results == [(0, 7, None), (1, -1, failure), (2, 8, None)]
+
+
+def test_failing_a_group_fails_every_batch_of_it():
+    sink = Sink()
+    made = group_of(b"a", b"b", sink=sink)
+    made.fail(Failure(6))
+    assert sink.codes == {0: 6, 1: 6}
+    assert sink.offsets == {0: -1, 1: -1}
+    assert Failure(6).outcome == OUTCOME_NOT_APPENDED
+    assert "6" in repr(Failure(6, "no"))
+
+
+def test_a_wrong_number_of_results_is_a_bug():
+    with pytest.raises(ValueError, match="argument"):
+        group_of(b"a", b"b").complete([1])

@@ -1,0 +1,192 @@
+"""AppendRequest and AppendResponse: what goes in comes out, and nothing else is accepted."""
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.hop.append_codec import (
+    COPY_BYTES_MAX,
+    MESSAGE_BATCHES_MAX,
+    MESSAGE_BYTES_MAX,
+    apply_result,
+    decode_request,
+    decode_response,
+    encode_request,
+    result_of,
+    split_messages,
+)
+from highwater.hop.framing import HopFramingError
+from highwater.model.ids import TopicId
+from tests.unit.hop.sinks import TOPIC, Sink, group_of
+
+OTHER = TopicId(b"other-topic-16by")
+
+
+def sample():
+    return [
+        group_of(b"aa", b"b", partition=3, epoch=7, acks=-1, deadline_ms=1500),
+        group_of(b"c" * 100, partition=0, epoch=0, acks=0, topic_id=OTHER, deadline_ms=1200),
+        group_of(memoryview(bytearray(b"d" * 50)), partition=3, epoch=8, acks=1),
+    ]
+
+
+def shape(groups):
+    return [
+        (
+            g.topic_id,
+            g.partition,
+            g.leader_epoch,
+            g.acks,
+            g.instance,
+            [bytes(b) for b in g.batches],
+            g.nbytes,
+        )
+        for g in groups
+    ]
+
+
+def test_a_message_says_the_same_at_the_other_end():
+    message = encode_request(42, sample(), 1000)
+    message_id, groups = decode_request(message)
+    assert message_id == 42
+    assert shape(groups) == shape(sample())
+    whole = pb.AppendRequest.FromString(message)
+    assert whole.deadline_ms == 500, "the latest deadline counts for the message"
+    assert list(whole.topic_ids) == [TOPIC, OTHER]
+
+
+def test_a_deadline_that_is_over_is_0():
+    message = encode_request(1, [group_of(b"a", deadline_ms=5)], 1000)
+    assert pb.AppendRequest.FromString(message).deadline_ms == 0
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(0, 2**31 - 1),
+            st.sampled_from([-1, 0, 1]),
+            st.lists(st.binary(max_size=40), min_size=1, max_size=5),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_any_groups_survive_the_journey(specs):
+    groups = [
+        group_of(*batches, partition=partition, epoch=epoch, acks=acks)
+        for partition, epoch, acks, batches in specs
+    ]
+    _, got = decode_request(encode_request(9, groups, 0))
+    assert shape(got) == shape(groups)
+
+
+def test_small_groups_may_be_patched_in_one_buffer_and_large_ones_not():
+    small = group_of(b"a" * (COPY_BYTES_MAX - 1), b"b")
+    large = group_of(b"c" * COPY_BYTES_MAX, b"d")
+    _, (one, two) = decode_request(encode_request(1, [small, large], 0))
+    assert one.writable
+    one.batches[1][:] = b"x"
+    assert one.whole == b"a" * (COPY_BYTES_MAX - 1) + b"x"
+    assert not two.writable
+    assert two.whole is None
+    assert two.batches[0].readonly
+
+
+def broken(**changes):
+    header = pb.AppendRequest.FromString(encode_request(1, sample(), 0))
+    for name, value in changes.items():
+        field = getattr(header, name)
+        del field[:]
+        field.extend(value)
+    payload = header.payload
+    header.ClearField("payload")
+    head = header.SerializeToString()
+    header.header_bytes = len(head)
+    return header.SerializeToString() + b"\x7a\x99\x01" + payload
+
+
+def test_the_sample_as_rebuilt_by_hand_is_sound():
+    assert shape(decode_request(broken())[1]) == shape(sample())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_bytes": [2, 1, 100, 51]},
+        {"batch_bytes": [2, 1, 100]},
+        {"batch_bytes": [2, 1, 100, 50, 0]},
+        {"group_batches": [2, 1]},
+        {"group_batches": [2, 1, 1, 0]},
+        {"group_topic": [0, 1, 2]},
+        {"group_topic": [0, 1]},
+        {"group_acks": []},
+        {"instances": ["only-one"]},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(changes):
+    with pytest.raises(HopFramingError):
+        decode_request(broken(**changes))
+
+
+@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
+def test_changed_bytes_bring_no_other_error(at, new):
+    message = bytearray(encode_request(1, sample(), 0))
+    at %= len(message)
+    message[at : at + len(new)] = new
+    with contextlib.suppress(HopFramingError):
+        decode_request(bytes(message))
+    with contextlib.suppress(HopFramingError):
+        decode_response(bytes(message))
+
+
+def test_results_come_back_as_they_were():
+    there = group_of(b"a", b"b", b"c")
+    there.log_start_offset = 5
+    there.log_append_time_ms = 1_700_000_000_000
+    failures = {
+        1: Failure(45, "gap"),
+        2: Failure(6, outcome=OUTCOME_UNKNOWN, leader=3, leader_epoch=9),
+    }
+    result = result_of(8, 2, there, [100, -1, -1], failures)
+    assert (result.message_id, result.group) == (8, 2)
+    sink = Sink()
+    here = group_of(b"a", b"b", b"c", sink=sink)
+    apply_result(pb.AppendGroupResult.FromString(result.SerializeToString()), here)
+    assert sink.offsets == {0: 100, 1: -1, 2: -1}
+    assert sink.codes == {0: 0, 1: 45, 2: 6}
+    gap, moved = sink.results[1][2], sink.results[2][2]
+    assert (gap.message, gap.outcome, gap.leader, gap.leader_epoch) == ("gap", 1, -1, -1)
+    assert (moved.outcome, moved.leader, moved.leader_epoch) == (3, 3, 9)
+    assert (here.log_start_offset, here.log_append_time_ms) == (5, 1_700_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pb.AppendGroupResult(base_offsets=[1]),
+        pb.AppendGroupResult(base_offsets=[1, 2, 3]),
+        pb.AppendGroupResult(base_offsets=[1, 2], failures=[pb.AppendFailure(batch=2)]),
+    ],
+)
+def test_results_for_other_batches_are_refused_and_tell_nobody(result):
+    sink = Sink()
+    here = group_of(b"a", b"b", sink=sink)
+    with pytest.raises(HopFramingError):
+        apply_result(result, here)
+    assert sink.results == []
+
+
+def test_messages_are_cut_by_bytes_and_batches_but_groups_are_whole():
+    big = group_of(b"x" * (MESSAGE_BYTES_MAX + 5))
+    half = [group_of(b"y" * (MESSAGE_BYTES_MAX // 2)) for _ in range(3)]
+    many = [group_of(*[b"z"] * 100) for _ in range(4)]
+    assert split_messages([big, *half]) == [[big], half[:2], half[2:]]
+    assert split_messages(many) == [many[:2], many[2:]]
+    assert MESSAGE_BATCHES_MAX == 256
+    assert split_messages([]) == []

@@ -1,0 +1,67 @@
+"""Stream messages: protobuf as a whole, payload sliced, nonsense refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+
+
+def message_of(payload: bytes, pieces: int = 1) -> bytes:
+    header = pb.AppendRequest(header_bytes=PLACEHOLDER, message_id=77, topic_ids=[b"t" * 16])
+    step = max(1, len(payload) // pieces)
+    parts = [memoryview(payload)[i : i + step] for i in range(0, len(payload), step)]
+    return frame(header.SerializeToString(), parts, len(payload))
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152])
+def test_any_protobuf_reader_understands_the_whole(nbytes):
+    payload = bytes(i % 251 for i in range(nbytes))
+    message = message_of(payload, pieces=3)
+    whole = pb.AppendRequest.FromString(message)
+    assert whole.payload == payload
+    assert whole.message_id == 77
+    head, found = split(message)
+    assert bytes(found) == payload
+    assert whole.header_bytes == len(head)
+    assert pb.AppendRequest.FromString(head).topic_ids == [b"t" * 16]
+
+
+def test_a_message_cut_anywhere_is_refused():
+    message = message_of(b"p" * 300)
+    head, _ = split(message)
+    for size in range(len(message)):
+        if size == len(head):
+            continue  # A message without payload.
+        with pytest.raises(HopFramingError):
+            split(message[:size])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\x0d\x05\0\0",
+        b"\x0d\x04\0\0\0",
+        b"\x0d\xff\xff\xff\xff",
+        b"\x0e\x05\0\0\0",
+        b"\x0d\x05\0\0\0\x7b\x01x",
+        b"\x0d\x05\0\0\0\x7a",
+        b"\x0d\x05\0\0\0\x7a\x80\x80\x80\x80\x80\x80\x01x",
+        b"\x0d\x05\0\0\0\x7a\x02x",
+        b"\x0d\x05\0\0\0\x7a\x01xy",
+    ],
+)
+def test_malformed_messages_are_refused(message):
+    with pytest.raises(HopFramingError):
+        split(message)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_bring_another_error(message):
+    try:
+        head, payload = split(message)
+    except HopFramingError:
+        return
+    assert len(head) + len(payload) <= len(message)
