@@ -92,7 +92,9 @@ def test_producer_snapshots(directory: Path) -> None:
     snapshots = sorted(directory.glob("*.snapshot"))
     assert len(snapshots) >= 2
     output = dump(snapshots)
-    found = re.findall(r"^producerId: 9 .* lastSequence: (\d+) lastOffset: (\d+)", output, re.MULTILINE)
+    found = re.findall(
+        r"^producerId: 9 .* lastSequence: (\d+) lastOffset: (\d+)", output, re.MULTILINE
+    )
     assert len(found) == len(snapshots), output
     assert all(sequence == offset for sequence, offset in found)
 

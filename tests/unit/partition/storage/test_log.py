@@ -450,12 +450,7 @@ def test_leftovers_of_deletion_are_removed(tmp_path: Path) -> None:
     ):
         (directory / name).write_bytes(b"x")
     open_log(directory)
-    assert {path.name for path in directory.iterdir()} == {
-        "00000000000000000000.log",
-        "00000000000000000000.index",
-        "00000000000000000000.timeindex",
-        "leader-epoch-checkpoint",
-    }
+    assert {path.name for path in directory.iterdir()} == {"00000000000000000000.log"}
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:

@@ -28,9 +28,3 @@ class DeletionQueue:
         while self._heap and self._heap[0][0] <= now_ms:
             due.append(heapq.heappop(self._heap)[2])
         return due
-
-    def take_all(self) -> list[str]:
-        """Takes out everything; at shutdown nobody reads any more."""
-        paths = [entry[2] for entry in sorted(self._heap)]
-        self._heap.clear()
-        return paths

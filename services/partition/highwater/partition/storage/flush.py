@@ -1,5 +1,7 @@
 """Making a log durable without holding up its owner's thread."""
 
+import os
+
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem, sync_directory
 from highwater.partition.storage.segment import Segment
@@ -12,18 +14,29 @@ class FlushJob:
     descriptors cannot be closed or reused meanwhile.
     """
 
-    __slots__ = ("_descriptors", "_directory", "_filesystem", "offset", "segments", "truncations")
+    __slots__ = (
+        "_descriptors",
+        "_indexes",
+        "_directory",
+        "_filesystem",
+        "offset",
+        "segments",
+        "truncations",
+    )
 
     def __init__(
         self,
         segments: list[Segment],
         offset: int,
         *,
+        sealed: int,
         truncations: int,
         directory: str | None,
         filesystem: FileSystem,
     ) -> None:
-        """`directory` is synced as well if given: files were created in it since the last time."""
+        """The first `sealed` segments will not grow: their indexes are synced, too, since nobody
+        checks them after a crash. `directory` is synced if given: files were made in it.
+        """
         self.segments = segments
         self.offset = offset
         self.truncations = truncations
@@ -32,6 +45,11 @@ class FlushJob:
         for segment in segments:
             segment.pin()
         self._descriptors = [segment.fd for segment in segments]
+        self._indexes = [
+            index.path
+            for segment in segments[:sealed]
+            for index in (segment.index, segment.time_index)
+        ]
 
     def run(self) -> None:
         """Syncs the files. Raises LogDirFailure; a failed sync must never be tried again."""
@@ -40,11 +58,23 @@ class FlushJob:
             for segment, fd in zip(self.segments, self._descriptors, strict=True):
                 path = segment.file
                 self._filesystem.fdatasync(fd)
+            for path in self._indexes:
+                self._sync_index(path)
             if self._directory is not None:
                 path = self._directory
                 sync_directory(self._filesystem, path)
         except OSError as error:
             raise LogDirFailure(path, error) from error
+
+    def _sync_index(self, path: str) -> None:
+        try:
+            fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # The segment was deleted meanwhile.
+        try:
+            self._filesystem.fdatasync(fd)
+        finally:
+            self._filesystem.close(fd)
 
     def release(self) -> None:
         """Ends the pins, on the owner's thread, whether or not `run` succeeded."""

@@ -103,6 +103,8 @@ class HostedDirectory:
         self.names: set[str] | None = None
         """Directories of all partitions that live here; None if it could never be read."""
         self.log_count = 0
+        self._names_changed = False
+        """Whether logs were made since the directory itself was last synced."""
         self._clock = clock
         self._post = post
         self._on_failure = on_failure
@@ -212,7 +214,7 @@ class HostedDirectory:
             environment=self,
         )
         self.write_topic_id(log, topic_id)
-        self.run_later(self.directory.sync, _nothing)
+        self._names_changed = True
         if self.names is not None:
             self.names.add(name)
         return HostedLog(log, self, topic_id)
@@ -269,7 +271,10 @@ class HostedDirectory:
         )
 
     def checkpoint(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the checkpoints on the worker."""
+        """Writes the checkpoints on the worker, and makes new logs' names durable."""
+        if self._names_changed:
+            self._names_changed = False
+            self.run_later(self.directory.sync, _nothing)
         self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
 
     def remove_due(self) -> int:

@@ -53,6 +53,8 @@ class LoadedLog:
     producers: ProducerStates
     recovered_segments: int
     """How many segments were checked batch by batch."""
+    files_created: bool
+    """Whether names in the directory may not be on disk yet."""
     truncated_bytes: int
     """Bytes cut off behind the last whole batch, in all segments."""
 
@@ -102,7 +104,8 @@ class LogLoader:
         if not epochs_known:
             epochs = self._rebuild_epochs(segments)
         changed = epochs.truncate_from_end(end)
-        if epochs.truncate_from_start(start) or changed or not epochs_known:
+        changed |= not epochs_known and len(epochs) > 0
+        if epochs.truncate_from_start(start) or changed:
             self._write_epochs(epochs)
         return LoadedLog(
             segments=segments,
@@ -112,6 +115,7 @@ class LogLoader:
             epochs=epochs,
             producers=batch_replay.producers,
             recovered_segments=self._recovered,
+            files_created=not (names and self._clean),
             truncated_bytes=self._truncated_bytes,
         )
 

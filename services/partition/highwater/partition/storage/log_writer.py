@@ -86,7 +86,7 @@ class LogWriter(LogReader):
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._epoch = self.epochs.latest
         self._snapshot_due = False
-        self._directory_dirty = True
+        self._directory_dirty = loaded.files_created
         self._truncations = 0
         self._activate(self._segments[-1])
         self._set_flush_offset()
@@ -368,7 +368,7 @@ class LogWriter(LogReader):
 
         def write() -> None:
             try:
-                producer_snapshots.write(filesystem, path, entries)
+                producer_snapshots.write(filesystem, path, entries, durable=True)
             except OSError as error:
                 raise LogDirFailure(path, error) from error
 
@@ -411,6 +411,7 @@ class LogWriter(LogReader):
             return FlushJob(
                 segments,
                 offset,
+                sealed=sum(s is not self._segments[-1] for s in segments),
                 truncations=self._truncations,
                 directory=directory,
                 filesystem=self._environment.filesystem,

@@ -84,9 +84,17 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
 
 
-def write(filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry]) -> None:
-    """Writes a snapshot so that it is whole and on disk when it has its name."""
-    replace_file(filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=True)
+def write(
+    filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry], *, durable: bool
+) -> None:
+    """Writes a snapshot so that it is whole when it has its name.
+
+    One that is not durable may be damaged by a power cut; its checksum shows that, and the
+    producers are then rebuilt from an older one and the log.
+    """
+    replace_file(
+        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=durable
+    )
 
 
 def read(filesystem: FileSystem, path: str) -> list[ProducerEntry]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from highwater.partition.storage.batches import find_batch, max_timestamp_at
 from highwater.partition.storage.errors import CorruptIndexError
-from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.filesystem import FileSystem, unlink_if_present
 from highwater.partition.storage.handles import HandleClock
 from highwater.partition.storage.index import OffsetIndex
 from highwater.partition.storage.names import (
@@ -201,7 +201,7 @@ class SegmentFactory:
         self.maps = maps
 
     def create(self, base_offset: int, *, now_ms: int) -> Segment:
-        """Creates an empty segment's three files and opens it. Raises OSError.
+        """Creates an empty segment's `.log` and opens it. Raises OSError.
 
         A `.log` left over with this name is emptied: nothing at or above the log end offset counts.
         """
@@ -211,8 +211,9 @@ class SegmentFactory:
         segment = self._segment(
             file, base_offset, size=0, inode=self.filesystem.fstat(fd).st_ino, created_ms=now_ms
         )
-        segment.index.reset()
-        segment.time_index.reset()
+        for index in (segment.index, segment.time_index):
+            # They come into being with their first page, or when the segment is sealed.
+            unlink_if_present(self.filesystem, index.path)
         segment.forget_timestamps()
         segment.fd = fd
         self.files.enter(segment)

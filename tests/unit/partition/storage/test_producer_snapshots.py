@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.core.producers import ProducerEntry
+from highwater.partition.storage import producer_snapshots
+from highwater.partition.storage.errors import CorruptCheckpointError
+from highwater.partition.storage.filesystem import FileSystem
+
+ENTRIES = [
+    ProducerEntry(
+        producer_id=pid,
+        producer_epoch=pid,
+        last_sequence=9,
+        last_offset=100,
+        offset_delta=4,
+        timestamp=1_700_000_000_000,
+        coordinator_epoch=-1,
+        current_txn_first_offset=96,
+    )
+    for pid in range(3)
+]
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = producer_snapshots.snapshot_path(str(tmp_path), 101)
+    assert path.endswith("/00000000000000000101.snapshot")
+    producer_snapshots.write(FileSystem(), path, ENTRIES, durable=True)
+    assert Path(path).stat().st_size == 10 + 3 * 46
+    assert producer_snapshots.read(FileSystem(), path) == ENTRIES
+    assert producer_snapshots.decode(producer_snapshots.encode([])) == []
+
+
+@pytest.mark.parametrize("position", range(0, 10 + 46, 3))
+def test_a_changed_byte_is_found(position: int) -> None:
+    data = bytearray(producer_snapshots.encode(ENTRIES[:1]))
+    data[position] ^= 0x40
+    with pytest.raises(CorruptCheckpointError):
+        producer_snapshots.decode(bytes(data))
+
+
+@pytest.mark.parametrize("length", [0, 5, 9, 10, 55])
+def test_a_cut_file_is_found(length: int) -> None:
+    with pytest.raises(CorruptCheckpointError):
+        producer_snapshots.decode(producer_snapshots.encode(ENTRIES[:1])[:length])
+
+
+def test_offsets_of_a_listing() -> None:
+    names = ["00000000000000000101.snapshot", "x.snapshot", "00000000000000000007.snapshot",
+             "00000000000000000101.log", "00000000000000000009.snapshot.deleted"]  # fmt: skip
+    assert producer_snapshots.offsets(names) == [7, 101]
