@@ -1,0 +1,155 @@
+"""What the data plane does for an instance with limits; the others cost one look at a table."""
+
+import pytest
+
+from highwater.hop.append import AppendGroup
+from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.model.ids import InstanceId, TopicId
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.waiters import Waiters
+
+TOPIC = TopicId(b"t" * 16)
+LIMITED = InstanceId("limited")
+FREE = InstanceId("free")
+
+
+class Meter:
+    """Answers as it is told, keeps what it was asked."""
+
+    def __init__(self):
+        self.hold_ms = 0
+        self.bytes_max = 1 << 30
+        self.charged = []
+
+    def produced(self, nbytes):
+        self.charged.append(("produce", nbytes))
+        return 40
+
+    def fetch_hold_ms(self):
+        return self.hold_ms
+
+    def fetch_bytes_max(self, asked):
+        return min(asked, self.bytes_max)
+
+    def consumed(self, nbytes):
+        self.charged.append(("consume", nbytes))
+        return 50
+
+
+class Replica:
+    """`available` bytes in batches of 100; at least one if it is the first."""
+
+    def __init__(self, available):
+        self.available = available
+        self.waiters = Waiters()
+
+    def append(self, group):
+        group.complete([0] * len(group.batches))
+
+    def fetch(self, asked, max_bytes, isolation_level, first):
+        nbytes = min(self.available, max_bytes) // 100 * 100
+        if not nbytes and first and self.available:
+            nbytes = 100
+        return FetchedPartition(0, 7, 7, 0, b"x" * nbytes, nbytes)
+
+
+class World:
+    def __init__(self, available=1000):
+        self.meter = Meter()
+        self.timers = []
+        self.plane = DataPlane(self._call_later, lambda *_: None, {LIMITED: self.meter})
+        self.replica = Replica(available)
+        self.plane.replicas[TOPIC, 0] = self.replica
+        self.answered = []
+
+    def _call_later(self, seconds, callback):
+        self.timers.append(callback)
+        return type("Timer", (), {"cancel": lambda self: None})()
+
+    def fetch(self, instance=LIMITED, *, min_bytes=1, max_bytes=10_000, max_wait_ms=500):
+        work = FetchWork(
+            instance=instance,
+            partitions=[FetchPartition(TOPIC, 0, -1, 0, -1, 1 << 20)],
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=0,
+            done=self.answered.append,
+        )
+        self.plane.fetch(work)
+        return work
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.parametrize(("instance", "throttle_ms"), [(LIMITED, 40), (FREE, 0)])
+def test_append_is_charged(world, instance, throttle_ms):
+    group = AppendGroup(TOPIC, 0, 0, 1, instance)
+    group.batches.append(b"123")
+    group.nbytes = 3
+    group.on_complete = lambda *_: None
+    world.plane.append([group])
+    assert group.completed
+    assert group.throttle_ms == throttle_ms
+    assert world.meter.charged == ([("produce", 3)] if throttle_ms else [])
+
+
+def test_fetch_is_charged_and_told_when_to_come_back(world):
+    work = world.fetch()
+    assert world.answered == [work]
+    assert work.results[0].nbytes == 1000
+    assert work.throttle_ms == 50
+    assert world.meter.charged == [("consume", 1000)]
+    assert world.plane.fetched_bytes == 1000
+
+
+def test_fetch_of_an_instance_without_limits(world):
+    work = world.fetch(FREE)
+    assert (work.results[0].nbytes, work.throttle_ms, world.meter.charged) == (1000, 0, [])
+
+
+def test_fetch_is_cut_to_what_is_left(world):
+    world.meter.bytes_max = 450
+    assert world.fetch().results[0].nbytes == 400
+    world.meter.bytes_max = 1
+    assert world.fetch().results[0].nbytes == 100  # One batch always passes.
+
+
+def test_fetch_over_quota_is_answered_at_once_without_bytes(world):
+    world.meter.hold_ms = 300
+    work = world.fetch(min_bytes=1000)
+    assert world.answered == [work]
+    assert work.throttle_ms == 300
+    (result,) = work.results
+    assert (result.error_code, result.high_watermark, result.nbytes) == (0, 7, 0)
+    assert world.meter.charged == []
+
+
+def test_fetch_does_not_wait_for_more_than_it_may_get(world):
+    world.meter.bytes_max = 300
+    work = world.fetch(min_bytes=200)
+    assert world.answered == [work]
+    assert work.results[0].nbytes == 300
+
+
+def test_waiting_fetch_is_charged_when_it_is_answered(world):
+    work = world.fetch(min_bytes=2000)
+    assert world.answered == []
+    assert world.meter.charged == []
+    world.replica.available = 2500
+    world.replica.waiters.bytes_committed(1500)
+    assert world.answered == [work]
+    assert world.meter.charged == [("consume", 2500)]
+    assert work.throttle_ms == 50
+    assert world.plane.fetched_bytes == 2500
+
+
+def test_waiting_fetch_that_is_over_quota_by_then(world):
+    work = world.fetch(min_bytes=2000)
+    world.meter.hold_ms = 120
+    world.timers[0]()
+    assert world.answered == [work]
+    assert (work.results[0].nbytes, work.throttle_ms) == (0, 120)

@@ -1,0 +1,151 @@
+import pytest
+
+from highwater.model.ids import InstanceId
+from highwater.partition.quota.meter import (
+    NO_SHARE_MS_MAX,
+    NodeMeters,
+    ShareOfNode,
+    Usage,
+)
+
+ONE = InstanceId("one")
+TWO = InstanceId("two")
+RATE = 1_000_000.0
+FOREVER = 3_600_000
+
+
+class Time:
+    now_ms = 1_000
+
+    def __call__(self):
+        return self.now_ms
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+@pytest.fixture
+def meters(time):
+    return NodeMeters(time)
+
+
+def share(instance=ONE, produce=None, consume=None):
+    return ShareOfNode(
+        instance=instance,
+        produce=produce,
+        consume=consume,
+        produce_floor=produce or 0,
+        consume_floor=consume or 0,
+    )
+
+
+def test_table_has_limited_instances_only(meters):
+    table = meters.by_instance
+    meters.take([share(ONE, produce=RATE), share(TWO)], FOREVER)
+    assert set(table) == {ONE}
+    meters.take([share(TWO, consume=RATE)], FOREVER)
+    assert set(table) == {TWO}
+    assert meters.by_instance is table
+
+
+@pytest.mark.parametrize("nbytes", [1_000, 64_000, 1_000_000])
+def test_hot_producer_that_heeds_what_it_is_told(meters, time, nbytes):
+    """Over ten seconds no more than the limit and one burst, and no less than the limit."""
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    end = time.now_ms + 10_000
+    passed = 0
+    while time.now_ms < end:
+        passed += nbytes
+        time.now_ms += meter.produced(nbytes)
+    assert 10 * RATE <= passed <= 10 * RATE + 0.1 * RATE + nbytes
+
+
+def test_many_producers_share_one_debt(meters, time):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    free_at = [time.now_ms] * 20
+    start, passed = time.now_ms, 0
+    while time.now_ms < start + 10_000:
+        for number, at in enumerate(free_at):
+            if at <= time.now_ms:
+                passed += 50_000
+                free_at[number] = time.now_ms + meter.produced(50_000)
+        time.now_ms = max(time.now_ms + 1, min(free_at))
+    assert passed == pytest.approx(10 * RATE, rel=0.12)  # All wake up together, so 20 at a time.
+
+
+def test_unlimited_direction_is_never_held(meters):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    assert meter.fetch_hold_ms() == 0
+    assert meter.fetch_bytes_max(1 << 40) == 1 << 40
+    assert meter.consumed(1 << 40) == 0
+
+
+@pytest.mark.parametrize("asked", [1 << 16, 50 << 20])
+def test_hot_consumer(meters, time, asked):
+    """It asks again as soon as it may; its fetches are cut to what is left of the share."""
+    meters.take([share(consume=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    end = time.now_ms + 10_000
+    passed = answers = 0
+    while time.now_ms < end:
+        assert meter.fetch_hold_ms() == 0
+        nbytes = meter.fetch_bytes_max(asked)
+        passed += nbytes
+        answers += 1
+        time.now_ms += meter.consumed(nbytes)
+    assert passed == pytest.approx(10 * RATE, rel=0.02)
+    assert answers < 250  # Not ever smaller pieces.
+
+
+def test_fetch_while_the_share_is_used_up(meters, time):
+    meters.take([share(consume=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    assert meter.consumed(1_000_000) == pytest.approx(950, abs=1)
+    assert meter.fetch_hold_ms() == pytest.approx(950, abs=1)
+    time.now_ms += 949
+    assert meter.fetch_hold_ms() > 0
+    time.now_ms += 2
+    assert meter.fetch_hold_ms() == 0
+    assert meter.fetch_bytes_max(10**9) == pytest.approx(51_000, abs=2_000)
+
+
+def test_instance_without_a_share_yet_is_not_sent_away_for_long(meters):
+    meters.take([share(produce=0.0, consume=0.0)], FOREVER)
+    meter = meters.by_instance[ONE]
+    assert meter.produced(10) == NO_SHARE_MS_MAX
+    assert meter.fetch_hold_ms() == NO_SHARE_MS_MAX
+
+
+def test_debt_survives_a_new_share(meters):
+    meters.take([share(produce=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    meter.produced(3_000_000)
+    meters.take([share(produce=RATE)], FOREVER)
+    assert meters.by_instance[ONE] is meter
+    assert meter.produced(0) > 2_000
+
+
+def test_share_decays_to_its_floor_without_news(meters, time):
+    meters.take(
+        [ShareOfNode(instance=ONE, produce=RATE, consume=None, produce_floor=RATE / 10)], 3_000
+    )
+    meter = meters.by_instance[ONE]
+    time.now_ms += 60_000
+    assert meter.produced(1_000_000) == 5_000  # 1 MB at a tenth of the rate, capped.
+
+
+def test_usage_is_told_once(meters):
+    meters.take([share(produce=RATE, consume=RATE)], FOREVER)
+    meter = meters.by_instance[ONE]
+    meter.produced(90_000)
+    meter.produced(60_000)
+    meter.consumed(10)
+    assert meters.take_usage() == {
+        ONE: Usage(produced=150_000, consumed=10, held_produce=60_000, held_consume=0)
+    }
+    assert meters.take_usage() == {ONE: Usage()}

@@ -1,0 +1,119 @@
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+import grpc
+
+from highwater.api.quota.v1 import quota_service_pb2 as pb
+from highwater.metadata.status import InProcessRpcError
+from highwater.model.ids import InstanceId
+from highwater.partition.quota import reporter as module
+from highwater.partition.quota.meter import NodeMeters
+from highwater.partition.quota.reporter import QuotaReporter
+from highwater.runtime.logging import silent_logger
+
+ONE = InstanceId("one")
+
+
+class Service:
+    """The service's end: streams of reports, answers by the test."""
+
+    def __init__(self):
+        self.reports = asyncio.Queue()
+        self.answers = asyncio.Queue()
+        self.streams = 0
+
+    async def Report(self, requests):
+        self.streams += 1
+        async for report in requests:
+            self.reports.put_nowait(report)
+            answer = await self.answers.get()
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is None:
+                return
+            yield answer
+
+
+def allocation(generation, produce, consume=-1, instance=ONE):
+    return pb.Allocations(
+        generation=generation,
+        expires_in_ms=3000,
+        allocations=[
+            pb.Allocation(
+                instance=instance,
+                produce_bytes_per_second=produce,
+                consume_bytes_per_second=consume,
+                floor_produce_bytes_per_second=max(0, produce),
+            )
+        ],
+    )
+
+
+@asynccontextmanager
+async def reporting(service, monkeypatch):
+    monkeypatch.setattr(module, "BACKOFF_S", (0.01, 0.02))
+    meters = NodeMeters(lambda: 0)
+    reporter = QuotaReporter(
+        service,
+        meters,
+        identity=lambda: (7, 3),
+        leaders=lambda: {ONE: (2, 500)},
+        log=silent_logger(),
+        tick_ms=20,
+    )
+    task = asyncio.create_task(reporter.run())
+    try:
+        async with asyncio.timeout(10):
+            yield meters
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def test_usage_goes_up_and_shares_come_down(monkeypatch):
+    service = Service()
+    async with reporting(service, monkeypatch) as meters:
+        first = await service.reports.get()
+        assert (first.node_id, first.node_epoch, first.tick_ms) == (7, 3, 20)
+        assert first.instances == [
+            pb.InstanceUsage(instance=ONE, leader_partitions=2, stored_bytes=500)
+        ]
+        service.answers.put_nowait(allocation(1, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        meters.by_instance[ONE].produced(150)
+
+        second = await service.reports.get()
+        assert second.instances[0].produced_bytes == 150
+        assert second.instances[0].held_produce_bytes == 150
+        service.answers.put_nowait(pb.Allocations(generation=2, expires_in_ms=3000))
+        await until(lambda: not meters.by_instance)
+
+
+async def test_broken_stream_is_opened_again_and_shares_stay(monkeypatch):
+    service = Service()
+    async with reporting(service, monkeypatch) as meters:
+        service.answers.put_nowait(allocation(5, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        for broken in (InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "gone", ()), None):
+            streams = service.streams
+            service.answers.put_nowait(broken)
+            await until(lambda before=streams: service.streams > before)
+            assert ONE in meters.by_instance
+
+
+async def test_older_answers_are_passed_over(monkeypatch):
+    service = Service()
+    async with reporting(service, monkeypatch) as meters:
+        service.answers.put_nowait(allocation(5, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        service.answers.put_nowait(allocation(4, 1, instance=InstanceId("late")))
+        service.answers.put_nowait(allocation(6, 1000))
+        await until(service.answers.empty)
+        await asyncio.sleep(0.05)
+        assert set(meters.by_instance) == {ONE}
