@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,8 @@ from highwater.controller.service import ControllerService
 from highwater.controller.store.port import MetadataStore
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch
+from highwater.model.cluster import ClusterImage, PartitionState
 
 START_TIMEOUT_S = 10.0
 
@@ -104,3 +108,23 @@ def topic(name: str, partitions: int = 1, factor: int = 1, **fields: Any) -> pb.
 def gateway_state(gateway_id: str, host: str = "127.0.0.1", port: int = 9092) -> Any:
     """A gateway to register."""
     return cluster_pb2.GatewayState(gateway_id=gateway_id, host=host, port=port, rack=host)
+
+
+async def image_when(
+    watch: ClusterWatch, holds: Callable[[Any], object], timeout_s: float = 5.0
+) -> ClusterImage:
+    """The first image of which `holds(image)` is true."""
+    async with asyncio.timeout(timeout_s):
+        while watch.image is None or not holds(watch.image):
+            await watch.wait_for_revision(watch.revision + 1, timeout_s)
+    return watch.image
+
+
+def partition_of(image: ClusterImage, name: str, number: int = 0) -> PartitionState:
+    state = image.topic(name)
+    assert state is not None
+    return state.partitions[number]
+
+
+def node(client: ControllerClient, number: int, incarnation: str = "a") -> FakeNode:
+    return FakeNode(client, f"127.0.0.1:{9300 + number}", f"{incarnation}{number}", number)

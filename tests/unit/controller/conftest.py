@@ -1,0 +1,39 @@
+"""A controller in memory and what a service holds of it, in process and over gRPC."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from highwater.controller.service import ControllerService
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch
+from tests.support.controller import endpoints_of, started
+
+
+@pytest.fixture(params=[False, True], ids=["in-process", "grpc"])
+async def controller(request: pytest.FixtureRequest) -> AsyncIterator[ControllerService]:
+    service = await started(serve_grpc=request.param)
+    yield service
+    await service.stop()
+
+
+@pytest.fixture
+async def endpoints(controller: ControllerService) -> AsyncIterator[ControllerEndpoints]:
+    made = endpoints_of(controller)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def client(endpoints: ControllerEndpoints) -> ControllerClient:
+    return ControllerClient(endpoints)
+
+
+@pytest.fixture
+async def watch(endpoints: ControllerEndpoints) -> AsyncIterator[ClusterWatch]:
+    made = ClusterWatch(endpoints)
+    made.start()
+    await made.wait_for_revision(1, 5.0)
+    yield made
+    await made.stop()

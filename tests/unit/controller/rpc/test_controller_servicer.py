@@ -1,0 +1,147 @@
+"""Admin calls through the servicer."""
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.watch import ClusterWatch
+from tests.support.controller import image_when, node, topic
+
+
+async def test_create_describe_delete(client: ControllerClient, watch: ClusterWatch) -> None:
+    await node(client, 1).join()
+    response = await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("access_log", 6, configs={"retention.ms": "1000"})])
+    )
+    assert response.results[0].error.error_code == 0
+    assert len(response.results[0].topic.topic_id) == 16
+    image = await watch.wait_for_revision(response.revision, 5.0)
+    state = image.topic("access_log")
+    assert state is not None
+    assert [p.leader for p in state.partitions] == [1] * 6
+    assert state.configs == {"retention.ms": "1000"}
+    gone = await client.delete_topics(pb.DeleteTopicsRequest(topic_ids=[state.topic_id, bytes(16)]))
+    assert [e.error_code for e in gone.errors] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert (await watch.wait_for_revision(gone.revision, 5.0)).topic("access_log") is None
+
+
+async def test_results_stand_in_the_order_of_the_request(client: ControllerClient) -> None:
+    await node(client, 1).join()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("there")]))
+    response = await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("a"), topic("there"), topic("b", 0), topic("c", 1, 2)])
+    )
+    assert [r.error.error_code for r in response.results] == [
+        0,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    ]
+
+
+async def test_validate_only_changes_nothing(client: ControllerClient, watch: ClusterWatch) -> None:
+    await node(client, 1).join()
+    response = await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("t", 3)], validate_only=True)
+    )
+    assert len(response.results[0].topic.partitions) == 3
+    real = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 3)]))
+    assert real.results[0].error.error_code == 0
+
+
+async def test_a_large_topic_arrives_whole(client: ControllerClient, watch: ClusterWatch) -> None:
+    await node(client, 1).join()
+    sizes: list[int] = []
+    watch.subscribe(
+        lambda image, _: sizes.append(sum(len(t.partitions) for t in image.topics.values()))
+    )
+    response = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("big", 350)]))
+    await watch.wait_for_revision(response.revision, 5.0)
+    assert set(sizes) == {0, 350}, "no watcher sees a part of a topic"
+
+
+async def test_alter_partition_by_compare_and_set(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    nodes = {n: await node(client, n).join() for n in (1, 2)}
+    await client.create_topics(
+        pb.CreateTopicsRequest(
+            topics=[topic("t", -1, -1, assignments=[pb.Assignment(partition=0, replicas=[1, 2])])]
+        )
+    )
+    image = await image_when(watch, lambda i: i.topic("t"))
+    state = image.topic("t")
+    assert state is not None
+
+    async def alter(sender: int, epoch: int, isr: list[int]) -> pb.AlterPartitionResult:
+        response = await client.alter_partition(
+            pb.AlterPartitionRequest(
+                node_id=sender,
+                node_epoch=nodes[sender].epoch,
+                proposals=[
+                    pb.IsrProposal(
+                        topic_id=state.topic_id,
+                        partition_epoch=epoch,
+                        isr=isr,
+                        isr_node_epochs=[nodes[n].epoch for n in isr],
+                    )
+                ],
+            )
+        )
+        return response.results[0]
+
+    shrunk = await alter(1, 0, [1])
+    assert (list(shrunk.state.isr), shrunk.state.partition_epoch) == ([1], 1)
+    assert (await alter(1, 0, [1, 2])).error.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert (await alter(2, 1, [1, 2])).error.error_code == ErrorCode.INVALID_REQUEST
+    assert list((await alter(1, 1, [1, 2])).state.isr) == [1, 2]
+    nodes[1].epoch -= 1
+    assert (await alter(1, 2, [1])).error.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_producer_ids_come_in_blocks(client: ControllerClient) -> None:
+    one = await node(client, 1).join()
+    request = pb.AllocateProducerIdsRequest(node_id=1, node_epoch=one.epoch)
+    first, second = [await client.allocate_producer_ids(request) for _ in range(2)]
+    assert (first.start, first.length) == (0, 1000)
+    assert second.start == 1000
+
+
+async def test_configs_partitions_and_instances(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    await node(client, 1).join()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 2)]))
+    topic_id = created.results[0].topic.topic_id
+    changed = await client.alter_configs(
+        pb.AlterConfigsRequest(
+            changes=[
+                pb.ConfigChange(
+                    type=pb.CONFIG_RESOURCE_TYPE_TOPIC,
+                    topic_id=topic_id,
+                    set={"segment.bytes": "2000000"},
+                ),
+                pb.ConfigChange(
+                    type=pb.CONFIG_RESOURCE_TYPE_NODE, node_id=-1, set={"log.retention.ms": "5"}
+                ),
+                pb.ConfigChange(
+                    type=pb.CONFIG_RESOURCE_TYPE_NODE, node_id=1, set={"log.roll.ms": "2"}
+                ),
+            ]
+        )
+    )
+    assert [e.error_code for e in changed.errors] == [0, 0, 0]
+    grown = await client.create_partitions(
+        pb.CreatePartitionsRequest(topics=[pb.TopicGrowth(topic_id=topic_id, count=5)])
+    )
+    assert grown.errors[0].error_code == 0
+    limited = await client.set_instance(
+        pb.SetInstanceRequest(instance={"instance": "team-a", "storage_bytes": 0})
+    )
+    image = await watch.wait_for_revision(limited.revision, 5.0)
+    state = image.topic("t")
+    assert state is not None
+    assert (len(state.partitions), state.configs) == (5, {"segment.bytes": "2000000"})
+    assert image.cluster_configs == {"log.retention.ms": "5"}
+    assert dict(image.node_configs) == {1: {"log.roll.ms": "2"}}
+    instance = image.instances["team-a"]  # type: ignore[index]
+    assert (instance.storage_bytes, instance.produce_bytes_per_second) == (0, None)

@@ -1,0 +1,74 @@
+"""What the engine does that the contract suite cannot see from outside."""
+
+import pytest
+
+from highwater.controller.store.engine import Engine, under
+from highwater.controller.store.port import (
+    CompactedError,
+    Delete,
+    Entry,
+    Put,
+    WatchBatch,
+    WatchEvent,
+)
+
+
+def put(engine: Engine, key: str, value: bytes = b"") -> int:
+    engine.apply(engine.plan((), [Put(key=key, value=value)]))
+    return engine.revision
+
+
+def test_a_plan_changes_nothing() -> None:
+    engine = Engine()
+    plan = engine.plan((), [Put(key="a", value=b"1")])
+    assert plan.revision == engine.revision + 1
+    assert engine.range("").entries == ()
+    engine.apply(plan)
+    assert engine.range("").entries[0].value == b"1"
+
+
+def test_nothing_to_do_is_no_revision() -> None:
+    engine = Engine()
+    plan = engine.plan((), [Delete(key="never-there")])
+    assert plan.succeeded
+    assert engine.apply(plan) is None
+    assert plan.revision == engine.revision == 1
+
+
+def test_history_is_bounded() -> None:
+    engine = Engine(history_events_max=5)
+    revisions = [put(engine, f"k{n}") for n in range(10)]
+    assert [b.revision for b in engine.since("", revisions[5])] == revisions[5:]
+    with pytest.raises(CompactedError) as raised:
+        engine.since("", revisions[4])
+    assert raised.value.compact_revision == revisions[4]
+
+
+def test_a_loaded_engine_has_no_history() -> None:
+    engine = Engine()
+    engine.load(50, [Entry(key="a", value=b"1", create_revision=7, mod_revision=9)])
+    with pytest.raises(CompactedError):
+        engine.since("", 50)
+    assert engine.since("", 51) == []
+    assert put(engine, "a", b"2") == 51
+    (entry,) = engine.range("").entries
+    assert (entry.create_revision, entry.mod_revision) == (7, 51)
+
+
+def test_a_put_without_lease_takes_the_key_from_its_lease() -> None:
+    engine = Engine()
+    lease = engine.grant()
+    engine.apply(engine.plan((), [Put(key="a", value=b"", lease=lease)]))
+    assert engine.keys_of_lease(lease) == ("a",)
+    put(engine, "a")
+    assert engine.keys_of_lease(lease) == ()
+
+
+def test_under() -> None:
+    events = tuple(WatchEvent(key=key, value=b"", mod_revision=3) for key in ("a/1", "b/1"))
+    batch = WatchBatch(revision=3, events=events)
+    assert under("", batch) is batch
+    kept = under("a/", batch)
+    assert kept is not None
+    assert [event.key for event in kept.events] == ["a/1"]
+    assert under("c/", batch) is None

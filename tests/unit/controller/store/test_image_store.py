@@ -1,0 +1,165 @@
+"""The image through the store and back; what an interrupted change leaves behind."""
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.controller.store import keys
+from highwater.controller.store.engine import Engine
+from highwater.controller.store.image_store import StoredState, load, operations
+from highwater.controller.store.port import Operation, Put
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    GatewayState,
+    InstanceState,
+    TopicState,
+)
+from highwater.model.ids import GatewayId, InstanceId, NodeId
+from tests.support.controller_images import image_of, node_state, topic_state
+
+EMPTY = image_of()
+GATEWAY = GatewayState(gateway_id=GatewayId("g"), host="h", port=1, single_port=False)
+BIG = ClusterDelta(
+    revision=1,
+    topics=(topic_state("a", [(1, 2)] * 3), topic_state("b", [(2,)])),
+    nodes=(node_state(1), node_state(2, fenced=True)),
+    gateways=(GATEWAY,),
+    instances=(InstanceState(instance=InstanceId("i"), storage_bytes=1),),
+    cluster_configs={"x": "1"},
+    node_configs={NodeId(1): {"y": "2"}},
+)
+BOOTS = {NodeId(1): "boot-1", NodeId(2): ""}
+
+
+class Store:
+    """An engine that operations are written to."""
+
+    def __init__(self) -> None:
+        self.engine = Engine()
+
+    def write(self, changes: list[Operation]) -> None:
+        for change in changes:
+            self.engine.apply(self.engine.plan((), [change]))
+
+    def state(self) -> StoredState:
+        return load(self.engine.range(""))
+
+
+def content(image: ClusterImage) -> ClusterImage:
+    """The image without what the store numbers by itself."""
+    nodes = {number: replace(node, node_epoch=0) for number, node in image.nodes.items()}
+    return replace(image, revision=0, cluster_id="", nodes=nodes)
+
+
+def applied(image: ClusterImage, delta: ClusterDelta) -> ClusterImage:
+    return image.apply(replace(delta, revision=image.revision + 1))
+
+
+def test_an_image_is_read_back() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG, BOOTS))
+    state = store.state()
+    assert content(state.image) == content(applied(EMPTY, BIG))
+    assert state.boot_ids == BOOTS
+    assert state.orphans == ()
+
+
+def test_node_epochs_are_registrations_revisions() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG, BOOTS))
+    image = store.state().image
+    epoch = image.nodes[NodeId(1)].node_epoch
+    fenced = replace(image.nodes[NodeId(1)], fenced=True)
+    store.write(operations(image, ClusterDelta(revision=1, nodes=(fenced,)), {}))
+    after = store.state().image
+    assert after.nodes[NodeId(1)].fenced
+    assert after.nodes[NodeId(1)].node_epoch == epoch, "a change of state is no registration"
+    again = replace(after.nodes[NodeId(1)], incarnation="new")
+    store.write(operations(after, ClusterDelta(revision=1, nodes=(again,)), {NodeId(1): "b"}))
+    assert store.state().image.nodes[NodeId(1)].node_epoch > epoch
+
+
+def test_only_what_changed_is_written() -> None:
+    image = applied(EMPTY, BIG)
+    topic = image.topic("a")
+    assert topic is not None
+    partitions = list(topic.partitions)
+    partitions[1] = replace(partitions[1], partition_epoch=8)
+    changed = replace(topic, partitions=tuple(partitions))
+    (only,) = operations(image, ClusterDelta(revision=1, topics=(changed,)), {})
+    assert isinstance(only, Put)
+    assert only.key == keys.partition(topic.topic_id, 1)
+    with_config = replace(topic, configs={"c": "1"})
+    (only,) = operations(image, ClusterDelta(revision=1, topics=(with_config,)), {})
+    assert isinstance(only, Put)
+    assert only.key == keys.topic(topic.topic_id)
+
+
+def test_everything_can_be_removed() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG, BOOTS))
+    image = store.state().image
+    nothing = ClusterDelta(
+        revision=1,
+        removed_topics=frozenset(image.topics),
+        removed_nodes=frozenset(image.nodes),
+        removed_gateways=frozenset(image.gateways),
+        removed_instances=frozenset(image.instances),
+        cluster_configs={},
+        node_configs={},
+    )
+    store.write(operations(image, nothing, {}))
+    left = [entry.key for entry in store.engine.range("").entries]
+    assert left == [keys.CLUSTER_CONFIGS]
+
+
+def test_every_prefix_of_a_creation_loads() -> None:
+    """A creation cut off anywhere: the topic is there as a whole or only left-overs are."""
+    topic = topic_state("a", [(1,)] * 4)
+    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {})
+    for length in range(len(changes) + 1):
+        store = Store()
+        store.write(changes[:length])
+        state = store.state()
+        whole = length == len(changes)
+        assert bool(state.image.topics) == whole
+        assert state.orphans == ((topic.topic_id,) if 0 < length < len(changes) else ())
+
+
+def test_every_prefix_of_a_growth_loads() -> None:
+    small = topic_state("a", [(1,)] * 2)
+    large: TopicState = topic_state("a", [(1,)] * 5)
+    image = image_of(topics=[small])
+    first = operations(EMPTY, ClusterDelta(revision=1, topics=(small,)), {})
+    changes = operations(image, ClusterDelta(revision=1, topics=(large,)), {})
+    assert len(changes) == 4
+    for length in range(len(changes) + 1):
+        store = Store()
+        store.write(first + changes[:length])
+        state = store.state()
+        sizes = [len(topic.partitions) for topic in state.image.topics.values()]
+        assert sizes == [5 if length == len(changes) else 2]
+        assert state.orphans == ()
+
+
+def test_a_deletion_cut_short_leaves_only_left_overs() -> None:
+    topic = topic_state("a", [(1,)] * 2)
+    store = Store()
+    store.write(operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {}))
+    removal = ClusterDelta(revision=1, removed_topics=frozenset({topic.topic_id}))
+    store.write(operations(image_of(topics=[topic]), removal, {})[:1])
+    assert store.state().orphans == (topic.topic_id,)
+
+
+def test_foreign_and_broken_content() -> None:
+    store = Store()
+    store.write([Put(key="stranger", value=keys.encode({}))])
+    with pytest.raises(keys.UnknownFormatError, match="stranger"):
+        store.state()
+    store = Store()
+    topic = topic_state("a", [(1,)] * 3)
+    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {})
+    store.write(changes[1:])
+    with pytest.raises(keys.UnknownFormatError, match="missing"):
+        store.state()

@@ -1,0 +1,63 @@
+"""Keys and values: what is written is read back, and what is not ours is refused."""
+
+import json
+
+import pytest
+
+from highwater.controller.store import keys
+from highwater.model.cluster import GatewayState, InstanceState, PartitionState
+from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from tests.support.controller_images import topic_state
+
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+def test_keys() -> None:
+    assert keys.topic(TOPIC_ID) == "topics/000102030405060708090a0b0c0d0e0f"
+    assert keys.partition(TOPIC_ID, 7).startswith(keys.partitions(TOPIC_ID))
+    numbers = [9_999, 10, 9, 0, 10_000]
+    by_key = sorted(numbers, key=lambda n: keys.partition(TOPIC_ID, n))
+    assert by_key == sorted(numbers), "keys sort as numbers do"
+    assert keys.node_registration(NodeId(3)) == "nodes/3/registration"
+
+
+def test_partitions_are_read_back() -> None:
+    state = PartitionState(
+        partition=4,
+        leader=NodeId(-1),
+        leader_epoch=LeaderEpoch(9),
+        partition_epoch=12,
+        replicas=(NodeId(3), NodeId(1)),
+        isr=(NodeId(1),),
+        eligible_leaders=(NodeId(3),),
+        last_known_leader=NodeId(3),
+        adding_replicas=(NodeId(5),),
+        removing_replicas=(NodeId(1),),
+    )
+    fields = keys.decode("k", keys.encode_partition(state))
+    assert keys.decode_partition(4, fields) == state
+
+
+def test_others_are_read_back() -> None:
+    topic = topic_state("a", [(1,), (2,)])
+    fields = keys.decode("k", keys.encode_topic(topic))
+    assert fields["partitions"] == 2
+    assert keys.decode_topic(topic.topic_id, fields, topic.partitions) == topic
+    gateway = GatewayState(
+        gateway_id=GatewayId("g"), host="h", port=9092, single_port=True, rack="r"
+    )
+    fields = keys.decode("k", keys.encode_gateway(gateway))
+    assert keys.decode_gateway("g", fields) == gateway
+    instance = InstanceState(instance=InstanceId("i"), produce_bytes_per_second=0, storage_bytes=5)
+    fields = keys.decode("k", keys.encode_instance(instance))
+    assert keys.decode_instance("i", fields) == instance
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"v":2}', b'{"v":null}', b"\xff"])
+def test_what_is_not_ours(value: bytes) -> None:
+    with pytest.raises(keys.UnknownFormatError):
+        keys.decode("k", value)
+
+
+def test_values_are_versioned() -> None:
+    assert json.loads(keys.encode({"a": 1})) == {"v": 1, "a": 1}

@@ -1,0 +1,34 @@
+"""The controller's settings."""
+
+import pytest
+from pydantic import ValidationError
+
+from highwater.controller.config import ControllerConfig
+from highwater.model.errors import ConfigError
+from highwater.runtime.settings import load_settings
+
+
+def test_defaults_hold_together() -> None:
+    config = ControllerConfig()
+    assert config.session_timeout_ms == 6_000
+    assert config.stream_grace_ms == 500
+    assert config.lease_ttl_ms > 4_000, "an etcd election must not cost the office"
+
+
+def test_every_setting_is_described() -> None:
+    assert all(info.description for info in ControllerConfig.model_fields.values())
+
+
+def test_times_that_contradict_each_other() -> None:
+    with pytest.raises(ValidationError, match="session_timeout_ms must be"):
+        ControllerConfig(session_timeout_ms=1_000, heartbeat_interval_ms=500)
+
+
+def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWATER_CONTROLLER_STORE", "etcd")
+    monkeypatch.setenv("HIGHWATER_CONTROLLER_ETCD__ENDPOINTS", '["a:1","b:2"]')
+    config = load_settings(ControllerConfig)
+    assert (config.store, config.etcd.endpoints) == ("etcd", ("a:1", "b:2"))
+    monkeypatch.setenv("HIGHWATER_CONTROLLER_STORE", "zookeeper")
+    with pytest.raises(ConfigError):
+        load_settings(ControllerConfig)

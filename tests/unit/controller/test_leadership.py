@@ -1,0 +1,142 @@
+"""Who leads: several candidates on one store, and what their clocks say."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from highwater.controller.errors import NotActiveError
+from highwater.controller.leadership import MARGIN_MS, Leadership
+from highwater.controller.store.memory import MemoryStore
+from highwater.controller.store.port import CreateRevisionIs, Put, StoreUnavailableError
+from highwater.controller.writer import Fence
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.logging import silent_logger
+from highwater.runtime.tasks import TaskOwner
+
+TTL_MS = 1_500
+
+
+class Candidate:
+    """A candidate that records its terms."""
+
+    def __init__(self, name: str, store: MemoryStore, tasks: TaskOwner) -> None:
+        self.fences: list[Fence] = []
+        self.serving = False
+        self.fail = asyncio.Event()
+        self.leadership = Leadership(
+            store,
+            candidate=name,
+            address=f"{name}:1",
+            lease_ttl_ms=TTL_MS,
+            clock=SystemClock(),
+            log=silent_logger(),
+        )
+        self.task = tasks.start(self.leadership.run(self._serve), name=name)
+
+    async def _serve(self, fence: Fence) -> None:
+        self.fences.append(fence)
+        self.serving = True
+        try:
+            await self.fail.wait()
+            self.fail.clear()
+            raise NotActiveError
+        finally:
+            self.serving = False
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[TaskOwner]:
+    owner = TaskOwner(lambda _name, _error: None)
+    yield owner
+    await owner.close(timeout_s=5)
+
+
+async def until(condition: object, timeout_s: float = 5.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.01)
+
+
+async def test_the_oldest_candidate_leads_and_others_stand_by(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    two = Candidate("two", store, tasks)
+    await until(lambda: two.leadership.active_address == "one:1")
+    assert one.leadership.active_address == "one:1"
+    await asyncio.sleep(2 * TTL_MS / 1000)
+    assert one.serving, "the lease is renewed"
+    assert not two.serving
+    one.task.cancel()
+    await until(lambda: two.serving, 1.0)
+    assert two.fences[0].controller_epoch > one.fences[0].controller_epoch
+    await store.close()
+
+
+async def test_a_candidate_that_falls_silent_is_replaced(
+    tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    fence = one.fences[0]
+    two = Candidate("two", store, tasks)
+    await until(lambda: two.leadership.active_address == "one:1")
+
+    async def unreachable(_lease: int) -> int:
+        raise StoreUnavailableError("cut off")
+
+    lease_of_one = next(iter(store._ttl_ms))
+    original = store.keep_alive
+    monkeypatch.setattr(
+        store,
+        "keep_alive",
+        lambda lease: unreachable(lease) if lease == lease_of_one else original(lease),
+    )
+    await until(lambda: not one.leadership.holds())
+    assert not two.serving, "the old leader steps down before the new one can lead"
+    await until(lambda: two.serving)
+    late = await store.txn(
+        (CreateRevisionIs(key=fence.key, revision=fence.controller_epoch),),
+        [Put(key="x", value=b"")],
+    )
+    assert not late.succeeded, "the store refuses what the old leader still sends"
+    await store.close()
+
+
+async def test_a_leader_that_was_refused_stands_again(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    one.fail.set()
+    await until(lambda: len(one.fences) == 2)
+    assert one.fences[1].controller_epoch > one.fences[0].controller_epoch
+    await store.close()
+
+
+async def test_an_exclusive_store_needs_no_lease(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=True)
+    first = Candidate("only", store, tasks)
+    await until(lambda: first.serving)
+    assert store._ttl_ms == {}
+    assert first.leadership.holds()
+    first.task.cancel()
+    await until(first.task.done)
+    second = Candidate("only", store, tasks)
+    await until(lambda: second.serving)
+    assert second.fences[0].controller_epoch > first.fences[0].controller_epoch
+    await store.close()
+
+
+async def test_a_key_left_by_a_kill_does_not_block_an_exclusive_store(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=True)
+    await store.txn((), [Put(key="election/only", value=b'{"v":1,"address":"old"}')])
+    candidate = Candidate("only", store, tasks)
+    await until(lambda: candidate.serving)
+    assert candidate.leadership.active_address == "only:1"
+    await store.close()
+
+
+def test_the_margin_leaves_time_to_step_down() -> None:
+    assert 0 < MARGIN_MS < TTL_MS

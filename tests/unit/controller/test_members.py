@@ -1,0 +1,151 @@
+"""Registration, sessions and fencing, as nodes and gateways meet them."""
+
+import asyncio
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch, Watcher
+from tests.support.controller import (
+    FakeNode,
+    gateway_state,
+    image_when,
+    node,
+    partition_of,
+    topic,
+)
+
+
+async def test_a_new_node_is_fenced_until_it_has_applied_its_registration(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    first = node(client, -1)
+    response = await first.register()
+    assert (response.node_id, response.error.error_code) == (1, 0)
+    assert (await first.beat(response.node_epoch - 1)).fenced
+    assert not (await first.beat(response.node_epoch)).fenced
+    second = FakeNode(client, "127.0.0.1:9400", "b")
+    assert (await second.register()).node_id == 2
+    image = await image_when(watch, lambda i: len(i.nodes) == 2)
+    assert (image.nodes[1].fenced, image.nodes[2].fenced) == (False, True)  # type: ignore[index]
+
+
+async def test_a_live_duplicate_is_refused(client: ControllerClient) -> None:
+    await node(client, 1).join()
+    assert (await node(client, 1, "b").register()).error.error_code == (
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    )
+
+
+async def test_the_same_incarnation_keeps_its_epoch(client: ControllerClient) -> None:
+    first = await node(client, 1).join()
+    again = await node(client, 1).register()
+    assert (again.error.error_code, again.node_epoch) == (0, first.epoch)
+
+
+async def test_another_clusters_node_is_refused(client: ControllerClient) -> None:
+    response = await client.register_node(
+        pb.RegisterNodeRequest(node_id=1, address="h:1", incarnation="x", cluster_id="other")
+    )
+    assert response.error.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_killed_node_leads_again_after_its_restart(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=1, node_epoch=first.epoch))
+    stream.start()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")]))
+    await stream.wait_for_revision(created.revision, 5.0)
+    before = partition_of(await image_when(watch, lambda i: i.topic("t")), "t")
+    await stream.stop()  # What the controller sees of kill -9.
+    await asyncio.sleep(0.05)
+    second = node(client, 1, "b")
+    assert (await second.register()).error.error_code == 0, "a closed stream frees the id at once"
+    assert second.epoch > first.epoch
+    assert (await first.beat()).error.error_code == ErrorCode.STALE_BROKER_EPOCH
+    fenced = partition_of(await image_when(watch, lambda i: i.nodes[1].fenced), "t")
+    assert (fenced.leader, fenced.isr) == (-1, (1,))
+    assert not (await second.beat()).fenced
+    after = partition_of(await image_when(watch, lambda i: not i.nodes[1].fenced), "t")
+    assert (after.leader, after.isr) == (1, (1,))
+    assert after.leader_epoch > fenced.leader_epoch > before.leader_epoch
+
+
+async def test_a_closed_stream_is_death_after_the_grace(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    one, two = await node(client, 1).join(), await node(client, 2).join()
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=1, node_epoch=one.epoch))
+    stream.start()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 2, 2)]))
+    await stream.wait_for_revision(created.revision, 5.0)
+    await stream.stop()
+    await two.beat()
+    image = await image_when(watch, lambda i: i.nodes[1].fenced, timeout_s=1.0)
+    assert {partition_of(image, "t", p).leader for p in (0, 1)} == {2}
+    assert not image.nodes[2].fenced  # type: ignore[index]
+    assert not (await one.beat()).fenced, "it was alive after all and comes back"
+
+
+async def test_silence_is_death_after_the_session(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    await node(client, 1).join()
+    await image_when(watch, lambda i: 1 in i.nodes and not i.nodes[1].fenced)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await image_when(watch, lambda i: i.nodes[1].fenced, timeout_s=5.0)
+    assert 1.5 < loop.time() - start < 3.5
+
+
+async def test_draining_moves_leadership(client: ControllerClient, watch: ClusterWatch) -> None:
+    one = await node(client, 1).join()
+    await node(client, 2).join()
+    await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("both", 4, 2), topic("single", 4, 1)])
+    )
+    answer = await one.beat(wants_shutdown=True)
+    assert answer.may_shut_down
+    image = await image_when(watch, lambda i: i.nodes[1].draining)
+    assert {p.leader for p in image.topic("both").partitions} == {2}  # type: ignore[union-attr]
+    assert {p.isr for p in image.topic("both").partitions} == {(2,)}  # type: ignore[union-attr]
+
+
+async def test_gateways_are_assigned_and_forgotten(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    await node(client, 1).join()
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
+    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="g1"))
+    stream.start()
+    image = await image_when(watch, lambda i: i.node_gateways)
+    assert dict(image.node_gateways) == {1: "g1"}
+    await stream.wait_for_revision(image.revision, 5.0)
+    await stream.stop()
+    image = await image_when(watch, lambda i: not i.gateways, timeout_s=1.5)
+    assert not image.node_gateways
+    beat = await client.heartbeat(pb.HeartbeatRequest(node_id=-1, gateway_id="g1"))
+    assert beat.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_change_is_answered_when_members_have_applied_it(client: ControllerClient) -> None:
+    one = await node(client, 1).join()
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
+    applied = (await client.create_topics(pb.CreateTopicsRequest(topics=[topic("a")]))).revision
+    creating = asyncio.ensure_future(
+        client.create_topics(pb.CreateTopicsRequest(topics=[topic("b")]))
+    )
+    done, _ = await asyncio.wait({creating}, timeout=0.3)
+    assert not done, "the gateway has not applied it"
+    assert not (await one.beat()).fenced
+    await client.heartbeat(
+        pb.HeartbeatRequest(node_id=-1, gateway_id="g1", applied_revision=applied + 100)
+    )
+    done, _ = await asyncio.wait({creating}, timeout=0.5)
+    assert done
+    start = asyncio.get_running_loop().time()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("c")], timeout_ms=100))
+    assert asyncio.get_running_loop().time() - start < 1.5, "the wait has a limit"
