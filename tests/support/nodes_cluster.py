@@ -79,7 +79,10 @@ class NodesCluster:
         old = self._killed.pop(node_id)
 
         def replaced() -> bool:
-            pid = self.node_pid(node_id)
+            try:
+                pid = self.node_pid(node_id)
+            except KeyError:
+                return False  # Ended and not yet started again.
             return pid != old and _is_alive(pid)
 
         wait_until(replaced, timeout_s=_RESTART_TIMEOUT_S, what=f"a new process of node {node_id}")
