@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tools.demo.errors import EXIT_USAGE, DemoError, UsageError
+from tools.demo.producing import LOG_LEVEL
 
 START_TIMEOUT_S = 60.0  # Recovery after a crash reads what was not yet known to be on disk.
 STOP_TIMEOUT_S = 30.0
@@ -107,7 +108,9 @@ class Broker:
         while is_free(self._host, self._port):
             self._check_start(deadline)
         # Not before the port is open: the client reports every refused connection.
-        admin = AdminClient({"bootstrap.servers": f"{self._host}:{self._port}"})
+        admin = AdminClient(
+            {"bootstrap.servers": f"{self._host}:{self._port}", "log_level": LOG_LEVEL}
+        )
         while True:
             try:
                 admin.list_topics(timeout=METADATA_TIMEOUT_S)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tools.demo.errors import DemoError
-from tools.demo.producing import RUN_HEADER
+from tools.demo.producing import LOG_LEVEL, RUN_HEADER
 
 READ_TIMEOUT_S = 120.0
 COMMITTED_TIMEOUT_S = 30.0
@@ -56,6 +56,7 @@ def read_back(
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": LOG_LEVEL,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,

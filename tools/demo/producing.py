@@ -17,6 +17,9 @@ FLUSH_TIMEOUT_S = 120.0
 FULL_QUEUE_WAIT_S = 1.0
 FULL_QUEUE_TRIES_MAX = 60
 
+LOG_LEVEL = 3
+"""The clients write errors to the terminal, but nothing about what they try again by themselves."""
+
 RUN_HEADER = "run-id"
 """The header by which the records of one run are told from those of earlier runs."""
 
@@ -42,7 +45,7 @@ class Acknowledged:
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> bool:
     """Creates the topic; False if it is there from an earlier run. Raises DemoError."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
     try:
         admin.create_topics([new], request_timeout=ADMIN_TIMEOUT_S)[topic].result(ADMIN_TIMEOUT_S)
@@ -75,6 +78,7 @@ def load(
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": LOG_LEVEL,
             "acks": "all",
             "enable.idempotence": True,
             "compression.type": "lz4",

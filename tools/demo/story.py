@@ -46,10 +46,11 @@ def play(options: Options, screen: Screen) -> int:
                 step.done = f"{options.address}, pid {broker.pid}, data in {options.data_dir}"
         try:
             held = round_trip(options, screen, lines)
-        except DemoError:
-            if broker is not None:
-                broker.check_running()  # Its end explains the failure better.
-            raise
+        except DemoError as error:
+            if broker is None or isinstance(error, UsageError):
+                raise
+            broker.check_running()  # Its end explains the failure better.
+            raise DemoError(f"{error}\n(the broker's log: {broker.log_path})") from error
         if not held:
             return EXIT_FAILED
         if broker is not None and not options.once:
