@@ -1,6 +1,6 @@
 """Replicas follow the image: here, its configs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,6 +32,10 @@ class Logs:
 
     def delete_log(self, log: PartitionLog) -> None:
         raise AssertionError("nothing is deleted here")
+
+    def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        log.flush()
+        done()
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         self.reconfigured.append((log, topic.configs))
