@@ -1,72 +1,129 @@
-"""PROVISIONAL until storage.log_manager lands."""
+"""The node's logs as the service sees them: opened off the loop, kept up, closed in order."""
 
-import json
+import asyncio
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from highwater.partition.membership import NodeIdentity
-from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
+from highwater.model.cluster import TopicState
+from highwater.model.errors import UsageError
+from highwater.model.time import Clock
+from highwater.partition.config import PartitionConfig
+from highwater.partition.membership import Membership, NodeIdentity
+from highwater.partition.storage.errors import LogDirFailure, LogDirInUseError, StorageError
 from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
+from highwater.partition.storage.log_manager import LogManager
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
 
 
 class NodeLogs:
-    def __init__(self, config, *, clock, loop, log, on_dir_failure):
-        self.config = config
-        self.clock = clock
-        self.env = InlineEnvironment()
-        self.all_dirs_failed = False
-        self.logs = []
+    """A `LogStore` (see replicas) over a LogManager, from `open` to `close`."""
 
-    def open(self):
-        d = Path(self.config.log_dirs[0])
-        d.mkdir(parents=True, exist_ok=True)
-        self.meta = d / "provisional.json"
-        known = json.loads(self.meta.read_text()) if self.meta.exists() else {}
-        return NodeIdentity(
-            node_id=known.get("node_id", self.config.node_id),
-            cluster_id=known.get("cluster_id", ""),
-            previous_node_epoch=known.get("node_epoch", -1),
-            clean_shutdown=False,
+    def __init__(
+        self,
+        config: PartitionConfig,
+        *,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        log: Logger,
+        on_dir_failure: Callable[[int, LogDirFailure], None],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._membership: Membership | None = None
+        for directory in config.log_dirs:
+            _make(directory)
+        self.manager = LogManager(
+            config.log_dirs,
+            clock=clock,
+            post=loop.call_soon_threadsafe,
+            on_dir_failure=on_dir_failure,
+            jitter_share=random.random,
+        )
+        self._maintenance = LogMaintenance(
+            self.manager,
+            clock=clock,
+            intervals=MaintenanceIntervals(
+                retention_ms=config.retention_check_interval_ms,
+                checkpoint_ms=config.checkpoint_interval_ms,
+            ),
         )
 
-    def registered(self, membership):
-        self.meta.write_text(
-            json.dumps(
-                {
-                    "node_id": membership.node_id,
-                    "cluster_id": membership.cluster_id,
-                    "node_epoch": membership.node_epoch,
-                }
+    def open(self) -> NodeIdentity:
+        """Recovers every log; may take long, so not on the loop. Raises UsageError."""
+        try:
+            identity = self.manager.open()
+        except LogDirInUseError as error:
+            raise UsageError(str(error)) from None
+        except StorageError as error:
+            raise UsageError(f"the log directories cannot be used: {error}") from error
+        wanted = self._config.node_id
+        if wanted >= 0 and identity.node_id >= 0 and wanted != identity.node_id:
+            raise UsageError(
+                f"node_id is {wanted}, but the log directories belong to node {identity.node_id}"
             )
+        for name, problem in self.manager.unusable.items():
+            self._log.error("log_unusable", log=name, error=str(problem))
+        return NodeIdentity(
+            node_id=identity.node_id if identity.node_id >= 0 else wanted,
+            cluster_id=identity.cluster_id,
+            previous_node_epoch=self.manager.previous_node_epoch,
+            clean_shutdown=self.manager.clean,
         )
 
-    def start_maintenance(self, tasks):
-        pass
+    def start(self, tasks: TaskOwner) -> None:
+        """Starts the workers and the periodic work. On the loop."""
+        self.manager.start()
+        tasks.start(self._maintenance.run(), name="log-maintenance")
 
-    def open_log(self, topic, partition):
-        log = PartitionLog.open(
-            Path(self.config.log_dirs[0]) / f"{topic.name}-{partition}",
-            topic=topic.name,
-            partition=partition,
-            config=LogConfig(),
-            clock=self.clock,
-            environment=self.env,
+    def registered(self, membership: Membership) -> None:
+        """The controller has said who this node is."""
+        self._membership = membership
+        self.manager.write_identity(
+            node_id=membership.node_id, cluster_id=membership.cluster_id
         )
-        self.logs.append(log)
-        return log, 0
 
-    def delete_log(self, log):
-        pass
+    def close(self) -> None:
+        """Closes all logs in order; blocks for as long as the disks take, at most seconds."""
+        epoch = -1 if self._membership is None else self._membership.node_epoch
+        for failure in self.manager.close(node_epoch=epoch):
+            self._log.error("log_dir_not_closed", error=str(failure))
 
-    def reconfigure(self, log, topic):
-        pass
+    @property
+    def all_dirs_failed(self) -> bool:
+        """Whether no directory is online."""
+        return self.manager.all_dirs_failed
 
-    def set_broker_configs(self, configs):
-        pass
+    def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
+        """See LogStore."""
+        return self.manager.open_log(topic, partition)
 
-    def fail_dir(self, i, e):
-        print(e)
+    def delete_log(self, log: PartitionLog) -> None:
+        """See LogStore."""
+        self.manager.delete_log(log)
 
-    async def close(self):
-        for log in self.logs:
-            log.close(clean=True)
+    def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
+        """See LogStore."""
+        self.manager.reconfigure(log, topic)
+
+    def set_broker_configs(self, configs: Mapping[str, str]) -> None:
+        """See LogStore."""
+        self.manager.set_broker_configs(configs)
+
+    def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Syncs a log off the loop, then calls `done` on it (flush.messages)."""
+        self.manager.flush(log, done)
+
+    def fail_dir(self, index: int, failure: LogDirFailure) -> None:
+        """Takes a directory offline."""
+        self.manager.fail_dir(index, failure)
+
+
+def _make(directory: Path) -> None:
+    """Makes a log directory. Raises UsageError if that is not possible."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make log directory {directory}: {error.strerror}") from None

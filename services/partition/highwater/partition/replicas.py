@@ -158,6 +158,7 @@ class Replicas:
             policy=self._policies.append_policy(topic),
             clock=self._clock,
             on_log_failure=self._on_log_failure,
+            flush=self._logs.flush,
         )
         self._plane.replicas[key] = replica
         return replica

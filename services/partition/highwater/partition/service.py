@@ -138,10 +138,10 @@ class PartitionService:
         if not self._embedded:
             await self._start_observing()
         identity = await asyncio.to_thread(self.logs.open)
-        stack.push_async_callback(self.logs.close)
+        stack.callback(self.logs.close)
         stack.push_async_callback(self._tasks.close, timeout_s=2)
         stack.push_async_callback(self.groups.stop)
-        self.logs.start_maintenance(self._tasks)
+        self.logs.start(self._tasks)
         address = self._config.advertised_address or "in-process"
         if self._server is not None:
             address = await self._serve(self._server)
@@ -252,7 +252,8 @@ class PartitionService:
         for replica in self.plane.replicas.values():
             if replica.log_dir == log_dir and not replica.failed:
                 replica.fail()
-        self.membership.log_dir_failed(str(self._config.log_dirs[log_dir]))
+        if self._membership is not None:
+            self._membership.log_dir_failed(str(self._config.log_dirs[log_dir]))
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
 

@@ -6,6 +6,7 @@ is the smallest LEO over the ISR, which with a single replica is its own LEO.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from crc32c import crc32c
@@ -42,6 +43,11 @@ _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _unpack_header = BATCH_HEADER.unpack_from
 
 
+def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
+    log.flush()
+    done()
+
+
 class _MixedOutcome:
     """Results of a group of which not every batch was appended."""
 
@@ -64,6 +70,8 @@ class PartitionReplica:
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
     __slots__ = (
+        "_flush",
+        "_unflushed",
         "clock",
         "failed",
         "high_watermark",
@@ -91,7 +99,9 @@ class PartitionReplica:
         policy: AppendPolicy,
         clock: Clock,
         on_log_failure: "Callable[[PartitionReplica, LogDirFailure], None]",
+        flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
     ) -> None:
+        """`flush` syncs the log, somewhere else, and then calls back; for flush.messages."""
         self.topic_id = topic_id
         self.topic_name = topic_name
         self.partition = partition
@@ -102,7 +112,10 @@ class PartitionReplica:
         self.clock = clock
         self.on_log_failure = on_log_failure
         self.waiters = Waiters()
-        self.high_watermark = log.log_start_offset
+        self.high_watermark = log.high_watermark
+        self._flush = flush
+        self._unflushed: dict[AppendGroup, None] = {}
+        """Groups that are acknowledged only when a flush that they asked for has ended."""
         self.leading = False
         self.leader = -1
         self.leader_epoch = -1
@@ -133,6 +146,13 @@ class PartitionReplica:
         self.failed = True
         self.leading = False
         self.waiters.leader_gone(ErrorCode.KAFKA_STORAGE_ERROR)
+        unflushed, self._unflushed = self._unflushed, {}
+        for group in unflushed:
+            group.fail(
+                Failure(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "the flush failed", outcome=OUTCOME_UNKNOWN
+                )
+            )
 
     def not_leader(self) -> Failure:
         """What an append is told that came to the wrong node or in the wrong epoch."""
@@ -271,7 +291,35 @@ class PartitionReplica:
         next_offset: int,
         nbytes: int,
     ) -> None:
-        group.log_start_offset = self.log.log_start_offset
+        log = self.log
+        group.log_start_offset = log.log_start_offset
+        if nbytes and log.log_end_offset >= log.flush_at_offset:
+            self._unflushed[group] = None
+            done = partial(self._flushed, group, base_offsets, failures, next_offset, nbytes)
+            self._flush(log, done)
+        else:
+            self._commit(group, base_offsets, failures, next_offset, nbytes)
+
+    def _flushed(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+        nbytes: int,
+    ) -> None:
+        if group in self._unflushed:
+            del self._unflushed[group]
+            self._commit(group, base_offsets, failures, next_offset, nbytes)
+
+    def _commit(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+        nbytes: int,
+    ) -> None:
         if nbytes:
             self.advance_high_watermark()
         if group.acks == -1 and self.high_watermark < next_offset:
@@ -282,8 +330,11 @@ class PartitionReplica:
             self.waiters.bytes_committed(nbytes)
 
     def advance_high_watermark(self) -> None:
-        """Moves the high watermark to the smallest LEO over the ISR; never back."""
-        end = self.log.log_end_offset
+        """Moves the high watermark to the smallest LEO over the ISR; never back.
+
+        While a flush is awaited nobody may see what is not yet on disk.
+        """
+        end = self.log.recovery_point if self._unflushed else self.log.log_end_offset
         if end > self.high_watermark:
             self.high_watermark = end
             self.log.high_watermark = end
