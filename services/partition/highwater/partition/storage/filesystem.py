@@ -7,12 +7,15 @@ attribute look-up; a fault is injected by replacing attributes of one instance.
 import os
 from collections.abc import Callable
 
+from highwater.partition.storage.preallocation import fallocate
+
 
 class FileSystem:
     """File operations of one log directory. All raise OSError as the `os` functions do."""
 
     __slots__ = (
         "close",
+        "fallocate",
         "fdatasync",
         "fstat",
         "fsync",
@@ -30,6 +33,7 @@ class FileSystem:
     def __init__(self) -> None:
         self.open: Callable[..., int] = os.open
         self.close = os.close
+        self.fallocate = fallocate
         self.pread = os.pread
         self.pwritev: Callable[..., int] = os.pwritev
         self.fsync = os.fsync

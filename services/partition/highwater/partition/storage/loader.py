@@ -204,6 +204,7 @@ class LogLoader:
                 self._cut(segment, end_position)
                 self._drop_from(segments, number + 1)
                 break
+            segment.preallocated = True  # It may be; sealing gives back what was reserved.
             segment.seal()
         return expected
 

@@ -20,6 +20,7 @@ from highwater.partition.storage.flush import FlushJob
 from highwater.partition.storage.loader import LoadedLog
 from highwater.partition.storage.log_reader import LogReader
 from highwater.partition.storage.names import LEADER_EPOCH_CHECKPOINT
+from highwater.partition.storage.preallocation import CHUNK_BYTES, GrowthMonitor
 from highwater.partition.storage.segment import Segment, SegmentFactory
 
 IOV_MAX: Final = 1024
@@ -34,13 +35,14 @@ class LogWriter(LogReader):
     """A log that grows; see `PartitionLog`.
 
     `_roll_size`, `_roll_timestamp` and `_roll_offset` are what the next append is compared with;
-    beyond any of them it takes the careful way, which rolls if it must.
+    beyond any of them it takes the careful way, which rolls or reserves disk space if it must.
     """
 
     __slots__ = (
         "_directory_dirty",
         "_epoch",
         "_factory",
+        "_growth",
         "_pwritev",
         "_roll_offset",
         "_roll_size",
@@ -82,6 +84,7 @@ class LogWriter(LogReader):
         self.flushed_ms = clock.monotonic_ms()
         """When the last flush ended, by the monotonic clock."""
         self._factory = factory
+        self._growth = GrowthMonitor(clock.monotonic_ms())
         self._pwritev = environment.filesystem.pwritev
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._epoch = self.epochs.latest
@@ -207,6 +210,7 @@ class LogWriter(LogReader):
         segment = self._active
         position = segment.size
         largest = self._with_indexes(segment, segment.largest_timestamp)
+        self._reserve(segment, position + nbytes)
         try:
             segment.open()
             self._write_rest(segment, views, 0, position)
@@ -230,6 +234,16 @@ class LogWriter(LogReader):
             segment.max_timestamp_offset = max_timestamp_offset
         self._index_group(segment, position, base_offsets, sizes, next_offset)
         self._set_limits()
+
+    def _reserve(self, segment: Segment, end: int) -> None:
+        """Reserves the next chunk of disk space if the segment grows fast, or is to be whole."""
+        room = self.config.segment_bytes - segment.size
+        if self.config.preallocate and not segment.size:
+            segment.preallocate(room)
+        growth = self._growth
+        if end <= growth.look_at or not growth.grown(end, self.clock.monotonic_ms()):
+            return
+        growth.enabled = segment.preallocate(min(CHUNK_BYTES + end - segment.size, room))
 
     def _index_group(
         self,
@@ -337,6 +351,7 @@ class LogWriter(LogReader):
         self._bases.append(base_offset)
         self._directory_dirty = True
         self._snapshot_due = True
+        self._growth.rolled()
         job = self.begin_flush(base_offset)
         self._activate(segment)
         if job is not None:
@@ -351,7 +366,7 @@ class LogWriter(LogReader):
         segment = self._active
         config = self.config
         full = segment.index.is_full() or segment.time_index.is_full()
-        self._roll_size = -1 if full else config.segment_bytes
+        self._roll_size = -1 if full else min(config.segment_bytes, self._growth.look_at)
         self._roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX + 1
         first = segment.first_timestamp if segment.size else None
         if first is None or first < 0 or segment.max_timestamp is None:

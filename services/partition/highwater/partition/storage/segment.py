@@ -14,6 +14,7 @@ from highwater.partition.storage.names import (
     TIME_INDEX_SUFFIX,
     offset_file,
 )
+from highwater.partition.storage.preallocation import FALLOC_FL_KEEP_SIZE
 from highwater.partition.storage.time_index import NO_TIMESTAMP, TimeIndex
 
 CLOSED: Final = -1
@@ -44,6 +45,7 @@ class Segment:
         "max_timestamp_offset",
         "path",
         "pins",
+        "preallocated",
         "referenced",
         "size",
         "time_index",
@@ -84,6 +86,8 @@ class Segment:
         self.referenced = False
         self.entered = False
         self.deleted = False
+        self.preallocated = False
+        """Whether disk space was reserved behind the last batch."""
         self.indexes_missing = False
         """True if an index file was not there when the segment was found on disk."""
         self._filesystem = filesystem
@@ -150,8 +154,23 @@ class Segment:
             self.max_timestamp = NO_TIMESTAMP
             self.max_timestamp_offset = self.base_offset
 
+    def preallocate(self, nbytes: int) -> bool:
+        """Reserves disk space behind the last batch; False if the file system cannot."""
+        try:
+            self._filesystem.fallocate(self.open(), FALLOC_FL_KEEP_SIZE, self.size, nbytes)
+        except OSError:
+            # Not supported here, or the disk is too full for it; the write itself will tell.
+            return False
+        self.preallocated = True
+        return True
+
     def seal(self) -> None:
-        """Completes the indexes on disk: the segment is closed or will not grow any more."""
+        """Completes the indexes on disk and gives back reserved space: the segment is closed or
+        will not grow any more.
+        """
+        if self.preallocated:
+            self._filesystem.ftruncate(self.open(), self.size)
+            self.preallocated = False
         if self.max_timestamp is not None and self.max_timestamp > NO_TIMESTAMP:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.index.flush()
