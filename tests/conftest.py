@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, make_cluster
+# Before they are imported: their assertions, too, are to show the values.
+pytest.register_assert_rewrite("tests.support", "tests.conformance", "tests.robustness")
+
+from tests.support.cluster import Cluster, make_cluster  # noqa: E402
 
 _SMALLER_SHARE = frozenset({"nodes3"})
 
