@@ -1,6 +1,9 @@
 import socket
+import sys
 
 import pytest
+
+from highwater.embed import cli
 
 
 @pytest.fixture
@@ -9,3 +12,17 @@ def unused_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture
+def highwater(monkeypatch, capsys):
+    """Runs the command line in this process; gives exit code, output and errors."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["highwater", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        told = capsys.readouterr()
+        return ended.value.code or 0, told.out, told.err
+
+    return call

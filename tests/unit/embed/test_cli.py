@@ -4,22 +4,6 @@ from importlib import metadata
 
 import pytest
 
-from highwater.embed import cli
-
-
-@pytest.fixture
-def highwater(monkeypatch, capsys):
-    """Runs the command line in this process; gives exit code, output and errors."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["highwater", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        told = capsys.readouterr()
-        return ended.value.code or 0, told.out, told.err
-
-    return call
-
 
 def test_version(highwater):
     code, out, _ = highwater("--version")

@@ -12,12 +12,12 @@ def test_free_ports_can_be_listened_on():
 
 
 def test_taken_port_inside_a_block_is_named():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
-        port = taken.getsockname()[1]
-        with pytest.raises(PortInUseError, match=f"127.0.0.1:{port} is already in use"):
-            check_ports("127.0.0.1", port - 1, 2)
+    first = free_ports("127.0.0.1", 3)
+    with (
+        socket.create_server(("127.0.0.1", first + 1)),
+        pytest.raises(PortInUseError, match=f"127.0.0.1:{first + 1} is already in use"),
+    ):
+        check_ports("127.0.0.1", first, 3)
 
 
 def test_address_that_is_not_ours():

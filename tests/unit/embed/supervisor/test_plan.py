@@ -68,9 +68,9 @@ def test_mistakes_are_found_before_anything_runs(tmp_path):
 
 
 def test_port_of_a_node_is_taken(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
-        port = taken.getsockname()[1]
-        with pytest.raises(PortInUseError, match=f":{port} "):
-            plan_of(tmp_path, port=port - 2, nodes=2)
+    first = free_ports("127.0.0.1", 3)
+    with (
+        socket.create_server(("127.0.0.1", first + 2)),
+        pytest.raises(PortInUseError, match=f":{first + 2} "),
+    ):
+        plan_of(tmp_path, port=first, nodes=2)

@@ -1,0 +1,115 @@
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from highwater.embed.options import UpOptions
+from highwater.embed.supervisor import supervisor as module
+from highwater.embed.supervisor.plan import ClusterPlan
+from highwater.embed.supervisor.supervisor import Supervisor
+from highwater.model.errors import HighwaterError, UsageError
+from highwater.runtime.logging import silent_logger
+
+
+@dataclass
+class Spec:
+    """Stands for a ProcessSpec: a Python program instead of a service."""
+
+    name: str
+    section: str
+    code: str
+
+    def command(self, options, *, parent):
+        assert parent == os.getpid()
+        return [sys.executable, "-c", self.code]
+
+
+def sleeper(path, name):
+    """Writes its name when it is asked to end."""
+    return (
+        "import signal, time\n"
+        "def end(*_):\n"
+        f"    with open({str(path)!r}, 'a') as out: out.write({name + ' '!r})\n"
+        "    raise SystemExit\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        f"open({str(path) + '.' + name!r}, 'w').close()\n"
+        "time.sleep(60)\n"
+    )
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    """A cluster of four sleepers; ready once each has written its file."""
+    names = [("controller", "controller"), ("quota", "quota"), ("partition-1", "partition"),
+             ("gateway-1", "gateway")]  # fmt: skip
+    order = tmp_path / "order"
+    specs = [Spec(name, section, sleeper(order, name)) for name, section in names]
+    plan = ClusterPlan(
+        controller_address="c:1", gateway_addresses=[("127.0.0.1", 1)], processes=specs
+    )
+    monkeypatch.setattr(module, "make_plan", lambda _options, _data: plan)
+    monkeypatch.setattr(
+        module,
+        "serves_all_nodes",
+        lambda *_: all((tmp_path / f"order.{name}").exists() for name, _ in names),
+    )
+    return tmp_path, specs
+
+
+def make(path):
+    return Supervisor(UpOptions(data_dir=path / "data", separate=True), silent_logger())
+
+
+async def test_stops_in_order(world):
+    path, _ = world
+    supervisor = make(path)
+    await supervisor.start()
+    pids = json.loads((path / "data" / "pids.json").read_text())
+    assert list(pids) == ["controller", "quota", "partition-1", "gateway-1"]
+    assert (path / "data" / "controller.address").read_text() == "c:1"
+    assert supervisor.addresses == [("127.0.0.1", 1)]
+    await supervisor.stop()
+    assert (path / "order").read_text().split() == [
+        "gateway-1", "partition-1", "quota", "controller",
+    ]  # fmt: skip
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert not (path / "data" / "pids.json").exists()
+
+
+async def test_process_that_cannot_start_ends_the_start(world):
+    path, specs = world
+    specs[1].code = "raise SystemExit(2)"
+    supervisor = make(path)
+    async with asyncio.timeout(20):
+        with pytest.raises(UsageError, match="quota could not start"):
+            await supervisor.start()
+        await supervisor.stop()
+
+
+async def test_cluster_that_does_not_get_ready(world, monkeypatch):
+    path, _ = world
+    monkeypatch.setattr(module, "serves_all_nodes", lambda *_: False)
+    monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.3)
+    supervisor = make(path)
+    async with asyncio.timeout(20):
+        with pytest.raises(HighwaterError, match="not ready after"):
+            await supervisor.start()
+        await supervisor.stop()
+
+
+async def test_process_that_gives_up_later_fails_the_cluster(world, monkeypatch):
+    path, _ = world
+    monkeypatch.setattr("highwater.embed.supervisor.child.RESTARTS_MAX", 0)
+    supervisor = make(path)
+    await supervisor.start()
+    pids = json.loads((path / "data" / "pids.json").read_text())
+    os.kill(pids["partition-1"], 9)
+    async with asyncio.timeout(20):
+        with pytest.raises(HighwaterError, match="partition-1 died 1 times"):
+            await supervisor.failed
+        await supervisor.stop()
