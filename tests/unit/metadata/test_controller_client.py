@@ -1,0 +1,114 @@
+"""What is sent again, what is not, and where to."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.metadata import controller_client
+from highwater.metadata.controller_client import (
+    CallOutcomeUnknownError,
+    ControllerCallError,
+    ControllerClient,
+)
+from highwater.metadata.status import InProcessRpcError
+from highwater.model.errors import UnreachableError
+from tests.support.fake_controllers import FakeController, fake_cluster, not_controller, unavailable
+
+ONCE = ("create_topics", "delete_topics", "create_partitions")
+REQUESTS: dict[str, Any] = {
+    "register_node": pb.RegisterNodeRequest(),
+    "register_gateway": pb.RegisterGatewayRequest(),
+    "heartbeat": pb.HeartbeatRequest(),
+    "create_topics": pb.CreateTopicsRequest(),
+    "delete_topics": pb.DeleteTopicsRequest(),
+    "create_partitions": pb.CreatePartitionsRequest(),
+    "alter_configs": pb.AlterConfigsRequest(),
+    "allocate_producer_ids": pb.AllocateProducerIdsRequest(),
+    "alter_partition": pb.AlterPartitionRequest(),
+    "set_instance": pb.SetInstanceRequest(),
+}
+
+
+def failing_first(error: Exception) -> Any:
+    """An answer that raises once and then gives "done"."""
+    errors = [error]
+
+    def answer(_method: str, _request: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    return answer
+
+
+async def call(client: ControllerClient, method: str, timeout_s: float = 5.0) -> Any:
+    return await getattr(client, method)(REQUESTS[method], timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+async def test_calls_reach_the_method_of_that_name(method: str) -> None:
+    endpoints, fakes = fake_cluster("a:1")
+    fakes["a:1"].answer = lambda _method, _request: "done"
+    assert await call(ControllerClient(endpoints), method) == "done"
+    ((called, request),) = fakes["a:1"].calls
+    assert called.lower() == method.replace("_", "")
+    assert request is REQUESTS[method]
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+async def test_a_standby_did_nothing_so_anything_goes_on_elsewhere(method: str) -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1", "c:1")
+    fakes["a:1"].answer = failing_first(not_controller("c:1"))
+    fakes["c:1"].answer = lambda _method, _request: "done"
+    assert await call(ControllerClient(endpoints), method) == "done"
+    assert fakes["b:1"].calls == []
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+async def test_a_lost_call(method: str) -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    fakes["a:1"].answer = failing_first(unavailable())
+    fakes["b:1"].answer = lambda _method, _request: "done"
+    client = ControllerClient(endpoints)
+    if method in ONCE:
+        with pytest.raises(CallOutcomeUnknownError):
+            await call(client, method)
+        assert fakes["b:1"].calls == [], "never sent twice"
+    else:
+        assert await call(client, method) == "done"
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_what_was_never_sent_goes_on_elsewhere(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_client, "ATTEMPT_TIMEOUT_S", 0.05)
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    fakes["a:1"].accepts = False
+    fakes["b:1"].answer = lambda _method, _request: "done"
+    assert await call(ControllerClient(endpoints), method) == "done"
+
+
+async def test_nobody_answers() -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+
+    def standby(_method: str, _request: Any) -> Any:
+        raise not_controller()
+
+    for fake in fakes.values():
+        fake.answer = standby
+    with pytest.raises(UnreachableError, match="not active"):
+        await call(ControllerClient(endpoints), "heartbeat", timeout_s=0.3)
+    assert all(fake.calls for fake in fakes.values())
+
+
+async def test_other_errors_are_the_callers() -> None:
+    endpoints, fakes = fake_cluster("a:1")
+    fake: FakeController = fakes["a:1"]
+    fake.answer = failing_first(InProcessRpcError(grpc.StatusCode.INTERNAL, "bug", ()))
+    with pytest.raises(ControllerCallError) as raised:
+        await call(ControllerClient(endpoints), "heartbeat")
+    assert raised.value.code == grpc.StatusCode.INTERNAL
+    assert len(fake.calls) == 1

@@ -1,0 +1,143 @@
+"""Images and deltas through protobuf and back."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.api.controller.v1 import cluster_pb2 as pb
+from highwater.metadata.convert import (
+    delta_from_pb,
+    delta_to_pb,
+    snapshot_from_pb,
+    snapshot_to_pb,
+)
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    GatewayState,
+    InstanceState,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
+
+node_ids = st.integers(1, 2**31 - 1)
+some_nodes = st.lists(node_ids, max_size=3).map(tuple)
+names = st.text("abcxyz-._09", min_size=1, max_size=8)
+configs = st.dictionaries(names, names, max_size=2)
+limits = st.none() | st.integers(0, 2**62)
+
+partitions = st.builds(
+    PartitionState,
+    partition=st.just(0),
+    leader=st.just(-1) | node_ids,
+    leader_epoch=st.integers(0, 2**31 - 1),
+    partition_epoch=st.integers(0, 2**31 - 1),
+    replicas=some_nodes,
+    isr=some_nodes,
+    eligible_leaders=some_nodes,
+    last_known_leader=st.just(-1) | node_ids,
+    adding_replicas=some_nodes,
+    removing_replicas=some_nodes,
+)
+topics = st.builds(
+    TopicState,
+    topic_id=st.binary(min_size=16, max_size=16),
+    instance=names,
+    name=names,
+    partitions=st.lists(partitions, max_size=2).map(tuple),
+    configs=configs,
+    internal=st.booleans(),
+)
+nodes = st.builds(
+    NodeState,
+    node_id=node_ids,
+    node_epoch=st.integers(0, 2**62),
+    address=names,
+    rack=names,
+    incarnation=names,
+    log_dirs=st.lists(names, max_size=2).map(tuple),
+    fenced=st.booleans(),
+    draining=st.booleans(),
+    static_configs=configs,
+)
+gateways = st.builds(
+    GatewayState,
+    gateway_id=names,
+    host=names,
+    port=st.integers(1, 65_535),
+    single_port=st.booleans(),
+    rack=names,
+)
+instances = st.builds(
+    InstanceState,
+    instance=names,
+    produce_bytes_per_second=limits,
+    consume_bytes_per_second=limits,
+    storage_bytes=limits,
+)
+node_gateways = st.dictionaries(node_ids, names, max_size=2)
+node_configs = st.dictionaries(node_ids, configs, max_size=2)
+
+
+def few(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(items, max_size=2).map(tuple)
+
+
+def over_the_wire(message: pb.ClusterChange) -> pb.ClusterChange:
+    return pb.ClusterChange.FromString(message.SerializeToString())
+
+
+@given(few(topics), few(nodes), few(gateways), few(instances), node_gateways, configs, node_configs)
+@settings(max_examples=60, deadline=None)
+def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type: ignore[no-untyped-def]
+    by_id = {topic.topic_id: topic for topic in ts}
+    image = ClusterImage(
+        revision=2**40,
+        cluster_id="c",
+        controller_epoch=7,
+        nodes={node.node_id: node for node in ns},
+        gateways={gateway.gateway_id: gateway for gateway in gs},
+        node_gateways=mapping,
+        topics=by_id,
+        topic_ids={(t.instance, t.name): t.topic_id for t in by_id.values()},
+        instances={instance.instance: instance for instance in xs},
+        cluster_configs=cluster_configs,
+        node_configs=per_node,
+    )
+    assert snapshot_from_pb(over_the_wire(snapshot_to_pb(image))) == image
+
+
+@given(
+    st.builds(
+        ClusterDelta,
+        revision=st.integers(1, 2**62),
+        controller_epoch=st.integers(0, 2**62),
+        topics=few(topics),
+        removed_topics=st.frozensets(st.binary(min_size=16, max_size=16), max_size=2),
+        nodes=few(nodes),
+        removed_nodes=st.frozensets(node_ids, max_size=2),
+        gateways=few(gateways),
+        removed_gateways=st.frozensets(names, max_size=2),
+        instances=few(instances),
+        removed_instances=st.frozensets(names, max_size=2),
+        node_gateways=st.none() | node_gateways,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_deltas(delta: ClusterDelta) -> None:
+    assert delta_from_pb(over_the_wire(delta_to_pb(delta, {"x": "1"}, {}))) == delta
+
+
+def test_configs_travel_together() -> None:
+    delta = ClusterDelta(revision=1, cluster_configs={"a": "1"})
+    read = delta_from_pb(over_the_wire(delta_to_pb(delta, {"a": "1"}, {3: {"b": "2"}})))  # type: ignore[dict-item]
+    assert read.cluster_configs == {"a": "1"}
+    assert read.node_configs == {3: {"b": "2"}}
+    emptied = ClusterDelta(revision=1, cluster_configs={})
+    assert delta_from_pb(over_the_wire(delta_to_pb(emptied, {}, {}))).cluster_configs == {}
+
+
+def test_a_limit_of_zero_is_not_unlimited() -> None:
+    state = InstanceState(instance="i", produce_bytes_per_second=0)  # type: ignore[arg-type]
+    delta = ClusterDelta(revision=1, instances=(state,))
+    assert delta_from_pb(over_the_wire(delta_to_pb(delta, {}, {}))).instances == (state,)

@@ -1,0 +1,52 @@
+"""Which controller is talked to."""
+
+from highwater.metadata.endpoints import HINTED_ADDRESSES_MAX, ControllerEndpoints
+from tests.support.fake_controllers import fake_cluster
+
+
+async def test_rotation_moves_once_per_failure() -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1", "c:1")
+    moves: list[str] = []
+    endpoints.on_change(lambda: moves.append(endpoints.present))
+    endpoints.rotate("a:1")
+    endpoints.rotate("a:1")  # A second part of the service found the same thing out.
+    assert (endpoints.present, moves) == ("b:1", ["b:1"])
+    assert endpoints.current() is fakes["b:1"]
+    endpoints.rotate("b:1")
+    endpoints.rotate("c:1")
+    assert endpoints.present == "a:1"
+
+
+async def test_hints() -> None:
+    endpoints, _ = fake_cluster("a:1")
+    endpoints.prefer("")
+    endpoints.prefer("a:1")
+    assert endpoints.addresses == ("a:1",)
+    endpoints.prefer("new:1")
+    assert (endpoints.present, endpoints.addresses) == ("new:1", ("a:1", "new:1"))
+    for n in range(100):
+        endpoints.prefer(f"n{n}:1")
+    assert len(endpoints.addresses) == HINTED_ADDRESSES_MAX
+
+
+async def test_a_single_controller_is_never_left() -> None:
+    endpoints, _ = fake_cluster("a:1")
+    endpoints.rotate("a:1")
+    assert endpoints.present == "a:1"
+
+
+async def test_close_closes_all() -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    endpoints.current()
+    endpoints.rotate("a:1")
+    endpoints.current()
+    await endpoints.close()
+    assert all(fake.closed for fake in fakes.values())
+
+
+async def test_in_process() -> None:
+    endpoints = ControllerEndpoints.in_process(object(), object())
+    await endpoints.current().connect()
+    endpoints.rotate(endpoints.present)
+    assert endpoints.present == "in-process"
+    await endpoints.close()

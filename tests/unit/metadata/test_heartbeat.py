@@ -1,0 +1,162 @@
+"""Heartbeats: at once, on a nudge, from a stalled service, and to whoever is active."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.heartbeat import HeartbeatLoop, InLoopHeartbeats
+from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY
+from highwater.runtime.grpc_server import GrpcServer
+
+
+class RecordingController(rpc.ControllerServiceServicer):
+    """Counts heartbeats; with `active` it is a standby that knows better."""
+
+    def __init__(self) -> None:
+        self.revisions: list[int] = []
+        self.active = ""
+
+    async def Heartbeat(self, request: pb.HeartbeatRequest, context: Any) -> Any:
+        if self.active:
+            trailing = ((REASON_KEY, NOT_CONTROLLER), (ACTIVE_KEY, self.active))
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "standby", trailing)
+        self.revisions.append(request.applied_revision)
+        return pb.HeartbeatResponse(fenced=True)
+
+
+class Served:
+    """A recording controller on a server, or in process."""
+
+    def __init__(self, *, in_process: bool) -> None:
+        self.controller = RecordingController()
+        self.server = None if in_process else GrpcServer("127.0.0.1", 0)
+
+    async def start(self) -> ControllerEndpoints:
+        if self.server is None:
+            return ControllerEndpoints.in_process(self.controller, object())
+        self.server.register(
+            lambda s: rpc.add_ControllerServiceServicer_to_server(self.controller, s)  # type: ignore[no-untyped-call]
+        )
+        await self.server.start()
+        return ControllerEndpoints([self.server.address])
+
+    async def stop(self) -> None:
+        if self.server is not None:
+            await self.server.stop(drain_s=0)
+
+
+@pytest.fixture(params=[False, True], ids=["thread", "in-loop"])
+async def served(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+    made = Served(in_process=request.param)
+    yield made
+    await made.stop()
+
+
+async def until(condition: Any, timeout_s: float = 5.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_at_once_on_a_nudge_and_at_intervals(served: Served) -> None:
+    endpoints = await served.start()
+    revision = 1
+    answers: list[bool] = []
+    kind = InLoopHeartbeats if served.server is None else HeartbeatLoop
+    beats = kind(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1, applied_revision=revision),
+        on_response=lambda response: answers.append(response.fenced),
+        interval_ms=500,
+    )
+    beats.start()
+    revisions = served.controller.revisions
+    await until(lambda: revisions == [1])
+    revision = 2
+    beats.nudge()
+    await until(lambda: revisions == [1, 2], 0.4)
+    await until(lambda: len(revisions) == 3, 2.0)
+    await until(lambda: len(answers) == 3)
+    assert answers == [True, True, True]
+    await beats.stop()
+    count = len(revisions)
+    await asyncio.sleep(0.7)
+    assert len(revisions) == count
+    await endpoints.close()
+
+
+async def test_nothing_is_sent_before_registration(served: Served) -> None:
+    endpoints = await served.start()
+    kind = InLoopHeartbeats if served.server is None else HeartbeatLoop
+    beats = kind(endpoints, make_request=lambda: None, on_response=print, interval_ms=10)
+    beats.start()
+    await asyncio.sleep(0.2)
+    assert served.controller.revisions == []
+    await beats.stop()
+    await endpoints.close()
+
+
+async def test_a_stalled_loop_keeps_its_session() -> None:
+    """The service's loop does not turn for a second; heartbeats go on to a server elsewhere."""
+    received: list[float] = []
+
+    def handler(_request: pb.HeartbeatRequest, _context: Any) -> pb.HeartbeatResponse:
+        received.append(time.monotonic())
+        return pb.HeartbeatResponse()
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    method = grpc.unary_unary_rpc_method_handler(
+        handler,
+        request_deserializer=pb.HeartbeatRequest.FromString,
+        response_serializer=pb.HeartbeatResponse.SerializeToString,
+    )
+    name = "highwater.api.controller.v1.ControllerService"
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(name, {"Heartbeat": method}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    endpoints = ControllerEndpoints([f"127.0.0.1:{port}"])
+    beats = HeartbeatLoop(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1),
+        on_response=lambda _: None,
+        interval_ms=50,
+    )
+    beats.start()
+    await until(lambda: received)
+    before = len(received)
+    time.sleep(1.0)  # noqa: ASYNC251 - the stall is what is tested.
+    assert len(received) - before >= 10
+    await beats.stop()
+    await endpoints.close()
+    server.stop(0).wait(5)
+
+
+async def test_it_follows_to_the_active_controller() -> None:
+    standby, active = Served(in_process=False), Served(in_process=False)
+    endpoints = await standby.start()
+    await active.start()
+    assert active.server is not None
+    standby.controller.active = active.server.address
+    beats = HeartbeatLoop(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1, applied_revision=5),
+        on_response=lambda _: None,
+        interval_ms=100,
+    )
+    beats.start()
+    await until(lambda: active.controller.revisions)
+    assert endpoints.present == active.server.address, "the watch and the client learn it too"
+    await beats.stop()
+    await endpoints.close()
+    await standby.stop()
+    await active.stop()

@@ -1,0 +1,170 @@
+"""The watched image: whole, in order, never back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
+from highwater.metadata.watch import ClusterWatch, Watcher, WrongClusterError
+from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
+from highwater.model.ids import InstanceId
+from tests.support.fake_controllers import fake_cluster, not_controller, unavailable
+
+
+def snapshot(revision: int, *, epoch: int = 1, cluster_id: str = "c") -> Any:
+    return snapshot_to_pb(
+        ClusterImage(revision=revision, cluster_id=cluster_id, controller_epoch=epoch)
+    )
+
+
+def delta(revision: int, *, epoch: int = 1) -> Any:
+    instance = InstanceState(instance=InstanceId(f"i{revision}"))
+    change = ClusterDelta(revision=revision, controller_epoch=epoch, instances=(instance,))
+    return delta_to_pb(change, {}, {})
+
+
+class Watched:
+    """A watch with what its subscriber saw: (revision, by a delta)."""
+
+    def __init__(self, *addresses: str, **settings: Any) -> None:
+        self.endpoints, self.fakes = fake_cluster(*(addresses or ("a:1",)))
+        self.watch = ClusterWatch(self.endpoints, **settings)
+        self.seen: list[tuple[int, bool]] = []
+        self.watch.subscribe(
+            lambda image, change: self.seen.append((image.revision, change is not None))
+        )
+
+    async def at(self, revision: int) -> ClusterImage:
+        return await self.watch.wait_for_revision(revision, 5)
+
+
+@pytest.fixture
+async def watched() -> AsyncIterator[Watched]:
+    made = Watched()
+    yield made
+    await made.watch.stop()
+
+
+async def test_a_snapshot_and_deltas(watched: Watched) -> None:
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12), delta(15)]]
+    watched.watch.start()
+    image = await watched.at(15)
+    assert watched.seen == [(10, False), (12, True), (15, True)]
+    assert set(image.instances) == {"i12", "i15"}
+    assert watched.watch.revision == 15
+
+
+async def test_a_late_subscriber_gets_the_present_image_at_once(watched: Watched) -> None:
+    watched.fakes["a:1"].streams = [[snapshot(10)]]
+    watched.watch.start()
+    await watched.at(10)
+    late: list[int] = []
+    end = watched.watch.subscribe(lambda image, _: late.append(image.revision))
+    assert late == [10]
+    end()
+
+
+async def test_a_broken_stream_resumes(watched: Watched) -> None:
+    fake = watched.fakes["a:1"]
+    fake.streams = [[snapshot(10), delta(12), unavailable()], [delta(15)]]
+    watched.watch.start()
+    await watched.at(15)
+    assert [(w.from_revision, w.cluster_id) for w in fake.watches] == [(0, ""), (12, "c")]
+    assert watched.seen == [(10, False), (12, True), (15, True)]
+
+
+async def test_a_new_snapshot_replaces_the_image(watched: Watched) -> None:
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12), unavailable()], [snapshot(20)]]
+    watched.watch.start()
+    image = await watched.at(20)
+    assert image.instances == {}
+    assert watched.seen[-1] == (20, False)
+
+
+async def test_the_image_never_goes_back() -> None:
+    watched = Watched("a:1", "b:1")
+    watched.fakes["a:1"].streams = [[snapshot(10, epoch=5), unavailable()]]
+    watched.fakes["b:1"].streams = [[snapshot(8, epoch=3)], [snapshot(9, epoch=3)]]
+    watched.fakes["a:1"].streams.append([snapshot(30, epoch=5)])
+    watched.watch.start()
+    await watched.at(30)
+    assert watched.seen == [(10, False), (30, False)], "b's older images are refused"
+    await watched.watch.stop()
+
+
+async def test_a_former_controllers_deltas_are_refused() -> None:
+    watched = Watched("a:1", "b:1")
+    watched.fakes["a:1"].streams = [[snapshot(10, epoch=5), delta(11, epoch=4)]]
+    watched.fakes["b:1"].streams = [[delta(12, epoch=5)]]
+    watched.watch.start()
+    image = await watched.at(12)
+    assert set(image.instances) == {"i12"}
+    await watched.watch.stop()
+
+
+async def test_a_standbys_hint_is_followed() -> None:
+    watched = Watched("a:1", "b:1", "c:1")
+    watched.fakes["a:1"].streams = [[not_controller("c:1")]]
+    watched.fakes["c:1"].streams = [[snapshot(10)]]
+    watched.watch.start()
+    await watched.at(10)
+    assert watched.fakes["b:1"].watches == []
+    assert watched.endpoints.present == "c:1"
+    await watched.watch.stop()
+
+
+async def test_it_moves_when_others_find_the_active_controller() -> None:
+    watched = Watched("a:1", "b:1")
+    watched.fakes["a:1"].streams = [[snapshot(10)]]
+    watched.fakes["b:1"].streams = [[delta(11)]]
+    watched.watch.start()
+    await watched.at(10)
+    watched.endpoints.prefer("b:1")  # As heartbeats do when a paused controller falls silent.
+    await watched.at(11)
+    await watched.watch.stop()
+
+
+async def test_a_registration_reopens_the_stream(watched: Watched) -> None:
+    fake = watched.fakes["a:1"]
+    fake.streams = [[snapshot(10)], [delta(11)]]
+    watched.watch.start()
+    await watched.at(10)
+    watched.watch.set_watcher(Watcher(node_id=3, node_epoch=9))
+    await watched.at(11)
+    assert [(w.node_id, w.node_epoch) for w in fake.watches] == [(0, 0), (3, 9)]
+
+
+@pytest.mark.parametrize("known", ["on disk", "by watching"])
+async def test_another_cluster_is_refused(known: str) -> None:
+    watched = Watched(cluster_id="c" if known == "on disk" else "")
+    wrong = snapshot(20, cluster_id="other")
+    streams = [[wrong]] if known == "on disk" else [[snapshot(10), unavailable()], [wrong]]
+    watched.fakes["a:1"].streams = streams
+    watched.watch.start()
+    with pytest.raises(WrongClusterError):
+        await asyncio.wait_for(watched.watch.failed, 5)
+    assert watched.watch.revision in (0, 10)
+    await watched.watch.stop()
+
+
+async def test_a_subscribers_mistake_is_heard(watched: Watched) -> None:
+    def broken(_image: ClusterImage, _delta: ClusterDelta | None) -> None:
+        raise ZeroDivisionError
+
+    watched.watch.subscribe(broken)
+    watched.fakes["a:1"].streams = [[snapshot(10)]]
+    watched.watch.start()
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(watched.watch.failed, 5)
+
+
+async def test_waiting_has_an_end(watched: Watched) -> None:
+    watched.fakes["a:1"].streams = [[snapshot(10)]]
+    watched.watch.start()
+    await watched.at(10)
+    with pytest.raises(TimeoutError):
+        await watched.watch.wait_for_revision(11, 0.05)
+    assert replace(await watched.at(5)).revision == 10
