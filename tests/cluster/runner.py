@@ -29,9 +29,10 @@ MODES: dict[str, tuple[int, tuple[str, ...]]] = {
 class Up:
     """One `highwater up` on a directory of its own; it may be started again on its data."""
 
-    def __init__(self, mode: str, directory: Path) -> None:
+    def __init__(self, mode: str, directory: Path, *, extra: tuple[str, ...] = ()) -> None:
         self.mode = mode
-        self.node_count, self._flags = MODES[mode]
+        self.node_count, flags = MODES[mode]
+        self._flags = (*flags, *extra)
         self.data_dir = directory / "data"
         self.port = free_port_block(self.node_count + 1)
         self.process = ManagedProcess(
