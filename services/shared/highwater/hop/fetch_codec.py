@@ -8,9 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 
 PIECE_BYTES: Final = 1 << 20
@@ -45,6 +48,14 @@ def encode_request(
     request.last_fetched_epoch.extend([p.last_fetched_epoch for p in asked])
     request.partition_max_bytes.extend([p.max_bytes for p in asked])
     return request.SerializeToString()
+
+
+def decode_request(message: bytes) -> pb.FetchRequest:
+    """The request; raises HopFramingError."""
+    try:
+        return pb.FetchRequest.FromString(message)
+    except DecodeError as error:
+        raise HopFramingError(f"malformed FetchRequest: {error}") from None
 
 
 def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> list[FetchWork]:
@@ -117,6 +128,7 @@ class ResponseWriter:
         """Adds one answer."""
         header = self._header
         results = work.results
+        records = [] if self._references else _read_ranges(results)
         header.call_id.append(work.call_id)
         header.call_partitions.append(len(results))
         header.throttle_ms.append(work.throttle_ms)
@@ -127,25 +139,22 @@ class ResponseWriter:
         header.record_bytes.extend([r.nbytes for r in results])
         first = self._partitions
         self._partitions += len(results)
-        records: list[Any] = []
         for index, result in enumerate(results, first):
             _add_detail(header, index, result)
             if result.nbytes:
-                self._add_records(index, result.records, records)
+                if self._references:
+                    self._add_reference(index, result.records)
                 result.release()
         self._add_payload(work.call_id, records)
 
-    def _add_records(self, index: int, found: Any, records: list[Any]) -> None:
-        if self._references:
-            self._header.references.add(
-                index=index,
-                path=found.path,
-                log_dir=found.log_dir,
-                inode=found.inode,
-                position=found.position,
-            )
-        else:
-            records.append(_read_range(found))
+    def _add_reference(self, index: int, found: Any) -> None:
+        self._header.references.add(
+            index=index,
+            path=found.path,
+            log_dir=found.log_dir,
+            inode=found.inode,
+            position=found.position,
+        )
 
     def _add_payload(self, call_id: int, records: list[bytes]) -> None:
         """Closes the answer, over as many messages as its bytes need."""
@@ -177,6 +186,20 @@ class ResponseWriter:
             self._end_message()
         messages, self._messages = self._messages, []
         return messages
+
+
+def _read_ranges(results: list[FetchedPartition]) -> list[bytes]:
+    """The bytes of all results; one that cannot be read becomes KAFKA_STORAGE_ERROR."""
+    found = []
+    for result in results:
+        if result.nbytes:
+            try:
+                found.append(_read_range(result.records))
+            except OSError:
+                # Its log finds out by itself, at the next append or read of an index.
+                result.release()
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return found
 
 
 def _read_range(records: Any) -> bytes:
@@ -224,7 +247,13 @@ class Answer:
         self.references: list[tuple[FetchedPartition, pb.SegmentReference]] = []
 
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
-        """The results with their bytes, once all of the payload is here."""
+        """The results with their bytes, once all of the payload is here.
+
+        Raises HopFramingError if it is not what the results promise.
+        """
+        promised = 0 if self.references else sum(r.nbytes for r in self.results)
+        if len(payload) != promised:
+            raise HopFramingError(f"{len(payload)} bytes of records, {promised} were promised")
         position = 0
         for result in self.results:
             if isolation_level == READ_COMMITTED and result.aborted_transactions is None:
@@ -238,8 +267,8 @@ class Answer:
 def parse_response(message: bytes) -> list[Answer]:
     """The answers of one message. Raises HopFramingError."""
     head, payload = split(message)
-    header = pb.FetchResponse.FromString(head)
     try:
+        header = pb.FetchResponse.FromString(head)
         results = [
             FetchedPartition(error, hw, lso, start, b"", nbytes)
             for error, hw, lso, start, nbytes in zip(
@@ -252,12 +281,12 @@ def parse_response(message: bytes) -> list[Answer]:
             )
         ]
         answers = list(_answers(header, results, payload))
-    except ValueError as error:
-        raise HopFramingError(f"a fetch answer's arrays do not fit together: {error}") from error
-    for detail in header.details:
-        _apply_detail(results[detail.index], detail)
-    if header.references:
-        _spread_references(header, results, answers)
+        for detail in header.details:
+            _apply_detail(results[detail.index], detail)
+        if header.references:
+            _spread_references(header, results, answers)
+    except (DecodeError, IndexError, ValueError) as error:
+        raise HopFramingError(f"malformed FetchResponse: {error}") from error
     return answers
 
 
@@ -304,5 +333,8 @@ def _spread_references(
     owners: list[Answer] = []
     for answer in answers:
         owners.extend([answer] * len(answer.results))
+    wanted = [index for index, result in enumerate(results) if result.nbytes]
+    if [reference.index for reference in header.references] != wanted:
+        raise ValueError("references are not those of the partitions with records")
     for reference in header.references:
         owners[reference.index].references.append((results[reference.index], reference))

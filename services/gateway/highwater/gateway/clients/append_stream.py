@@ -88,7 +88,7 @@ class AppendStream:
     def _received(self, message: bytes) -> None:
         response = decode_response(message)
         for result in response.results:
-            groups = self._sent.get(result.message_id, ())
+            groups = self._sent.get(result.message_id, [])
             group = groups[result.group] if result.group < len(groups) else None
             if group is None:
                 raise HopFramingError(f"no group {result.group} in message {result.message_id}")

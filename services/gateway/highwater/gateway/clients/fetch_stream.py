@@ -9,10 +9,13 @@ from highwater.gateway.clients.segment_files import ReferenceError, SegmentFiles
 from highwater.gateway.clients.stream import Stream
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
+from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
 CALLS_PER_MESSAGE: Final = 256
+RESPONSE_BYTES_MAX: Final = 8 << 20
+"""Of an answer that brings its bytes along, since both ends hold them (decision 18)."""
 
 
 class FetchStream:
@@ -40,6 +43,8 @@ class FetchStream:
         if not self.stream.is_open:
             _answer_away(work)
             return
+        if not self._files.readable:
+            work.max_bytes = min(work.max_bytes, RESPONSE_BYTES_MAX)
         self._queue.append(work)
         self.stream.wake()
 
@@ -80,9 +85,13 @@ class FetchStream:
                     self._pieces[answer.call_id] = (first, pieces)
                     continue
                 answer, payload = first, memoryview(b"".join(pieces))
+            if len(answer.results) != len(work.partitions):
+                raise HopFramingError(
+                    f"{len(answer.results)} results for {len(work.partitions)} partitions"
+                )
+            work.results = answer.fill(payload, work.isolation_level)
             del self._waiting[answer.call_id]
             self._open_references(answer)
-            work.results = answer.fill(payload, work.isolation_level)
             work.throttle_ms = answer.throttle_ms
             work.done(work)
 

@@ -14,6 +14,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.waiters import FetchWait
+from highwater.partition.storage.errors import LogDirFailure
 
 
 class Meter(Protocol):
@@ -155,7 +156,10 @@ class DataPlane:
             if replica is None:
                 result = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                result = replica.fetch(asked, left, isolation_level, none_yet)
+                try:
+                    result = replica.fetch(asked, left, isolation_level, none_yet)
+                except Exception as error:  # noqa: BLE001 - as in `append`.
+                    result = self._unreadable(replica, error)
             if result.error_code or result.diverging_epoch >= 0:
                 failed = True
             nbytes = result.nbytes
@@ -166,3 +170,12 @@ class DataPlane:
             results.append(result)
         work.results = results
         return total, failed
+
+    def _unreadable(self, replica: PartitionReplica, error: Exception) -> FetchedPartition:
+        """Takes the partition offline, with its directory if the operating system refused."""
+        if isinstance(error, LogDirFailure):
+            replica.on_log_failure(replica, error)
+        else:
+            replica.fail()
+            self._on_bug(replica, error)
+        return FetchedPartition(ErrorCode.KAFKA_STORAGE_ERROR)

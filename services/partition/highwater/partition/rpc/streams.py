@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, Failure
@@ -17,6 +18,7 @@ from highwater.hop.append_codec import decode_request, result_of
 from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
 from highwater.hop.fetch import FetchWork
 from highwater.hop.fetch_codec import ResponseWriter, works_of
+from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
 from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
@@ -70,7 +72,15 @@ class OutQueue:
 
 async def serve_stream(context: Any, out: OutQueue, receive: Callable[[bytes], None]) -> None:
     """Feeds messages to `receive` until the peer ends the stream."""
-    writers = TaskOwner(lambda _name, _error: context.cancel())
+    reader = asyncio.current_task()
+    failed: list[BaseException] = []
+
+    def writer_failed(_name: str, error: BaseException) -> None:
+        failed.append(error)
+        if reader is not None:
+            reader.cancel()
+
+    writers = TaskOwner(writer_failed)
     writers.start(out.run(), name="stream-writer")
     try:
         while True:
@@ -82,6 +92,11 @@ async def serve_stream(context: Any, out: OutQueue, receive: Callable[[bytes], N
                 receive(message)
             except HopFramingError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    except asyncio.CancelledError:
+        if not failed:
+            raise
+        # An exception, unlike the end of a cancelled task, reaches the peer: it opens another.
+        raise ConnectionError("the stream cannot be written") from failed[0]
     finally:
         await writers.close(timeout_s=1)
 
@@ -160,7 +175,7 @@ async def fetch_stream(plane: DataPlane, context: Any) -> None:
         out.wake()
 
     def receive(message: bytes) -> None:
-        request = pb.FetchRequest.FromString(message)
+        request = decode_fetch(message)
         out.references = request.accepts_references
         for call_id in request.cancelled_call_ids:
             gone = waiting.pop(call_id, None)
@@ -213,7 +228,10 @@ async def coordinate_stream(coordinator: CoordinatorPort, context: Any) -> None:
         return reply
 
     def receive(message: bytes) -> None:
-        request = pb.CoordinateRequest.FromString(message)
+        try:
+            request = pb.CoordinateRequest.FromString(message)
+        except DecodeError as error:
+            raise HopFramingError(f"malformed CoordinateRequest: {error}") from None
         for call_id in request.cancelled_call_ids:
             gone = waiting.pop(call_id, None)
             if gone is not None:

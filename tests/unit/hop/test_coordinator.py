@@ -1,0 +1,27 @@
+"""A coordinator call carries what the client sent, and begins uncancelled."""
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.model.ids import DEFAULT_INSTANCE
+
+
+def test_a_call_is_itself_and_nobody_else():
+    replies = []
+
+    def call():
+        return CoordinatorCall(
+            api_key=11,
+            api_version=9,
+            instance=DEFAULT_INSTANCE,
+            client_id="c",
+            client_host="/127.0.0.1",
+            body=b"body",
+            partition=3,
+            deadline_ms=1000,
+            reply=lambda code, body: replies.append((code, body)),
+        )
+
+    one, other = call(), call()
+    assert not one.cancelled
+    assert one != other, "streams keep calls by identity"
+    one.reply(16, b"")
+    assert replies == [(16, b"")]

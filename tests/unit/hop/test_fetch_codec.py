@@ -1,0 +1,338 @@
+"""FetchRequest and FetchResponse: many fetches in a message, long answers in many messages."""
+
+import contextlib
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch_codec import (
+    PIECE_BYTES,
+    ResponseWriter,
+    decode_request,
+    encode_request,
+    parse_response,
+    works_of,
+)
+from highwater.hop.framing import HopFramingError
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId, TopicId
+
+TOPIC_A, TOPIC_B = TopicId(b"a" * 16), TopicId(b"b" * 16)
+
+
+def work_of(call_id, *partitions, instance="", isolation_level=0):
+    work = FetchWork(
+        instance=InstanceId(instance),
+        partitions=[FetchPartition(*p) for p in partitions],
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=isolation_level,
+        done=lambda _work: None,
+    )
+    work.call_id = call_id
+    return work
+
+
+def meaning(work):
+    return (
+        work.call_id,
+        work.instance,
+        work.partitions,
+        work.max_wait_ms,
+        work.min_bytes,
+        work.max_bytes,
+        work.isolation_level,
+    )
+
+
+def sample_works():
+    return [
+        work_of(7, (TOPIC_A, 0, -1, 0, -1, 100), (TOPIC_B, 9, 4, 1 << 40, 3, 0)),
+        work_of(8, (TOPIC_B, 1, 0, 5, -1, 1), instance="team", isolation_level=1),
+        work_of(9),
+    ]
+
+
+def test_fetches_say_the_same_at_the_other_end():
+    request = decode_request(encode_request(sample_works(), [3, 4], True))
+    assert list(request.cancelled_call_ids) == [3, 4]
+    assert request.accepts_references
+    got = works_of(request, lambda _work: None)
+    assert [meaning(w) for w in got] == [meaning(w) for w in sample_works()]
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("topic", [0, 1, 2]),
+        ("topic", [0, 1]),
+        ("call_partitions", [2, 1, 1]),
+        ("call_partitions", [2, 0, 0]),
+        ("call_partitions", [2, 1]),
+        ("call_instance", [0, 2, 0]),
+        ("fetch_offset", []),
+        ("isolation_level", [0]),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(field, values):
+    request = decode_request(encode_request(sample_works(), [], True))
+    array = getattr(request, field)
+    del array[:]
+    array.extend(values)
+    with pytest.raises(HopFramingError):
+        works_of(request, lambda _work: None)
+
+
+class StoredRange:
+    """A place in a file, as the partition's storage gives it."""
+
+    def __init__(self, file, position, length):
+        self.fd, self.position, self.length = file.fileno(), position, length
+        self.path, self.log_dir, self.inode = "t-0/0.log", 1, os.fstat(self.fd).st_ino
+        self.released = 0
+
+    def release(self):
+        self.released += 1
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "0.log"
+    path.write_bytes(bytes(i % 251 for i in range(5 << 20)))
+    with path.open("rb") as file:
+        yield file
+
+
+def answered(call_id, *results, throttle_ms=0, isolation_level=0):
+    work = work_of(
+        call_id, *[(TOPIC_A, i, -1, 0, -1, 0) for i in range(len(results))],
+        isolation_level=isolation_level,
+    )  # fmt: skip
+    work.results = list(results)
+    work.throttle_ms = throttle_ms
+    return work
+
+
+def found(stored, position, length):
+    return FetchedPartition(0, 50, 40, 30, StoredRange(stored, position, length), length)
+
+
+def write(works, *, references=False):
+    writer = ResponseWriter(references=references)
+    for work in works:
+        writer.add(work)
+    return writer.take()
+
+
+def gather(messages, isolation_level=0):
+    """Answers put together again, as the gateway does: call id -> (results, throttle)."""
+    begun, whole = {}, {}
+    for message in messages:
+        for answer in parse_response(message):
+            first, payload = begun.pop(answer.call_id, (answer, b""))
+            payload += bytes(answer.payload)
+            if answer.done:
+                assert answer.call_id not in whole
+                results = first.fill(memoryview(payload), isolation_level)
+                whole[answer.call_id] = (results, first.throttle_ms)
+            else:
+                begun[answer.call_id] = (first, payload)
+    assert begun == {}
+    return whole
+
+
+def read(stored, position, length):
+    return os.pread(stored.fileno(), length, position)
+
+
+def test_answers_share_a_message_and_keep_apart(stored):
+    ranges = [found(stored, 10, 100), found(stored, 500, 7), found(stored, 900, 1)]
+    places = [result.records for result in ranges]
+    messages = write(
+        [
+            answered(1, ranges[0], FetchedPartition(6), ranges[1], throttle_ms=12),
+            answered(2),
+            answered(3, ranges[2]),
+        ]
+    )
+    assert len(messages) == 1
+    whole = gather(messages)
+    results, throttle_ms = whole[1]
+    assert throttle_ms == 12
+    assert [bytes(r.records) for r in results] == [
+        read(stored, 10, 100),
+        b"",
+        read(stored, 500, 7),
+    ]
+    assert [r.error_code for r in results] == [0, 6, 0]
+    assert (results[0].high_watermark, results[0].last_stable_offset) == (50, 40)
+    assert results[0].log_start_offset == 30
+    assert whole[2] == ([], 0)
+    assert bytes(whole[3][0][0].records) == read(stored, 900, 1)
+    assert [place.released for place in places] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [PIECE_BYTES],
+        [PIECE_BYTES + 1],
+        [PIECE_BYTES - 1, 1, 1],
+        [3 * PIECE_BYTES + 17, 5],
+        [10, 2 * PIECE_BYTES, 10],
+        [PIECE_BYTES, PIECE_BYTES],
+    ],
+)
+def test_long_answers_travel_in_pieces(stored, sizes):
+    works = [answered(n, found(stored, n, size)) for n, size in enumerate(sizes)]
+    works.append(answered(99, FetchedPartition(3)))
+    messages = write(works)
+    assert all(len(message) < PIECE_BYTES + 4096 for message in messages)
+    for message in messages:
+        pb.FetchResponse.FromString(message)
+    whole = gather(messages)
+    for n, size in enumerate(sizes):
+        assert bytes(whole[n][0][0].records) == read(stored, n, size)
+    assert whole[99][0][0].error_code == 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 700_000), max_size=3), max_size=6),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_any_answers_survive_the_journey(tmp_path_factory, works, taken):
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    if not path.exists():
+        path.write_bytes(os.urandom(1 << 20))
+    with path.open("rb") as file:
+        writer, messages = ResponseWriter(references=False), []
+        for number, sizes in enumerate(works):
+            writer.add(
+                answered(
+                    number,
+                    *[found(file, n, s) if s else FetchedPartition(1) for n, s in enumerate(sizes)],
+                )
+            )
+            if taken[number]:
+                messages += writer.take()
+        whole = gather([*messages, *writer.take()])
+        for number, sizes in enumerate(works):
+            results = whole[number][0]
+            assert [bytes(r.records) for r in results] == [
+                read(file, n, s) for n, s in enumerate(sizes)
+            ]
+
+
+def test_references_name_places_and_carry_no_bytes(stored):
+    one, two = found(stored, 10, 4 << 20), found(stored, 20, 5)
+    places = [one.records, two.records]
+    (message,) = write([answered(1, FetchedPartition(6), one), answered(2, two)], references=True)
+    assert len(message) < 300
+    first, second = parse_response(message)
+    ((result, reference),) = first.references
+    assert result is first.results[1]
+    assert (reference.path, reference.log_dir, reference.position) == ("t-0/0.log", 1, 10)
+    assert reference.inode == os.fstat(stored.fileno()).st_ino
+    assert result.nbytes == 4 << 20
+    assert [reference.position for _, reference in second.references] == [20]
+    assert [place.released for place in places] == [1, 1]
+
+
+def test_details_travel_for_those_that_have_them(stored):
+    moved = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    moved.leader, moved.leader_epoch = 3, 8
+    diverging = FetchedPartition(0, 9, 9, 0)
+    diverging.diverging_epoch, diverging.diverging_end_offset = 2, 5
+    aborted = FetchedPartition(0, 9, 9, 0)
+    aborted.aborted_transactions = [(77, 1), (78, 4)]
+    plain = FetchedPartition(0, 9, 9, 0)
+    whole = gather(write([answered(1, plain, moved), answered(2, diverging, aborted)]))
+    _, one = whole[1][0]
+    two, three = whole[2][0]
+    assert (one.leader, one.leader_epoch) == (3, 8)
+    assert (two.diverging_epoch, two.diverging_end_offset) == (2, 5)
+    assert three.aborted_transactions == [(77, 1), (78, 4)]
+    assert two.aborted_transactions is None
+
+
+def test_read_committed_has_a_list_even_if_nothing_was_aborted():
+    whole = gather(write([answered(1, FetchedPartition(0, 9, 9, 0))]), READ_COMMITTED)
+    assert whole[1][0][0].aborted_transactions == []
+
+
+def test_a_range_that_cannot_be_read_is_an_error_of_its_partition_alone(stored):
+    bad, good = found(stored, 5 << 20, 100), found(stored, 0, 10)
+    place = bad.records
+    whole = gather(write([answered(1, bad, good)]))
+    results, _ = whole[1]
+    assert [r.error_code for r in results] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert bytes(results[1].records) == read(stored, 0, 10)
+    assert place.released == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("record_bytes", [100, 8]),
+        ("record_bytes", [100]),
+        ("call_partitions", [1]),
+        ("call_partitions", [2, 0]),
+        ("payload_bytes", [106]),
+        ("payload_bytes", [108]),
+        ("done", []),
+    ],
+)
+def test_answers_that_do_not_fit_together_are_refused(stored, field, values):
+    (message,) = write([answered(1, found(stored, 0, 100), found(stored, 0, 7))])
+    header = pb.FetchResponse.FromString(message)
+    array = getattr(header, field)
+    del array[:]
+    array.extend(values)
+    with pytest.raises(HopFramingError):
+        gather([framed(header)])
+
+
+@pytest.mark.parametrize("index", [0, 2, 1 << 31])
+def test_references_to_other_partitions_are_refused(stored, index):
+    (message,) = write([answered(1, FetchedPartition(6), found(stored, 0, 7))], references=True)
+    header = pb.FetchResponse.FromString(message)
+    header.references[0].index = index
+    with pytest.raises(HopFramingError):
+        parse_response(framed(header))
+
+
+def test_a_detail_of_no_partition_is_refused():
+    (message,) = write([answered(1, FetchedPartition(6))])
+    header = pb.FetchResponse.FromString(message)
+    header.details.add(index=1)
+    with pytest.raises(HopFramingError):
+        parse_response(framed(header))
+
+
+def framed(header):
+    """The message again, after a field was changed."""
+    payload = header.payload
+    header.ClearField("payload")
+    header.header_bytes = len(header.SerializeToString())
+    tail = pb.FetchResponse(payload=payload).SerializeToString() if payload else b""
+    return header.SerializeToString() + tail
+
+
+@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
+def test_changed_bytes_bring_no_other_error(at, new):
+    (response,) = write([answered(1, FetchedPartition(6)), answered(2)])
+    request = encode_request(sample_works(), [3], True)
+    for message, read_again in (
+        (request, lambda m: works_of(decode_request(m), lambda _work: None)),
+        (response, parse_response),
+    ):
+        changed = bytearray(message)
+        changed[at % len(changed) : at % len(changed) + len(new)] = new
+        with contextlib.suppress(HopFramingError):
+            read_again(bytes(changed))
