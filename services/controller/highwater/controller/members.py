@@ -94,6 +94,7 @@ class Members:
         )
         self._registering = asyncio.Lock()
         self._fenced_at: dict[NodeId, int] = {}
+        self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         now_ms = clock.monotonic_ms()
@@ -140,7 +141,8 @@ class Members:
             self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=now_ms)
         self.nodes.heard(beat.node_id, now_ms=now_ms, applied_revision=beat.applied_revision)
         self._check_waiters()
-        if beat.failed_log_dirs:
+        if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
+            self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
         await self._follow_wishes(beat)
         node = self._writer.image.nodes[beat.node_id]
