@@ -62,16 +62,21 @@ class Node:
         self.identity = self.manager.open()
         self.manager.start()
 
-    def drain(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 5) -> None:
-        """Runs posted callbacks until the condition holds and all workers are idle."""
+    def drain(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 10) -> None:
+        """Runs what is posted until all workers are done with what they had, and the condition
+        holds."""
         deadline = time.monotonic() + timeout_s
+        waiting = {hosted.index for hosted in self.manager.online()}
+        for hosted in self.manager.online():
+            hosted.run_later(lambda: None, lambda index=hosted.index: waiting.discard(index))
         while time.monotonic() < deadline:
-            idle = not self.manager.stats().waiting_jobs
+            waiting &= {hosted.index for hosted in self.manager.online()}
+            if not waiting and until():
+                return
             try:
                 self.posted.get(timeout=0.01)()
             except queue.Empty:
-                if idle and until():
-                    return
+                continue
         raise AssertionError("the condition did not come true in time")
 
     def maintenance(self) -> LogMaintenance:
@@ -406,4 +411,23 @@ def test_stats(tmp_path: Path) -> None:
     assert (stats.logs, stats.segments, stats.size_bytes) == (1, 1, log.size_bytes)
     assert stats.records_not_synced == 2
     assert stats.open_files == 1
+    node.manager.close()
+
+
+def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a", tmp_path / "b")
+    log, _ = node.manager.open_log(topic(), 0)
+    append(log, make_batch(), epoch=0)
+    node.manager.dirs[0].stall.slow_write()
+    assert log.stalled
+    assert node.manager.stats().stalled_dirs == 1
+    batch = make_batch(base_offset=1)
+    done: list[int] = []
+    log.append_later([batch], len(batch), [1], [len(batch)], 2, 1000, 1, 0, lambda: done.append(1))
+    assert log.writing
+    node.drain(lambda: bool(done))
+    assert not log.writing
+    assert len(read_all(log)) == 2
+    other, _ = node.manager.open_log(topic(), 1)
+    assert not other.stalled
     node.manager.close()

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.handles import HandleClock
+from highwater.partition.storage.stall import StallMonitor
 
 OPEN_FILES_DEFAULT = 4096
 OPEN_MAPS_DEFAULT = 1024
@@ -18,6 +19,11 @@ class LogEnvironment(Protocol):
     filesystem: FileSystem
     files: HandleClock
     maps: HandleClock
+    stall: StallMonitor
+
+    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """As `run_later`, on a thread that does nothing but writes to stalled logs."""
+        ...
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Runs `work` on another thread, then `done` on the owner's.
@@ -46,8 +52,14 @@ class InlineEnvironment:
         self.filesystem = filesystem or FileSystem()
         self.files = HandleClock(open_files)
         self.maps = HandleClock(open_maps)
+        self.stall = StallMonitor()
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs both now."""
+        work()
+        done()
+
+    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Runs both now."""
         work()
         done()

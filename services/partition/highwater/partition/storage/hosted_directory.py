@@ -28,6 +28,7 @@ from highwater.partition.storage.names import (
     PARTITION_METADATA,
     parse_partition_directory,
 )
+from highwater.partition.storage.stall import StallMonitor
 from highwater.partition.storage.worker import DirectoryWorker
 
 FILES_MIN: Final = 64
@@ -98,6 +99,7 @@ class HostedDirectory:
         self.files = HandleClock(limits.files)
         self.maps = HandleClock(limits.maps)
         self.deletions = DeletionQueue()
+        self.stall = StallMonitor()
         self.failure: LogDirFailure | None = None
         """Why it is offline; None while it is online."""
         self.names: set[str] | None = None
@@ -109,6 +111,8 @@ class HostedDirectory:
         self._post = post
         self._on_failure = on_failure
         self._worker: DirectoryWorker | None = None
+        self._writer: DirectoryWorker | None = None
+        """Made when the directory stalls for the first time."""
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -179,9 +183,10 @@ class HostedDirectory:
     ) -> LogDirFailure | None:
         """Closes the logs; marks the directory clean if all went well. The failure if not."""
         failure = self.failure
-        if self._worker is not None and not self._worker.stop(timeout_s=timeout_s):
-            hung = OSError(f"its worker did not end within {timeout_s} s")
-            failure = failure or LogDirFailure(self.directory.path, hung)
+        for worker in (self._writer, self._worker):
+            if worker is not None and not worker.stop(timeout_s=timeout_s):
+                hung = OSError(f"its worker did not end within {timeout_s} s")
+                failure = failure or LogDirFailure(self.directory.path, hung)
         clean = failure is None
         for entry in entries:
             try:
@@ -195,7 +200,7 @@ class HostedDirectory:
             except LogDirFailure as error:
                 failure = error
         self.directory.close()
-        self._worker = None
+        self._worker = self._writer = None
         return failure
 
     # -- logs -----------------------------------------------------------------------------------
@@ -291,14 +296,22 @@ class HostedDirectory:
         assert self._worker is not None, "the directory was not started"
         self._worker.submit(work, done)
 
+    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on the writer (`LogEnvironment`)."""
+        if self._writer is None:
+            self._writer = DirectoryWorker(
+                self.directory.path, post=self._post, on_failure=self._failed
+            )
+        self._writer.submit(work, done)
+
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Queues paths for `remove_due` (`LogEnvironment`)."""
         self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
 
     @property
     def waiting_jobs(self) -> int:
-        """Jobs that the worker has not begun."""
-        return 0 if self._worker is None else self._worker.waiting
+        """Jobs that the worker and the writer have not begun."""
+        return sum(w.waiting for w in (self._worker, self._writer) if w is not None)
 
     def _failed(self, failure: LogDirFailure) -> None:
         self._on_failure(self.index, failure)

@@ -109,6 +109,7 @@ class PartitionLog(LogWriter):
         In place: the caller guarantees that nothing below the high watermark goes. Producers are
         rebuilt from the newest snapshot and the log.
         """
+        assert not self.writing
         if offset >= self.log_end_offset:
             return self.log_end_offset
         if offset <= self._bases[0]:
@@ -223,7 +224,12 @@ class PartitionLog(LogWriter):
         return count
 
     def apply_retention(self) -> int:
-        """Deletes segments that have outlived the topic's retention; returns how many."""
+        """Deletes segments that have outlived the topic's retention; returns how many.
+
+        Nothing while the writer thread is at work: the next pass will do.
+        """
+        if self.writing:
+            return 0
         count = expired_segments(
             self._segments,
             self.log_end_offset,

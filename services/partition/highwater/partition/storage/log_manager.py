@@ -51,6 +51,8 @@ class StorageStats:
     waiting_deletions: int
     unusable_logs: int
     offline_dirs: int
+    stalled_dirs: int
+    """Directories whose writes hang and run on a thread of their own."""
 
 
 class LogManager:
@@ -299,6 +301,7 @@ class LogManager:
             waiting_deletions=sum(len(hosted.deletions) for hosted in online),
             unusable_logs=len(self.unusable),
             offline_dirs=len(self.dirs) - len(online),
+            stalled_dirs=sum(hosted.stall.stalled for hosted in online),
         )
 
     def _create(self, name: str, topic: TopicState) -> HostedLog:

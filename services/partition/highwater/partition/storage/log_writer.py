@@ -4,24 +4,23 @@
 """
 
 import errno
-import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from time import monotonic
 from typing import Final
 
 from highwater.model.time import Clock
-from highwater.partition.storage import checkpoint, producer_snapshots
+from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.batches import largest_timestamp, max_timestamp_at
-from highwater.partition.storage.config import NEVER, LogConfig
+from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.flush import FlushJob
 from highwater.partition.storage.loader import LoadedLog
-from highwater.partition.storage.log_reader import LogReader
-from highwater.partition.storage.names import LEADER_EPOCH_CHECKPOINT
+from highwater.partition.storage.log_durability import DurableLog
 from highwater.partition.storage.preallocation import CHUNK_BYTES, GrowthMonitor
 from highwater.partition.storage.segment import Segment, SegmentFactory
+from highwater.partition.storage.stall import SLOW_WRITE_S
 
 IOV_MAX: Final = 1024
 """Linux's limit of buffers in one writev."""
@@ -31,7 +30,7 @@ _ALWAYS: Final = -(1 << 63)
 Buffer = bytes | bytearray | memoryview
 
 
-class LogWriter(LogReader):
+class LogWriter(DurableLog):
     """A log that grows; see `PartitionLog`.
 
     `_roll_size`, `_roll_timestamp` and `_roll_offset` are what the next append is compared with;
@@ -39,8 +38,6 @@ class LogWriter(LogReader):
     """
 
     __slots__ = (
-        "_directory_dirty",
-        "_epoch",
         "_factory",
         "_growth",
         "_pwritev",
@@ -49,10 +46,7 @@ class LogWriter(LogReader):
         "_roll_timestamp",
         "_sealed_bytes",
         "_snapshot_due",
-        "_truncations",
-        "flush_at_offset",
-        "flushed_ms",
-        "recovery_point",
+        "writing",
     )
 
     def __init__(
@@ -77,22 +71,14 @@ class LogWriter(LogReader):
             clock=clock,
             environment=environment,
         )
-        self.recovery_point = loaded.recovery_point
-        """Everything before this offset is on disk for certain."""
-        self.flush_at_offset = NEVER
-        """Once the log end offset reaches it, flush.messages asks for a flush."""
-        self.flushed_ms = clock.monotonic_ms()
-        """When the last flush ended, by the monotonic clock."""
+        self.writing = False
+        """Whether the writer thread is at work for this log (`append_later`)."""
         self._factory = factory
         self._growth = GrowthMonitor(clock.monotonic_ms())
         self._pwritev = environment.filesystem.pwritev
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
-        self._epoch = self.epochs.latest
         self._snapshot_due = False
-        self._directory_dirty = loaded.files_created
-        self._truncations = 0
         self._activate(self._segments[-1])
-        self._set_flush_offset()
 
     @property
     def size_bytes(self) -> int:
@@ -140,7 +126,10 @@ class LogWriter(LogReader):
         try:
             if fd < 0:
                 fd = segment.open()
+            begun = monotonic()
             written = self._pwritev(fd, buffers, position)
+            if monotonic() - begun > SLOW_WRITE_S:
+                self._environment.stall.slow_write()
             if written != nbytes:
                 self._write_rest(segment, buffers, written, position)
         except OSError as error:
@@ -155,6 +144,74 @@ class LogWriter(LogReader):
             segment.bytes_since_index = since
         else:
             self._index_group(segment, position, base_offsets, sizes, next_offset)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether writes to the directory hang: then `append_later` instead of `append`."""
+        return self._environment.stall.stalled
+
+    def append_later(
+        self,
+        buffers: Sequence[Buffer],
+        nbytes: int,
+        base_offsets: Sequence[int],
+        sizes: Sequence[int],
+        next_offset: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+        leader_epoch: int,
+        done: Callable[[], None],
+    ) -> None:
+        """`append` on the directory's writer thread; `done` is called when the group is in the log.
+
+        One at a time: while `writing` is true nothing else may change this log. Reads go on. The
+        buffers stay as they are until then. `done` is never called if the write fails: then the
+        directory goes offline. A roll, which is rare, is still done here and now.
+        """
+        assert not self.writing
+        segment = self._active
+        if (
+            segment.size + nbytes > self._roll_size
+            or max_timestamp > self._roll_timestamp
+            or next_offset > self._roll_offset
+            or leader_epoch != self._epoch
+        ):
+            self._append_with_care(
+                buffers, base_offsets, sizes, next_offset, max_timestamp,
+                max_timestamp_offset, leader_epoch,
+            )  # fmt: skip
+            done()
+            return
+        seconds = 0.0
+        position = segment.size
+
+        def write() -> None:
+            nonlocal seconds
+            begun = monotonic()
+            try:
+                self._write_rest(segment, buffers, 0, position)
+            except OSError as error:
+                raise LogDirFailure(segment.file, error) from error
+            seconds = monotonic() - begun
+
+        def written() -> None:
+            self.writing = False
+            segment.unpin()
+            self._environment.stall.written(seconds)
+            if segment.deleted:
+                return
+            self._grown(
+                segment, nbytes, base_offsets, sizes, next_offset, max_timestamp,
+                max_timestamp_offset,
+            )  # fmt: skip
+            done()
+
+        try:
+            segment.pin()
+        except OSError as error:
+            raise LogDirFailure(segment.file, error) from error
+        self.writing = True
+        self._environment.write_later(write, written)
 
     def _append_with_care(
         self,
@@ -209,7 +266,7 @@ class LogWriter(LogReader):
         """Writes batches that go into the active segment, whatever the number of buffers."""
         segment = self._active
         position = segment.size
-        largest = self._with_indexes(segment, segment.largest_timestamp)
+        self._with_indexes(segment, segment.largest_timestamp)
         self._reserve(segment, position + nbytes)
         try:
             segment.open()
@@ -227,13 +284,29 @@ class LogWriter(LogReader):
                 )
         except OSError as error:
             raise self._write_failed(segment, error) from error
+        self._grown(
+            segment, nbytes, base_offsets, sizes, next_offset, max_timestamp, max_timestamp_offset
+        )
+        self._set_limits()
+
+    def _grown(
+        self,
+        segment: Segment,
+        nbytes: int,
+        base_offsets: Sequence[int],
+        sizes: Sequence[int],
+        next_offset: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+    ) -> None:
+        """Takes note of batches that were written at the end of the active segment."""
+        position = segment.size
         segment.size = position + nbytes
         self.log_end_offset = next_offset
-        if max_timestamp > largest:
+        if segment.max_timestamp is None or max_timestamp > segment.max_timestamp:
             segment.max_timestamp = max_timestamp
             segment.max_timestamp_offset = max_timestamp_offset
         self._index_group(segment, position, base_offsets, sizes, next_offset)
-        self._set_limits()
 
     def _reserve(self, segment: Segment, end: int) -> None:
         """Reserves the next chunk of disk space if the segment grows fast, or is to be whole."""
@@ -305,6 +378,7 @@ class LogWriter(LogReader):
 
     def roll(self) -> None:
         """Begins a new segment at the log end offset, unless the active one is empty."""
+        assert not self.writing
         if self._active.size:
             self._roll(self.log_end_offset)
             self._take_snapshot()
@@ -388,70 +462,6 @@ class LogWriter(LogReader):
                 raise LogDirFailure(path, error) from error
 
         self._environment.run_later(write, _nothing)
-
-    # -- leader epochs --------------------------------------------------------------------------
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`: at the first append of a new epoch, and
-        when a replica becomes leader.
-        """
-        if self.epochs.assign(epoch, start_offset):
-            self._write_epochs()
-        self._epoch = epoch
-
-    def _write_epochs(self) -> None:
-        path = os.path.join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        try:
-            checkpoint.write_epochs(
-                self._environment.filesystem, path, self.epochs.entries(), durable=False
-            )
-        except OSError as error:
-            raise LogDirFailure(path, error) from error
-
-    # -- durability -----------------------------------------------------------------------------
-
-    def begin_flush(self, up_to: int | None = None) -> FlushJob | None:
-        """Prepares an fsync up to an offset (the log end offset if not given); None if it is done.
-
-        Run the job anywhere, then `complete_flush` it here.
-        """
-        offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if offset <= self.recovery_point:
-            return None
-        first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
-        segments = [s for s in self._segments[first:] if s.base_offset < offset]
-        directory = self.directory if self._directory_dirty else None
-        self._directory_dirty = False
-        try:
-            return FlushJob(
-                segments,
-                offset,
-                sealed=sum(s is not self._segments[-1] for s in segments),
-                truncations=self._truncations,
-                directory=directory,
-                filesystem=self._environment.filesystem,
-            )
-        except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
-
-    def complete_flush(self, job: FlushJob) -> None:
-        """Moves the recovery point to what `job` made durable, unless it was truncated since."""
-        job.release()
-        self.flushed_ms = self.clock.monotonic_ms()
-        if job.truncations == self._truncations and job.offset > self.recovery_point:
-            self.recovery_point = job.offset
-        self._set_flush_offset()
-
-    def flush(self, up_to: int | None = None) -> None:
-        """Makes the log durable up to an offset, on this thread. Raises LogDirFailure."""
-        job = self.begin_flush(up_to)
-        if job is not None:
-            job.run()
-            self.complete_flush(job)
-
-    def _set_flush_offset(self) -> None:
-        messages = self.config.flush_messages
-        self.flush_at_offset = NEVER if messages == NEVER else self.recovery_point + messages
 
 
 def _split(views: list[memoryview], nbytes: int) -> tuple[list[memoryview], list[memoryview]]:

@@ -1,0 +1,42 @@
+"""Notices a log directory whose writes hang, and when it has come round again.
+
+A write to the page cache takes microseconds until the disk falls behind; then it can take seconds,
+and the loop with it. After one slow write the directory counts as stalled: its logs are written
+by a thread of their own, so that heartbeats and other directories go on.
+"""
+
+from typing import Final
+
+SLOW_WRITE_S: Final = 0.050
+FAST_WRITE_S: Final = 0.010
+FAST_WRITES_TO_RECOVER: Final = 200
+"""In a row, on the thread; a disk that is only slow from time to time stays there."""
+
+
+class StallMonitor:
+    """The state of one directory. The owner's thread alone uses it."""
+
+    __slots__ = ("_fast", "stalled", "stalls")
+
+    def __init__(self) -> None:
+        """Begins without suspicion."""
+        self.stalled = False
+        self.stalls = 0
+        """How often the directory was found stalled."""
+        self._fast = 0
+
+    def slow_write(self) -> None:
+        """A write took longer than `SLOW_WRITE_S`."""
+        if not self.stalled:
+            self.stalls += 1
+        self.stalled = True
+        self._fast = 0
+
+    def written(self, seconds: float) -> None:
+        """A write of the thread took so long."""
+        if seconds >= FAST_WRITE_S:
+            self._fast = 0
+            return
+        self._fast += 1
+        if self._fast >= FAST_WRITES_TO_RECOVER:
+            self.stalled = False
