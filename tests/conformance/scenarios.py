@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from highwater.kafka.records.compression import Compression
 from tests.conformance.client import CLIENT_TIMEOUT_S, Client, Member
 from tests.conformance.messages import (
     Message,
@@ -13,9 +14,11 @@ from tests.conformance.messages import (
     make_messages,
     split,
 )
+from tests.conformance.protocol.requests import batches_of, fetch
 from tests.conformance.topics import committed_offsets, make_topic
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
+from tests.support.wire import RawConnection
 
 _PARTITIONS = 3
 _COUNT = 60
@@ -48,6 +51,17 @@ def produce_and_read_back(
         )
     stored = consumer.consume(cluster.bootstrap, topic, partitions=partitions, count=_COUNT)
     assert_read_back(sent, stored)
+    assert codecs_on_the_wire(cluster, topic, partitions) == {codec}
+
+
+def codecs_on_the_wire(cluster: Cluster, topic: str, partitions: int) -> set[str]:
+    """The codecs of the stored batches: a client that was misled about versions sends none."""
+    found = set()
+    with RawConnection.to(cluster.bootstrap) as connection:
+        for partition in range(partitions):
+            part = fetch(connection, topic, 0, partition=partition)
+            found |= {Compression(view.compression).name.lower() for view in batches_of(part)}
+    return found
 
 
 def read_from_timestamp(
