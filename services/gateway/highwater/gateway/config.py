@@ -21,9 +21,7 @@ class GatewayConfig(ServiceSettings):
         le=65535,
         description="bootstrap port; node n is served on port + n (see single_port)",
     )
-    advertised_host: str = Field(
-        default="", description="host told to clients; empty means `host`"
-    )
+    advertised_host: str = Field(default="", description="host told to clients; empty means `host`")
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
@@ -52,9 +50,7 @@ class GatewayConfig(ServiceSettings):
         default=256 << 20, ge=1 << 20, description="unanswered request bytes in all"
     )
     connections_max: int = Field(default=50_000, ge=1, description="connections at a time")
-    idle_s_max: float = Field(
-        default=600, gt=0, description="connections.max.idle.ms, in seconds"
-    )
+    idle_s_max: float = Field(default=600, gt=0, description="connections.max.idle.ms, in seconds")
     frame_s_max: float = Field(
         default=30, gt=0, description="seconds that a begun request may take to arrive"
     )

@@ -88,7 +88,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         """The client has ended its side: nothing is owed to it any more."""
         return False
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         """The transport is closed."""
         self._connections.discard(self)
         if self._unmuting is not None:

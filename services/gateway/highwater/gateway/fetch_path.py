@@ -46,7 +46,15 @@ _unpack_head = Struct(">hhi").unpack_from
 class FetchReply(Reply):
     """A Fetch under way: works at one or more nodes, results by place in the request."""
 
-    __slots__ = ("_correlation_id", "_done", "_missing", "_request", "_results", "_version", "works")
+    __slots__ = (
+        "_correlation_id",
+        "_done",
+        "_missing",
+        "_request",
+        "_results",
+        "_version",
+        "works",
+    )
 
     def __init__(
         self,
@@ -126,16 +134,12 @@ class FetchReply(Reply):
                 partitions.append(_partition_data(asked.partition, self._results[place]))
                 place += 1
             responses.append(
-                codec.FetchResponseFetchableTopicResponse(
-                    topic=topic.topic, partitions=partitions
-                )
+                codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
             )
         return _encode_parts(version, self._correlation_id, responses, throttle_ms)
 
 
-def _learn(
-    session: Session, frame: bytearray, version: int, request: Any
-) -> FetchShape | None:
+def _learn(session: Session, frame: bytearray, version: int, request: Any) -> FetchShape | None:
     """Remembers a request for one partition, if the next of its kind may take the short way."""
     topic = request.topics[0]
     shape = learn(frame, version, topic.partitions[0])
@@ -267,9 +271,7 @@ class SinglePartitionFetch(Reply):
             topic = codec.FetchResponseFetchableTopicResponse(
                 topic=shape.topic.name, partitions=[_partition_data(self._partition, result)]
             )
-            parts = _encode_parts(
-                shape.version, self._correlation_id, [topic], work.throttle_ms
-            )
+            parts = _encode_parts(shape.version, self._correlation_id, [topic], work.throttle_ms)
             self.session.complete(self, parts)
             return
         head, tail = pack_reply(

@@ -33,8 +33,11 @@ class Listener:
         idle_s_max: float,
         frame_s_max: float,
     ) -> None:
-        """`idle_s_max`: silence before a connection closes (connections.max.idle.ms);
-        `frame_s_max`: time that a begun frame may take without a whole one arriving."""
+        """Limits in seconds.
+
+        `idle_s_max`: silence before a connection closes (connections.max.idle.ms);
+        `frame_s_max`: time that a begun frame may take without a whole one arriving.
+        """
         self._host = host
         self._shared = shared
         self._handler = handler
@@ -144,13 +147,13 @@ class Listener:
         await self.stop_accepting()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
-        while loop.time() < deadline and any(
+        while loop.time() < deadline and any(  # noqa: ASYNC110 - once per stop, many connections.
             c.outstanding or not c.idle_output for c in self.connections
         ):
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.close("the gateway stops")
-        while self.connections and loop.time() < deadline + 1:
+        while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - likewise.
             await asyncio.sleep(0.01)
         self._servers.clear()
 
@@ -161,4 +164,3 @@ class _Refusal(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Closes."""
         transport.abort()
-

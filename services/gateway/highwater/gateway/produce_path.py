@@ -55,7 +55,7 @@ class SinglePartitionReply(Reply):
         self.started = started
 
     def append_done(
-        self, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
+        self, _index: int, base_offset: int, group: AppendGroup, failure: Failure | None
     ) -> None:
         """Packs the reply."""
         shape = self.shape
@@ -222,9 +222,7 @@ class ProducePath:
             self._decode(session, frame, version, correlation_id)
             return
         now_ms = self._now_ms()
-        reply = SinglePartitionReply(
-            session, len(frame), correlation_id, partition, shape, now_ms
-        )
+        reply = SinglePartitionReply(session, len(frame), correlation_id, partition, shape, now_ms)
         if shape.acks:
             session.replies.append(reply)
         link.append(
@@ -269,9 +267,7 @@ class ProducePath:
         for topic in request.topic_data:
             routes = topics.get(topic.name.encode())
             for data in topic.partition_data:
-                self._append(
-                    routes, data, request.acks, version, reply, index, deadline_ms
-                )
+                self._append(routes, data, request.acks, version, reply, index, deadline_ms)
                 index += 1
 
     def _append(
@@ -299,9 +295,7 @@ class ProducePath:
                 Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has no leader now"),
             )
             return
-        route.link.append(
-            route, acks, data.records, len(data.records), reply, index, deadline_ms
-        )
+        route.link.append(route, acks, data.records, len(data.records), reply, index, deadline_ms)
 
     def _learn(
         self,
@@ -334,9 +328,7 @@ class ProducePath:
         )
 
 
-def _refusal(
-    routes: TopicRoutes | None, data: Any, acks: int, version: int
-) -> Failure | None:
+def _refusal(routes: TopicRoutes | None, data: Any, acks: int, version: int) -> Failure | None:
     """What the gateway itself can refuse (Kafka's KafkaApis and ProduceRequest checks)."""
     if acks not in (-1, 0, 1):
         return Failure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks} is none of -1, 0 and 1")

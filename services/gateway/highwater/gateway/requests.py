@@ -69,9 +69,7 @@ class Requests:
             return
         reply = HandlerReply(session, len(frame))
         session.expect(reply)
-        self._tasks.start(
-            self._handle(session, frame, header, reply), name=f"api-{header.api_key}"
-        )
+        self._tasks.start(self._handle(session, frame, header, reply), name=f"api-{header.api_key}")
 
     async def _handle(
         self, session: Session, frame: bytearray, header: RequestHeader, reply: HandlerReply

@@ -19,9 +19,7 @@ class PartitionRoute(AppendRoute):
 
     __slots__ = ("leader", "link")
 
-    def __init__(
-        self, *, topic: TopicState, state: PartitionState, link: NodeLink | None
-    ) -> None:
+    def __init__(self, *, topic: TopicState, state: PartitionState, link: NodeLink | None) -> None:
         super().__init__(
             topic_id=topic.topic_id,
             partition=state.partition,

@@ -132,7 +132,7 @@ class GatewayService:
         # Nobody is served before there is an image to serve from.
         await self._listener.start_accepting()
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
-        stack.callback(lambda: self._expirer.cancel())
+        stack.callback(self._stop_expiring)
         self._log.info("listening", host=config.host, port=self._port)
 
     async def stop(self) -> None:
@@ -253,10 +253,10 @@ class GatewayService:
             self._heartbeats.start()
 
     def _heartbeat_answered(self, response: pb.HeartbeatResponse) -> None:
-        if response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
-            if not self._registering:
-                self._registering = True
-                self._tasks.start(self._register_again(), name="register-gateway")
+        lost = response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        if lost and not self._registering:
+            self._registering = True
+            self._tasks.start(self._register_again(), name="register-gateway")
 
     async def _register_again(self) -> None:
         try:
@@ -298,6 +298,9 @@ class GatewayService:
     def _expire(self) -> None:
         self.links.expire(self._clock.monotonic_ms())
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
+
+    def _stop_expiring(self) -> None:
+        self._expirer.cancel()
 
     # ---- failures ----
 

@@ -33,9 +33,7 @@ class DataPlaneLog:
         """Appends with acks=all; `on_committed(error_code, base_offset)` once, now or later."""
         assert self.topic is not None
         # Without an instance: commits of offsets are nobody's traffic and never throttled.
-        group = AppendGroup(
-            self.topic.topic_id, partition, leader_epoch, -1, InstanceId("")
-        )
+        group = AppendGroup(self.topic.topic_id, partition, leader_epoch, -1, InstanceId(""))
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)
 

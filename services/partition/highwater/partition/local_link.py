@@ -33,14 +33,13 @@ class LocalLink:
         self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
 
     async def list_offsets(
-        self, request: pb.ListOffsetsRequest, timeout_s: float
+        self, request: pb.ListOffsetsRequest, _timeout_s: float
     ) -> pb.ListOffsetsResponse:
         """Answers in the order of the request."""
         return self._queries.list_offsets(request)
 
     async def offsets_for_leader_epoch(
-        self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
+        self, request: pb.OffsetsForLeaderEpochRequest, _timeout_s: float
     ) -> pb.OffsetsForLeaderEpochResponse:
         """Answers in the order of the request."""
         return self._queries.offsets_for_leader_epoch(request)
-

@@ -35,10 +35,14 @@ class NodeLogs:
         self._membership: Membership | None = None
         for directory in config.log_dirs:
             _make(directory)
+
+        def post(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
         self.manager = LogManager(
             config.log_dirs,
             clock=clock,
-            post=loop.call_soon_threadsafe,
+            post=post,
             on_dir_failure=on_dir_failure,
             jitter_share=random.random,
         )
@@ -81,9 +85,7 @@ class NodeLogs:
     def registered(self, membership: Membership) -> None:
         """The controller has said who this node is."""
         self._membership = membership
-        self.manager.write_identity(
-            node_id=membership.node_id, cluster_id=membership.cluster_id
-        )
+        self.manager.write_identity(node_id=membership.node_id, cluster_id=membership.cluster_id)
 
     def close(self) -> None:
         """Closes all logs in order; blocks for as long as the disks take, at most seconds."""

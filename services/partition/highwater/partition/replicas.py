@@ -44,6 +44,10 @@ class LogStore(Protocol):
         """The brokers' configs, which are topics' defaults; `reconfigure` of the logs follows."""
         ...
 
+    def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Syncs a log off the loop, then calls `done`; never if its directory fails."""
+        ...
+
 
 class RoleListener(Protocol):
     """Hears of leadership of coordinator partitions."""
@@ -144,9 +148,7 @@ class Replicas:
             log, log_dir = self._logs.open_log(topic, partition)
         except StorageError as error:
             self.unusable.add(key)
-            self._log.error(
-                "log_unusable", topic=topic.name, partition=partition, error=str(error)
-            )
+            self._log.error("log_unusable", topic=topic.name, partition=partition, error=str(error))
             return None
         self.unusable.discard(key)
         replica = PartitionReplica(

@@ -27,7 +27,5 @@ class CoordinatorRoles:
 
 def _holds_groups(topic: TopicState) -> bool:
     return (
-        topic.internal
-        and topic.name == GROUP_METADATA_TOPIC
-        and topic.instance == DEFAULT_INSTANCE
+        topic.internal and topic.name == GROUP_METADATA_TOPIC and topic.instance == DEFAULT_INSTANCE
     )

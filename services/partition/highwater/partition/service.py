@@ -80,8 +80,10 @@ class PartitionService:
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
-        self._server = None if embedded else GrpcServer(
-            config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX
+        self._server = (
+            None
+            if embedded
+            else GrpcServer(config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX)
         )
         self._health = GrpcHealth((SERVICE,))
         self._stack = AsyncExitStack()

@@ -26,7 +26,7 @@ def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> Appen
         log_append_time=config.log_append_time,
         timestamp_before_ms_max=config.message_timestamp_before_max_ms,
         timestamp_after_ms_max=config.message_timestamp_after_max_ms,
-        compacted=config.compacted,
+        compacted=config.compacted and not topic.internal,
         validate_records=config.deep_validation,
         in_sync_replicas_min=min(config.min_insync_replicas, _replicas(topic)),
     )

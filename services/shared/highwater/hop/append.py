@@ -125,9 +125,9 @@ class AppendGroup:
         self.log_append_time_ms = -1
         self.throttle_ms = 0
         self.completed = False
-        self.on_complete: Callable[
-            [AppendGroup, list[int], Mapping[int, Failure] | None], None
-        ] = complete_sinks
+        self.on_complete: Callable[[AppendGroup, list[int], Mapping[int, Failure] | None], None] = (
+            complete_sinks
+        )
 
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None

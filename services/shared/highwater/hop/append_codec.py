@@ -70,7 +70,7 @@ def decode_request(message: bytes) -> tuple[int, list[AppendGroup]]:
     """(message id, groups); batches are views of the message or of a writable copy of it."""
     head, payload = split(message)
     try:
-        header = pb.AppendRequest.FromString(head)
+        header = pb.AppendRequest.FromString(head)  # type: ignore[arg-type]  # Any buffer will do.
         return header.message_id, _groups_of(header, payload)
     except (DecodeError, IndexError, ValueError) as error:
         raise HopFramingError(f"malformed AppendRequest: {error}") from None

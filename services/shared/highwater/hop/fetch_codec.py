@@ -20,9 +20,7 @@ PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
 
 
-def encode_request(
-    works: Sequence[FetchWork], cancelled: Sequence[int], references: bool
-) -> bytes:
+def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], references: bool) -> bytes:
     """One message; every work has its `call_id`."""
     request = pb.FetchRequest(cancelled_call_ids=cancelled, accepts_references=references)
     topics: dict[TopicId, int] = {}
@@ -175,9 +173,7 @@ class ResponseWriter:
             self._header.throttle_ms.append(0)
 
     def _end_message(self) -> None:
-        self._messages.append(
-            frame(self._header.SerializeToString(), self._payload, self._nbytes)
-        )
+        self._messages.append(frame(self._header.SerializeToString(), self._payload, self._nbytes))
         self._new_message()
 
     def take(self) -> list[bytes]:
@@ -268,7 +264,7 @@ def parse_response(message: bytes) -> list[Answer]:
     """The answers of one message. Raises HopFramingError."""
     head, payload = split(message)
     try:
-        header = pb.FetchResponse.FromString(head)
+        header = pb.FetchResponse.FromString(head)  # type: ignore[arg-type]  # Any buffer will do.
         results = [
             FetchedPartition(error, hw, lso, start, b"", nbytes)
             for error, hw, lso, start, nbytes in zip(

@@ -26,9 +26,7 @@ def frame(header: bytes, payload: list[Any], payload_bytes: int) -> bytes:
     fixed = _HEAD.pack(_HEADER_TAG, len(header))
     if not payload_bytes:
         return b"".join((fixed, header[_HEAD.size :]))
-    return b"".join(
-        (fixed, header[_HEAD.size :], _PAYLOAD_TAG, _varint(payload_bytes), *payload)
-    )
+    return b"".join((fixed, header[_HEAD.size :], _PAYLOAD_TAG, _varint(payload_bytes), *payload))
 
 
 def split(message: bytes) -> tuple[memoryview, memoryview]:

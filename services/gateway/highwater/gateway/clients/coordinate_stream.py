@@ -17,8 +17,10 @@ CALLS_PER_MESSAGE: Final = 256
 
 
 class CoordinateStream:
-    """See the module. A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after
-    looking the coordinator up again."""
+    """See the module.
+
+    A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after looking it up again.
+    """
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stream = Stream(
@@ -87,7 +89,7 @@ class CoordinateStream:
     def _opened(self) -> None:
         self.stream.wake()
 
-    def _broken(self, reason: str) -> None:
+    def _broken(self, _reason: str) -> None:
         waiting = [*self._waiting.values(), *self._queue]
         self._waiting.clear()
         self._ids.clear()

@@ -5,7 +5,7 @@ from typing import Final
 
 import grpc.aio
 
-from highwater.gateway.clients.segment_files import ReferenceError, SegmentFiles
+from highwater.gateway.clients.segment_files import SegmentFiles, StaleReferenceError
 from highwater.gateway.clients.stream import Stream
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
@@ -19,8 +19,11 @@ RESPONSE_BYTES_MAX: Final = 8 << 20
 
 
 class FetchStream:
-    """See the module. Works are answered NOT_LEADER_OR_FOLLOWER when the stream breaks, which
-    makes clients ask again; nothing is lost by a fetch."""
+    """See the module.
+
+    Works are answered NOT_LEADER_OR_FOLLOWER when the stream breaks, which makes clients ask
+    again; nothing is lost by a fetch.
+    """
 
     def __init__(self, channel: grpc.aio.Channel, files: SegmentFiles) -> None:
         self.stream = Stream(
@@ -72,7 +75,8 @@ class FetchStream:
         return encode_request(works, cancelled, self._files.readable)
 
     def _received(self, message: bytes) -> None:
-        for answer in parse_response(message):
+        for part in parse_response(message):
+            answer = part
             work = self._waiting.get(answer.call_id)
             if work is None:
                 continue  # Cancelled while the answer was on its way.
@@ -99,14 +103,14 @@ class FetchStream:
         for result, reference in answer.references:
             try:
                 result.records = self._files.open(reference, result.nbytes)
-            except ReferenceError:
+            except StaleReferenceError:
                 # The file went away in between; the client asks again and gets a new place.
                 result.nbytes = 0
 
     def _opened(self) -> None:
         self.stream.wake()
 
-    def _broken(self, reason: str) -> None:
+    def _broken(self, _reason: str) -> None:
         waiting = [*self._waiting.values(), *self._queue]
         self._waiting.clear()
         self._pieces.clear()
@@ -118,7 +122,5 @@ class FetchStream:
 
 
 def _answer_away(work: FetchWork) -> None:
-    work.results = [
-        FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in work.partitions
-    ]
+    work.results = [FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in work.partitions]
     work.done(work)

@@ -77,7 +77,7 @@ class GrpcNodeLink:
             part.stream.end("the partition node is gone")
         self._append.fail_all(lambda: unknown("the partition node is gone"))
         self._files.close()
-        await self._channel.close()
+        await self._channel.close(None)
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, timeout_s: float

@@ -14,7 +14,7 @@ INCARNATION_FILE: Final = ".highwater_incarnation"
 OPEN_FILES_MAX: Final = 512
 
 
-class ReferenceError(Exception):  # noqa: A001 - the builtin is about weak references.
+class StaleReferenceError(Exception):
     """The named bytes are not there (any more)."""
 
 
@@ -70,12 +70,10 @@ class SegmentFiles:
     def __init__(self, log_dirs: Sequence[str], incarnation: str) -> None:
         self._log_dirs = [Path(d) for d in log_dirs]
         self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
-        self.readable = bool(log_dirs) and all(
-            _token_in(d) == incarnation for d in self._log_dirs
-        )
+        self.readable = bool(log_dirs) and all(_token_in(d) == incarnation for d in self._log_dirs)
 
     def open(self, reference: Reference, length: int) -> OpenedRange:
-        """The range; raises ReferenceError if the file is not what was promised."""
+        """The range; raises StaleReferenceError if the file is not what was promised."""
         # Inode numbers are unique in a file system, and each directory may be one of its own.
         key = (reference.log_dir, reference.inode)
         file = self._files.get(key)
@@ -87,7 +85,9 @@ class SegmentFiles:
         else:
             self._files.move_to_end(key)
         if file.size < end:
-            raise ReferenceError(f"{reference.path} has {file.size} bytes, {end} were promised")
+            raise StaleReferenceError(
+                f"{reference.path} has {file.size} bytes, {end} were promised"
+            )
         return OpenedRange(file, reference.position, length)
 
     def _open(self, reference: Reference) -> OpenFile:
@@ -97,16 +97,16 @@ class SegmentFiles:
             or relative.is_absolute()
             or ".." in relative.parts
         ):
-            raise ReferenceError(f"{reference.path} is outside the log directories")
+            raise StaleReferenceError(f"{reference.path} is outside the log directories")
         path = self._log_dirs[reference.log_dir] / relative
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
-            raise ReferenceError(str(error)) from error
+            raise StaleReferenceError(str(error)) from error
         file = OpenFile(fd)
         if file.inode != reference.inode:
             os.close(fd)
-            raise ReferenceError(f"{path} is another file now")
+            raise StaleReferenceError(f"{path} is another file now")
         self._files[reference.log_dir, reference.inode] = file
         if len(self._files) > OPEN_FILES_MAX:
             _, oldest = self._files.popitem(last=False)

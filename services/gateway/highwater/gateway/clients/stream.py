@@ -33,7 +33,9 @@ class Stream:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         # No serializers: messages are bytes on both sides, framed by highwater.hop.
-        self._call = channel.stream_stream(method)
+        # The stubs know neither the defaults nor EOF.
+        untyped: Any = channel
+        self._call: Any = untyped.stream_stream(method)
         self._next_message = next_message
         self._received = received
         self._opened = opened
@@ -73,7 +75,7 @@ class Stream:
             writers.start(self._write(call), name="hop-writer")
             while True:
                 message = await call.read()
-                if message is grpc.aio.EOF:
+                if message is grpc.aio.EOF:  # type: ignore[attr-defined]
                     return "the node ended the stream"
                 self._received(message)
         except grpc.aio.AioRpcError as error:

@@ -171,7 +171,7 @@ class Session:
         """True if part of a frame has arrived and the rest has not."""
         return bool(self._partial) or self._large is not None
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next read goes (asyncio.BufferedProtocol)."""
         large = self._large
         if large is not None:
@@ -302,7 +302,7 @@ class Session:
         """Makes a reply ready; it leaves once it is at the head."""
         if self.closed:
             if type(parts) is not bytes:
-                release_parts(parts)  # type: ignore[arg-type]
+                release_parts(parts)
             self.finished(reply.request_bytes)
             return
         reply.parts = parts
@@ -395,7 +395,7 @@ class Session:
         self.replies.clear()
 
 
-def release_parts(parts: list[Any]) -> None:
+def release_parts(parts: Any) -> None:
     """Gives back the files behind parts that will not be sent."""
     for part in parts:
         if type(part) is not bytes and hasattr(part, "release"):

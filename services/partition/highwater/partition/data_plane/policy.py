@@ -36,6 +36,4 @@ class AppendPolicy:
     @property
     def plain(self) -> bool:
         """True if the leader need only look at what every header has."""
-        return not (
-            self.deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE
-        )
+        return not (self.deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE)

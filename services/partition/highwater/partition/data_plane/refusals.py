@@ -41,9 +41,7 @@ def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
     return _timestamp_refusal(view, policy, now_ms) or _deep_refusal(view, policy, now_ms)
 
 
-def _timestamp_refusal(
-    view: RecordBatchView, policy: AppendPolicy, now_ms: int
-) -> Failure | None:
+def _timestamp_refusal(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | None:
     if policy.log_append_time or view.attributes & LOG_APPEND_TIME_BIT:
         return None
     latest = now_ms + policy.timestamp_after_ms_max

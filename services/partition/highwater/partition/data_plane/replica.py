@@ -33,9 +33,9 @@ from highwater.model.ids import TopicId
 from highwater.model.time import Clock
 from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import refusal_of
 from highwater.partition.data_plane.waiters import CommitWait, Waiters
-from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
 
@@ -149,9 +149,7 @@ class PartitionReplica:
         unflushed, self._unflushed = self._unflushed, {}
         for group in unflushed:
             group.fail(
-                Failure(
-                    ErrorCode.KAFKA_STORAGE_ERROR, "the flush failed", outcome=OUTCOME_UNKNOWN
-                )
+                Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the flush failed", outcome=OUTCOME_UNKNOWN)
             )
 
     def not_leader(self) -> Failure:
@@ -164,7 +162,7 @@ class PartitionReplica:
 
     # ---- append ----
 
-    def append(self, group: AppendGroup) -> None:
+    def append(self, group: AppendGroup) -> None:  # noqa: C901 - see the docstring.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 
         One long loop on purpose: a call per batch would cost as much as the work itself.
@@ -215,7 +213,8 @@ class PartitionReplica:
             if not good:
                 failure = refusal_of(batch, policy, now_ms)
                 if failure is None and policy.log_append_time:
-                    batch = batch if writable else bytearray(batch)
+                    if not writable:
+                        batch = bytearray(batch)  # noqa: PLW2901 - a copy to be stamped.
                     restamp_log_append_time(batch, 0, size, now_ms)
                     timestamp = now_ms
             known = -1

@@ -6,6 +6,7 @@ is answered by the append that brings the last of them (Kafka's delayed fetch an
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
 
@@ -20,7 +21,8 @@ class FetchWait:
         self.finish = finish
         self.finished = False
         self.places: list[Waiters] = []
-        self.timer: object | None = None
+        self.timer: Any = None
+        """Whatever `call_later` gave; it can be cancelled."""
 
     def leave(self) -> None:
         """Stops waiting at every partition; `finish` is not called."""
@@ -90,7 +92,5 @@ class Waiters:
         while self.commits:
             group = self.commits.popleft().group
             group.fail(
-                Failure(
-                    error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN
-                )
+                Failure(error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN)
             )

@@ -31,9 +31,7 @@ def add_to_server(
     async def coordinate(_requests: Any, context: Any) -> None:
         await coordinate_stream(coordinator, context)
 
-    async def list_offsets(
-        request: pb.ListOffsetsRequest, _context: Any
-    ) -> pb.ListOffsetsResponse:
+    async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)
 
     async def offsets_for_leader_epoch(
@@ -58,8 +56,6 @@ def add_to_server(
     }
 
     def add(server: grpc.aio.Server) -> None:
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, handlers),)
-        )
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
     return add

@@ -86,7 +86,7 @@ async def serve_stream(context: Any, out: OutQueue, receive: Callable[[bytes], N
         while True:
             await out.room.wait()
             message = await context.read()
-            if message is grpc.aio.EOF:
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]
                 return
             try:
                 receive(message)
@@ -112,9 +112,7 @@ class AppendResults(OutQueue):
     def before_write(self) -> None:
         """Turns what has gathered into a message."""
         if self.results or self.appended:
-            response = pb.AppendResponse(
-                appended_message_ids=self.appended, results=self.results
-            )
+            response = pb.AppendResponse(appended_message_ids=self.appended, results=self.results)
             self.results = []
             self.appended = []
             self.put(response.SerializeToString())
