@@ -1,0 +1,163 @@
+"""A node's data plane on real logs, with its timers and failures in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from highwater.hop.append import AppendGroup
+from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import InlineEnvironment
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
+from tests.support.log_batches import ManualClock
+from tests.unit.hop.sinks import TOPIC, Sink, group_of
+
+EPOCH = 4
+
+
+class Timer:
+    """What `call_later` gives."""
+
+    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.seconds, self.callback = seconds, callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Node:
+    """One data plane; replicas lead in epoch 4 unless told otherwise."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clock = ManualClock()
+        self.timers: list[Timer] = []
+        self.bugs: list[Exception] = []
+        self.log_failures: list[LogDirFailure] = []
+        self.plane = DataPlane(self._call_later, lambda _replica, error: self.bugs.append(error))
+
+    def _call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(seconds, callback))
+        return self.timers[-1]
+
+    def _log_failed(self, replica: PartitionReplica, error: LogDirFailure) -> None:
+        self.log_failures.append(error)
+        replica.fail()
+
+    def add(
+        self,
+        partition: int = 0,
+        *,
+        topic_id: TopicId = TOPIC,
+        policy: AppendPolicy | None = None,
+        lead: bool = True,
+        **config: Any,
+    ) -> PartitionReplica:
+        log = PartitionLog.open(
+            self.directory / f"orders-{partition}",
+            topic="orders",
+            partition=partition,
+            config=LogConfig(**config),
+            clock=self.clock,
+            environment=InlineEnvironment(),
+        )
+        replica = PartitionReplica(
+            topic_id=topic_id,
+            topic_name="orders",
+            partition=partition,
+            log=log,
+            log_dir=0,
+            policy=policy or AppendPolicy(),
+            clock=self.clock,
+            on_log_failure=self._log_failed,
+        )
+        self.plane.replicas[topic_id, partition] = replica
+        if lead:
+            replica.lead(EPOCH, 1)
+        return replica
+
+    def append(self, *batches: Any, epoch: int = EPOCH, **spec: Any) -> Sink:
+        """Appends one group; the sink tells how it went."""
+        sink = Sink()
+        self.plane.append([group_of(*batches, sink=sink, epoch=epoch, **spec)])
+        return sink
+
+    def group(self, *batches: Any, epoch: int = EPOCH, **spec: Any) -> tuple[AppendGroup, Sink]:
+        """Appends one group as given, which the caller may look at."""
+        sink = Sink()
+        made = group_of(*batches, sink=sink, epoch=epoch, **spec)
+        return made, sink
+
+    def work(self, *asked: FetchPartition, **spec: Any) -> Fetched:
+        return Fetched(asked, **spec)
+
+    def fetch(self, *asked: FetchPartition, **spec: Any) -> Fetched:
+        fetched = Fetched(asked, **spec)
+        self.plane.fetch(fetched.work)
+        return fetched
+
+
+class Fetched:
+    """A fetch and its answers."""
+
+    def __init__(
+        self,
+        asked: tuple[FetchPartition, ...],
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+        isolation_level: int = 0,
+    ) -> None:
+        self.answers = 0
+        self.work = FetchWork(
+            instance=DEFAULT_INSTANCE,
+            partitions=list(asked),
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            done=self._done,
+        )
+
+    def _done(self, work: FetchWork) -> None:
+        assert work is self.work
+        self.answers += 1
+
+    @property
+    def results(self) -> list[FetchedPartition]:
+        assert self.answers == 1, f"answered {self.answers} times"
+        return self.work.results
+
+    @property
+    def codes(self) -> list[int]:
+        return [result.error_code for result in self.results]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [result.nbytes for result in self.results]
+
+
+def ask(offset: int, partition: int = 0, **spec: int) -> FetchPartition:
+    return FetchPartition(
+        spec.get("topic_id", TOPIC),
+        partition,
+        spec.get("epoch", -1),
+        offset,
+        spec.get("last_epoch", -1),
+        spec.get("max_bytes", 1 << 20),
+    )
+
+
+def stored(replica: PartitionReplica) -> bytes:
+    """All bytes of the log's files, in order."""
+    files = sorted(Path(replica.log.directory).glob("*.log"))
+    return b"".join(file.read_bytes() for file in files)

@@ -1,0 +1,134 @@
+"""ListOffsets' special timestamps, and where epochs end."""
+
+import pytest
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import TOPIC
+from tests.unit.partition.data_plane.node import EPOCH, Node
+
+
+@pytest.fixture
+def node(tmp_path):
+    made = Node(tmp_path)
+    replica = made.add()
+    made.append(make_batch(timestamps=(1000, 1500)))
+    made.append(make_batch(timestamps=(4000, 2000)))
+    replica.lead(EPOCH + 2)
+    made.append(make_batch(timestamps=(3000,)), epoch=EPOCH + 2)
+    return made
+
+
+@pytest.fixture
+def replica(node):
+    return node.plane.replicas[TOPIC, 0]
+
+
+@pytest.fixture
+def queries(node):
+    return OffsetQueries(node.plane, node._log_failed)
+
+
+def offset_of(queries, timestamp, *, partition=0, epoch=-1):
+    request = pb.ListOffsetsRequest(
+        partitions=[
+            pb.ListOffsetsPartition(
+                topic_id=TOPIC,
+                partition=partition,
+                current_leader_epoch=epoch,
+                timestamp=timestamp,
+            )
+        ]
+    )
+    (result,) = queries.list_offsets(request).results
+    return result.error_code, result.timestamp, result.offset, result.leader_epoch
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (0, -1, 5, EPOCH + 2)),
+        (-2, (0, -1, 0, EPOCH)),
+        (-4, (0, -1, 0, EPOCH)),
+        (-3, (0, 4000, 2, EPOCH)),
+        (-5, (0, -1, -1, -1)),
+        (0, (0, 1000, 0, EPOCH)),
+        (1001, (0, 1500, 1, EPOCH)),
+        (1501, (0, 4000, 2, EPOCH)),
+        (4001, (0, -1, -1, -1)),
+        (-6, (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)),
+    ],
+)
+def test_timestamps(queries, timestamp, expected):
+    assert offset_of(queries, timestamp) == expected
+
+
+def test_nothing_above_the_high_watermark(queries, replica):
+    replica.high_watermark = 2
+    assert offset_of(queries, -1) == (0, -1, 2, EPOCH + 2)
+    assert offset_of(queries, -3) == (0, -1, -1, -1)
+    assert offset_of(queries, 1501) == (0, -1, -1, -1)
+    assert offset_of(queries, 1001) == (0, 1500, 1, EPOCH)
+
+
+def test_an_empty_log(node, queries):
+    node.add(1)
+    assert offset_of(queries, -1, partition=1) == (0, -1, 0, EPOCH)
+    assert offset_of(queries, -2, partition=1)[:3] == (0, -1, 0)
+    assert offset_of(queries, -3, partition=1) == (0, -1, -1, -1)
+    assert offset_of(queries, 0, partition=1) == (0, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "epoch", "code"),
+    [
+        (9, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (0, EPOCH, ErrorCode.FENCED_LEADER_EPOCH),
+        (0, EPOCH + 3, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (0, EPOCH + 2, 0),
+    ],
+)
+def test_who_may_ask(queries, partition, epoch, code):
+    assert offset_of(queries, -1, partition=partition, epoch=epoch)[0] == code
+
+
+def test_a_follower_answers_nobody(queries, replica):
+    replica.stop_leading(2, EPOCH + 3)
+    assert offset_of(queries, -1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+
+
+@pytest.mark.parametrize("error", [LogDirFailure("x", OSError(5, "I/O")), CorruptIndexError("x")])
+def test_storage_errors_are_answers(node, queries, replica, error):
+    class Unreadable:
+        def offset_for_timestamp(self, timestamp):
+            raise error
+
+    replica.log = Unreadable()
+    assert offset_of(queries, 5) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+    assert len(node.log_failures) == isinstance(error, LogDirFailure)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (EPOCH + 2, (0, EPOCH + 2, 5)),
+        (EPOCH + 1, (0, EPOCH, 4)),
+        (EPOCH, (0, EPOCH, 4)),
+        (EPOCH - 1, (0, EPOCH - 1, 0)),
+        (EPOCH + 3, (0, -1, -1)),
+    ],
+)
+def test_where_epochs_end(queries, asked, expected):
+    request = pb.OffsetsForLeaderEpochRequest(
+        partitions=[
+            pb.EpochQuestion(topic_id=TOPIC, current_leader_epoch=-1, leader_epoch=asked),
+            pb.EpochQuestion(topic_id=TOPIC, partition=8, current_leader_epoch=-1),
+        ]
+    )
+    here, nowhere = queries.offsets_for_leader_epoch(request).results
+    assert (here.error_code, here.leader_epoch, here.end_offset) == expected
+    assert nowhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (nowhere.leader_epoch, nowhere.end_offset) == (-1, -1)

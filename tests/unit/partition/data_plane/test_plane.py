@@ -1,0 +1,256 @@
+"""Fetches that wait: woken by bytes, by time, by a change of leader; never answered twice."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.storage.errors import CorruptLogError, LogDirFailure
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def release(*fetches):
+    for fetched in fetches:
+        for result in fetched.results:
+            result.release()
+
+
+def test_an_append_wakes_a_fetch_that_waits_at_the_end(node):
+    node.add()
+    node.add(1)
+    fetched = node.fetch(ask(0), ask(0, 1))
+    assert fetched.answers == 0
+    assert node.plane.waiting_fetches == 1
+    (timer,) = node.timers
+    assert timer.seconds == 0.5
+    batch = make_batch()
+    node.append(batch, partition=1)
+    assert fetched.sizes == [0, len(batch)]
+    assert node.plane.waiting_fetches == 0
+    assert timer.cancelled
+    assert node.plane.fetched_bytes == len(batch)
+    timer.callback()
+    assert fetched.answers == 1
+    release(fetched)
+
+
+def test_it_waits_for_all_of_min_bytes_over_its_partitions(node):
+    node.add()
+    node.add(1)
+    size = len(make_batch())
+    node.append(make_batch())
+    fetched = node.fetch(ask(0), ask(0, 1), min_bytes=3 * size)
+    node.append(make_batch())
+    assert fetched.answers == 0
+    node.append(make_batch(), partition=1)
+    assert fetched.sizes == [2 * size, size]
+    release(fetched)
+
+
+def test_time_ends_the_wait_with_what_is_there(node):
+    node.add()
+    node.append(make_batch())
+    fetched = node.fetch(ask(0), min_bytes=1 << 20)
+    assert fetched.answers == 0
+    node.timers[0].callback()
+    assert fetched.sizes == [len(make_batch())]
+    assert node.plane.waiting_fetches == 0
+    node.append(make_batch())
+    assert fetched.answers == 1
+    release(fetched)
+
+
+@pytest.mark.parametrize("spec", [{"max_wait_ms": 0}, {"min_bytes": 0}, {"max_wait_ms": -1}])
+def test_who_will_not_wait_is_answered_at_once(node, spec):
+    node.add()
+    assert node.fetch(ask(0), **spec).sizes == [0]
+    assert node.timers == []
+
+
+def test_a_fetch_of_nothing_is_answered_at_once(node):
+    assert node.fetch().results == []
+
+
+def test_any_error_ends_the_wait_for_all(node):
+    node.add()
+    assert node.fetch(ask(0), ask(99)).codes == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
+    assert node.fetch(ask(0), ask(0, 5)).codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_partition_asked_for_twice(node):
+    node.add()
+    fetched = node.fetch(ask(0), ask(0), min_bytes=2 * len(make_batch()))
+    node.append(make_batch())
+    assert fetched.answers == 0
+    node.append(make_batch())
+    assert fetched.answers == 1
+    assert node.plane.waiting_fetches == 0
+    release(fetched)
+
+
+def test_a_cancelled_fetch_hears_nothing(node):
+    replica = node.add()
+    fetched = node.fetch(ask(0))
+    node.plane.cancel_fetch(fetched.work)
+    node.plane.cancel_fetch(fetched.work)
+    assert node.plane.waiting_fetches == 0
+    assert node.timers[0].cancelled
+    node.append(make_batch())
+    node.timers[0].callback()
+    assert fetched.answers == 0
+    assert replica.waiters.fetches == {}
+
+
+def test_cancelling_an_answered_fetch_does_nothing(node):
+    node.add()
+    fetched = node.fetch(ask(0), max_wait_ms=0)
+    node.plane.cancel_fetch(fetched.work)
+    assert fetched.answers == 1
+    assert node.plane.waiting_fetches == 0
+
+
+def test_a_change_of_leader_wakes_everyone(node):
+    replica, other = node.add(), node.add(1)
+    one, both = node.fetch(ask(0)), node.fetch(ask(0, 1), ask(0))
+    elsewhere = node.fetch(ask(0, 1))
+    replica.stop_leading(2, EPOCH + 1)
+    assert one.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert both.codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert elsewhere.answers == 0
+    assert len(other.waiters.fetches) == 1
+    assert node.plane.waiting_fetches == 1
+
+
+def test_waiting_holds_no_file(node):
+    replica = node.add()
+    node.append(make_batch())
+    fetched = node.fetch(ask(0), min_bytes=1 << 20)
+    replica.log.close(clean=False)
+    assert fetched.answers == 0
+    node.plane.cancel_fetch(fetched.work)
+
+
+@pytest.mark.parametrize(
+    ("error", "log_failures", "bugs"),
+    [
+        (LogDirFailure("x", OSError(5, "I/O")), 1, 0),
+        (CorruptLogError("x"), 0, 1),
+        (ZeroDivisionError(), 0, 1),
+    ],
+)
+def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, bugs):
+    replica = node.add()
+    node.append(make_batch())
+    node.add(1)
+    node.append(make_batch(), partition=1)
+
+    class Unreadable:
+        log_start_offset, log_end_offset = 0, 1
+
+        def read(self, *_args, **_kwargs):
+            raise error
+
+    replica.log = Unreadable()
+    fetched = node.fetch(ask(0), ask(0, 1))
+    assert fetched.codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert fetched.sizes[1] > 0
+    assert replica.failed
+    assert (len(node.log_failures), len(node.bugs)) == (log_failures, bugs)
+    release(fetched)
+
+
+class Waiting(RuleBasedStateMachine):
+    """Random fetches, appends, expiries, cancellations and changes of role over three partitions."""
+
+    @initialize()
+    def start(self):
+        import tempfile
+        from pathlib import Path
+
+        self.directory = tempfile.TemporaryDirectory()
+        self.node = Node(Path(self.directory.name))
+        self.replicas = [self.node.add(n) for n in range(3)]
+        self.epochs = [EPOCH] * 3
+        self.fetches = []
+        self.cancelled = []
+
+    @rule(n=st.integers(0, 2), count=st.integers(1, 3))
+    def append(self, n, count):
+        self.node.append(*[make_batch() for _ in range(count)], partition=n, epoch=self.epochs[n])
+
+    @rule(
+        places=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3),
+        min_batches=st.integers(0, 4),
+        max_wait_ms=st.sampled_from([0, 500]),
+    )
+    def fetch(self, places, min_batches, max_wait_ms):
+        asked = []
+        for partition, back in places:
+            end = self.replicas[partition].log.log_end_offset if partition < 3 else 0
+            asked.append(ask(max(0, end - back), partition))
+        self.fetches.append(
+            self.node.fetch(
+                *asked, min_bytes=min_batches * len(make_batch()), max_wait_ms=max_wait_ms
+            )
+        )
+
+    @rule(data=st.data())
+    def expire(self, data):
+        timers = [t for t in self.node.timers if not t.cancelled]
+        if timers:
+            timer = data.draw(st.sampled_from(timers))
+            self.node.timers.remove(timer)
+            timer.callback()
+
+    @rule(data=st.data())
+    def cancel(self, data):
+        if self.fetches:
+            fetched = data.draw(st.sampled_from(self.fetches))
+            self.node.plane.cancel_fetch(fetched.work)
+            if not fetched.answers:
+                self.fetches.remove(fetched)
+                self.cancelled.append(fetched)
+
+    @rule(n=st.integers(0, 2))
+    def change_leader(self, n):
+        self.epochs[n] += 1
+        if self.replicas[n].leading:
+            self.replicas[n].stop_leading(9, self.epochs[n])
+        else:
+            self.replicas[n].lead(self.epochs[n], 1)
+
+    @invariant()
+    def waiting_is_counted(self):
+        if hasattr(self, "node"):
+            waiting = [f for f in self.fetches if not f.answers]
+            assert self.node.plane.waiting_fetches == len(waiting)
+            assert all(f.answers <= 1 for f in self.fetches)
+            assert all(f.answers == 0 for f in self.cancelled)
+            noted = {wait for r in self.replicas for wait in r.waiters.fetches}
+            assert noted == {f.work.waiting for f in waiting}
+
+    def teardown(self):
+        if not hasattr(self, "node"):
+            return
+        for timer in list(self.node.timers):
+            if not timer.cancelled:
+                timer.callback()
+        assert self.node.plane.waiting_fetches == 0
+        for fetched in self.fetches:
+            assert fetched.answers == 1
+            release(fetched)
+        assert all(r.waiters.fetches == {} for r in self.replicas)
+        for replica in self.replicas:
+            replica.log.close(clean=False)
+        self.directory.cleanup()
+
+
+TestWaiting = Waiting.TestCase
+TestWaiting.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

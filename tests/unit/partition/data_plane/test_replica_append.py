@@ -1,0 +1,330 @@
+"""Appends at a leader: codes as Kafka's, bytes as sent, groups with mixed outcomes."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import ATTRIBUTES_AT, CRC_AT, iter_batches, read_header
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def resealed(batch, at, layout, value):
+    """The batch with a header field changed and its checksum made right again."""
+    changed = bytearray(batch)
+    struct.pack_into(layout, changed, at, value)
+    struct.pack_into(">I", changed, CRC_AT, crc32c(changed[ATTRIBUTES_AT:]))
+    return changed
+
+
+def good(**spec):
+    return make_batch(timestamps=(1000, 1001), **spec)
+
+
+# ---- what is refused ----
+
+REFUSED = {
+    "cut": (good()[:40], ErrorCode.CORRUPT_MESSAGE),
+    "empty": (bytearray(), ErrorCode.CORRUPT_MESSAGE),
+    "checksum": (good()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
+    "magic 1": (resealed(good(), 16, "b", 1), ErrorCode.INVALID_RECORD),
+    "two batches": (good() + good(), ErrorCode.INVALID_RECORD),
+    "count differs": (resealed(good(), 57, ">i", 3), ErrorCode.INVALID_RECORD),
+    "no records": (resealed(resealed(good(), 57, ">i", 0), 23, ">i", -1), ErrorCode.INVALID_RECORD),
+    "more records than bytes": (
+        resealed(resealed(good(), 57, ">i", 2**31 - 1), 23, ">i", 2**31 - 2),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "control": (resealed(good(), 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
+    "stamped by the client": (resealed(good(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
+    "compression 5": (resealed(good(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "sequence missing": (
+        make_batch(producer_id=5, producer_epoch=0, base_sequence=-1),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "from the future": (
+        make_batch(timestamps=(1_700_000_000_000 + 3_600_001,)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("writable", [True, False])
+def test_refusals(node, name, writable):
+    batch, code = REFUSED[name]
+    replica = node.add()
+    group, sink = node.group(
+        memoryview(bytes(batch)) if not writable else memoryview(bytearray(batch))
+    )
+    group.writable = writable
+    node.plane.append([group])
+    assert sink.codes == {0: code}
+    assert sink.offsets == {0: -1}
+    assert replica.log.log_end_offset == 0
+    assert stored(replica) == b""
+    assert node.bugs == []
+
+
+def test_sizes(node):
+    batch = good()
+    size = len(batch)
+    node.add(0, policy=AppendPolicy(message_bytes_max=size))
+    node.add(1, policy=AppendPolicy(message_bytes_max=size - 1))
+    node.add(2, policy=AppendPolicy(segment_bytes=size - 1))
+    assert node.append(good()).codes == {0: 0}
+    assert node.append(good(), partition=1).codes == {0: ErrorCode.MESSAGE_TOO_LARGE}
+    assert node.append(good(), partition=2).codes == {0: ErrorCode.RECORD_LIST_TOO_LARGE}
+
+
+def test_the_edge_of_the_future_is_allowed(node):
+    node.add(policy=AppendPolicy(timestamp_after_ms_max=1000))
+    edge = node.clock.now_ms + 1000
+    assert node.append(make_batch(timestamps=(edge,))).codes == {0: 0}
+    assert node.append(make_batch(timestamps=(edge + 1,))).codes == {0: ErrorCode.INVALID_TIMESTAMP}
+
+
+def test_the_past_is_limited_where_the_topic_says_so(node):
+    node.add(policy=AppendPolicy(timestamp_before_ms_max=1000))
+    now = node.clock.now_ms
+    assert node.append(make_batch(timestamps=(now - 1000,))).codes == {0: 0}
+    assert node.append(make_batch(timestamps=(-1,))).codes == {0: 0}, "no timestamp at all"
+    for timestamps in ((now - 1001,), (now - 5000, now), (now, now - 1)):
+        codes = node.append(make_batch(timestamps=timestamps)).codes
+        expected = 0 if min(timestamps) >= now - 1000 else ErrorCode.INVALID_TIMESTAMP
+        assert codes == {0: expected}
+
+
+@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 1])
+def test_another_epoch_is_told_who_leads(node, epoch):
+    node.add()
+    sink = node.append(good(), epoch=epoch)
+    failure = sink.results[0][2]
+    assert failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (failure.leader, failure.leader_epoch) == (1, EPOCH)
+
+
+def test_a_follower_names_the_leader_and_a_former_one_is_not_named_by_the_next(node):
+    replica = node.add()
+    replica.stop_leading(7, 5)
+    failure = node.append(good()).results[0][2]
+    assert (failure.leader, failure.leader_epoch) == (7, 5)
+    replica.lead(6, 1)
+    failure = node.append(good(), epoch=5).results[0][2]
+    assert (failure.leader, failure.leader_epoch) == (1, 6)
+
+
+def test_no_replica(node):
+    assert node.append(good()).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+# ---- what is written ----
+
+
+@pytest.mark.parametrize("how", ["whole", "writable", "read-only"])
+def test_batches_are_stored_as_sent_but_for_offset_and_epoch(node, how):
+    replica = node.add()
+    node.append(good())
+    batches = [good(value=b"x" * 10), good(compression=1), make_batch(timestamps=(5,) * 9)]
+    before = [bytes(b) for b in batches]
+    group, sink = node.group(*[memoryview(b) for b in batches])
+    if how == "whole":
+        group.whole = bytearray(b"".join(batches))
+        view, at = memoryview(group.whole), 0
+        for n, batch in enumerate(batches):
+            group.batches[n] = view[at : at + len(batch)]
+            at += len(batch)
+    elif how == "read-only":
+        group.batches = [memoryview(bytes(b)) for b in batches]
+        group.writable = False
+    node.plane.append([group])
+    assert sink.offsets == {0: 2, 1: 4, 2: 6}
+    assert replica.log.log_end_offset == replica.high_watermark == 15
+    content = stored(replica)
+    views = list(iter_batches(content))
+    assert [v.base_offset for v in views] == [0, 2, 4, 6]
+    assert all(v.leader_epoch == EPOCH and v.crc_ok() for v in views)
+    for view, original in zip(views[1:], before, strict=True):
+        assert content[view.start + 16 : view.end] == original[16:]
+    if how == "read-only":
+        assert [bytes(b) for b in group.batches] == before
+
+
+def test_outcomes_of_a_group_are_each_their_own(node):
+    replica = node.add()
+
+    def sequenced(first, **spec):
+        return make_batch(producer_id=9, producer_epoch=0, base_sequence=first, **spec)
+
+    node.append(sequenced(0))
+    batches = [
+        sequenced(0),  # In the log already, at offset 0.
+        good(),
+        sequenced(5),  # A gap.
+        good()[:-1] + b"?",
+        sequenced(1),
+        make_batch(producer_id=9, producer_epoch=-1, base_sequence=0),  # An old epoch.
+        good(),
+    ]
+    whole = bytearray(b"".join(batches))
+    group, sink = node.group(*batches)
+    group.whole = whole
+    view, at = memoryview(whole), 0
+    for n, batch in enumerate(batches):
+        group.batches[n] = view[at : at + len(batch)]
+        at += len(batch)
+    node.plane.append([group])
+    assert sink.codes == {
+        0: 0,
+        1: 0,
+        2: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        3: ErrorCode.CORRUPT_MESSAGE,
+        4: 0,
+        5: ErrorCode.INVALID_PRODUCER_EPOCH,
+        6: 0,
+    }
+    assert sink.offsets == {0: 0, 1: 1, 2: -1, 3: -1, 4: 3, 5: -1, 6: 4}
+    assert replica.log.log_end_offset == 6
+    assert [v.base_offset for v in iter_batches(stored(replica))] == [0, 1, 3, 4]
+
+
+def test_a_group_without_any_good_batch_writes_nothing(node):
+    replica = node.add()
+    group, sink = node.group(good()[:30], good()[:-1] + b"?")
+    node.plane.append([group])
+    assert sink.codes == {0: 2, 1: 2}
+    assert stored(replica) == b""
+    assert replica.high_watermark == 0
+
+
+def test_a_repeated_batch_is_answered_with_its_first_offset(node):
+    replica = node.add()
+    sequences = [make_batch(producer_id=1, producer_epoch=0, base_sequence=n) for n in range(7)]
+    for batch in sequences:
+        node.append(bytearray(batch))
+    codes = [node.append(bytearray(b)).results[0][1:] for b in sequences]
+    assert [offset for offset, _ in codes] == [-1, -1, 2, 3, 4, 5, 6]
+    assert replica.log.log_end_offset == 7
+    early = codes[0][1]
+    assert early.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_log_append_time_restamps(node, writable):
+    replica = node.add(policy=AppendPolicy(log_append_time=True))
+    batch = make_batch(timestamps=(node.clock.now_ms + 10**9, 5))
+    group, sink = node.group(memoryview(bytearray(batch) if writable else bytes(batch)))
+    group.writable = writable
+    node.plane.append([group])
+    assert sink.codes == {0: 0}, "the client's time does not matter"
+    assert group.log_append_time_ms == node.clock.now_ms
+    (view,) = iter_batches(stored(replica))
+    header = read_header(stored(replica))
+    assert view.crc_ok()
+    assert header.attributes & 0x08
+    assert header.max_timestamp == node.clock.now_ms
+    assert header.base_timestamp == read_header(batch).base_timestamp
+    assert replica.log.max_timestamp() == (node.clock.now_ms, 0), "one time for all"
+
+
+def test_create_time_says_so(node):
+    node.add()
+    group, _ = node.group(good())
+    node.plane.append([group])
+    assert group.log_append_time_ms == -1
+    assert group.log_start_offset == 0
+
+
+def test_deep_validation_looks_at_the_records(node):
+    node.add(0)
+    node.add(1, policy=AppendPolicy(validate_records=True))
+    node.add(2, policy=AppendPolicy(compacted=True))
+    nonsense = bytearray(good())
+    nonsense[61:] = b"\xff" * (len(nonsense) - 61)
+    nonsense = resealed(nonsense, 21, ">h", 0)
+    codes = [node.append(bytearray(nonsense), partition=n).codes[0] for n in range(3)]
+    assert codes == [0, ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE]
+    assert node.append(good(), partition=1).codes == {0: 0}
+    assert node.append(good(), partition=2).codes == {0: 0}, "its records have keys"
+
+
+# ---- what fails ----
+
+
+def failing(_fd, _buffers, _position):
+    raise OSError(5, "Input/output error")
+
+
+def test_a_failed_write_takes_the_partition_offline(node):
+    replica = node.add()
+    node.add(1)
+    waiting = node.fetch(ask(0))
+    filesystem = replica.log._environment.filesystem
+    filesystem.pwritev = failing
+    sink = node.append(good())
+    assert sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert sink.results[0][2].outcome == OUTCOME_UNKNOWN
+    assert len(node.log_failures) == 1
+    assert waiting.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert node.append(good()).codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert node.fetch(ask(0)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert node.append(good(), partition=1).codes == {0: 0}
+    assert node.plane.waiting_fetches == 0
+
+
+def test_an_unforeseen_exception_is_one_partitions_end(node):
+    replica = node.add()
+    node.add(1)
+
+    class Broken:
+        def __getattr__(self, name):
+            raise ZeroDivisionError(name)
+
+    replica.log = Broken()
+    bad, bad_sink = node.group(good())
+    fine, fine_sink = node.group(good(), partition=1)
+    node.plane.append([bad, fine])
+    assert bad_sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert fine_sink.codes == {0: 0}
+    assert [type(bug) for bug in node.bugs] == [ZeroDivisionError]
+
+
+# ---- commits ----
+
+
+class FollowersBehind(PartitionReplica):
+    """Its high watermark does not move by itself."""
+
+    __slots__ = ()
+
+    def advance_high_watermark(self):
+        pass
+
+
+def test_acks_all_waits_for_the_high_watermark(node):
+    replica = node.add()
+    replica.__class__ = FollowersBehind
+    one, two = node.append(good(), acks=-1), node.append(good(), acks=-1)
+    leader_only = node.append(good(), acks=1)
+    assert leader_only.offsets == {0: 4}
+    assert one.results == []
+    replica.high_watermark = 2
+    replica.waiters.offset_committed(2)
+    assert one.offsets == {0: 0}
+    assert two.results == []
+    replica.stop_leading(2, 5)
+    failure = two.results[0][2]
+    assert isinstance(failure, Failure)
+    assert failure.error_code == ErrorCode.REQUEST_TIMED_OUT, "6 would mean: not stored"
+    assert failure.outcome == OUTCOME_UNKNOWN
+    assert len(replica.waiters.commits) == 0

@@ -1,0 +1,156 @@
+"""Reads at a leader: whole batches below the high watermark, and Kafka's errors otherwise."""
+
+import os
+
+import pytest
+
+from highwater.hop.fetch import READ_COMMITTED
+from highwater.kafka.error_codes import ErrorCode
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def replica(node):
+    """Offsets 0 to 5 in three batches of two records."""
+    made = node.add()
+    for n in range(3):
+        node.append(make_batch(timestamps=(1000 + n, 1000 + n), value=b"%d" % n * 20))
+    return made
+
+
+def content(result):
+    records = result.records
+    return os.pread(records.fd, records.length, records.position)
+
+
+def sizes(replica):
+    return len(stored(replica)) // 3
+
+
+@pytest.mark.parametrize(("offset", "first"), [(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)])
+def test_the_batch_that_holds_the_offset_comes_first(node, replica, offset, first):
+    size = sizes(replica)
+    (result,) = node.fetch(ask(offset)).results
+    assert content(result) == stored(replica)[first * size :]
+    assert result.nbytes == (3 - first) * size
+    assert (result.high_watermark, result.last_stable_offset, result.log_start_offset) == (6, 6, 0)
+    result.release()
+
+
+@pytest.mark.parametrize("limit", ["request", "partition"])
+def test_whole_batches_up_to_the_limit_but_at_least_one(node, replica, limit):
+    size = sizes(replica)
+    for asked, expected in ((0, 1), (1, 1), (size, 1), (2 * size - 1, 1), (2 * size, 2)):
+        if limit == "request":
+            (result,) = node.fetch(ask(0), max_bytes=asked).results
+        else:
+            (result,) = node.fetch(ask(0, max_bytes=asked)).results
+        assert result.nbytes == expected * size, asked
+        result.release()
+
+
+def test_only_the_first_partition_with_data_may_exceed_the_limit(node, replica):
+    node.add(1)
+    node.append(make_batch(), partition=1)
+    node.add(2)
+    fetched = node.fetch(ask(0, 2), ask(0, 0), ask(0, 1), max_bytes=1)
+    assert fetched.sizes == [0, sizes(replica), 0]
+    for result in fetched.results:
+        result.release()
+
+
+def test_nothing_above_the_high_watermark(node, replica):
+    replica.high_watermark = 4
+    (result,) = node.fetch(ask(0)).results
+    assert result.nbytes == 2 * sizes(replica)
+    assert (result.high_watermark, result.last_stable_offset) == (4, 4)
+    result.release()
+    for offset in (4, 5, 6):
+        (result,) = node.fetch(ask(offset), max_wait_ms=0).results
+        assert (result.error_code, result.nbytes) == (0, 0), "written, though not committed"
+
+
+@pytest.mark.parametrize("offset", [-1, 7, 1 << 62])
+def test_out_of_range(node, replica, offset):
+    assert node.fetch(ask(offset)).codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_before_the_log_start(node, replica):
+    replica.log.advance_log_start(2)
+    assert node.fetch(ask(1)).codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    (result,) = node.fetch(ask(2)).results
+    assert (result.error_code, result.log_start_offset) == (0, 2)
+    result.release()
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, 0),
+        (EPOCH, 0),
+        (EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_epochs(node, replica, epoch, code):
+    fetched = node.fetch(ask(0, epoch=epoch))
+    assert fetched.codes == [code]
+    fetched.results[0].release()
+
+
+def test_not_the_leader(node, replica):
+    replica.stop_leading(3, 9)
+    (result,) = node.fetch(ask(0)).results
+    assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (result.leader, result.leader_epoch) == (3, 9)
+
+
+def test_no_replica(node):
+    assert node.fetch(ask(0, 44)).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_diverging_logs(node, replica):
+    replica.lead(EPOCH + 2)
+    node.append(make_batch(), epoch=EPOCH + 2)  # Epoch 4 ends at 6, epoch 6 at 7.
+    agreed = node.fetch(ask(6, last_epoch=EPOCH)).results[0]
+    assert (agreed.diverging_epoch, agreed.nbytes > 0) == (-1, True)
+    agreed.release()
+    for offset, last_epoch in ((7, EPOCH), (6, EPOCH + 1)):
+        (result,) = node.fetch(ask(offset, last_epoch=last_epoch)).results
+        assert (result.diverging_epoch, result.diverging_end_offset) == (EPOCH, 6)
+        assert result.error_code == 0
+        assert result.nbytes == 0
+
+
+def test_an_epoch_that_nobody_knows_is_out_of_range(node, replica):
+    fetched = node.fetch(ask(6, last_epoch=EPOCH + 1))
+    assert fetched.codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    assert fetched.results[0].diverging_epoch == -1
+
+
+def test_read_committed_has_a_list_of_aborted_transactions(node, replica):
+    for isolation_level, expected in ((0, None), (READ_COMMITTED, [])):
+        (result,) = node.fetch(ask(0), isolation_level=isolation_level).results
+        assert result.aborted_transactions == expected
+        result.release()
+
+
+def test_a_range_outlives_its_segment(node):
+    replica = node.add(segment_bytes=200)
+    for n in range(8):
+        node.append(make_batch(value=b"%d" % n * 50))
+    before = stored(replica)
+    (result,) = node.fetch(ask(0)).results
+    length = result.nbytes
+    replica.log.advance_log_start(7)
+    assert content(result) == before[:length]
+    fd = result.records.fd
+    result.release()
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(fd)
