@@ -74,7 +74,15 @@ def test_unknown_option_is_exit_code_2(highwater):
 
 def test_command_line_starts_without_what_only_some_commands_need():
     """The start of the broker is measured; see the runtime's logging for rich."""
-    heavy = ("rich", "etcd3", "highwater.gateway", "highwater.partition", "highwater.controller")
+    heavy = (
+        "rich",
+        "etcd3",
+        "pydantic",
+        "grpc",
+        "highwater.gateway",
+        "highwater.partition",
+        "highwater.controller",
+    )
     look = f"print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, highwater.embed.cli; {look}"],

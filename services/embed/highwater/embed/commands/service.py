@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from highwater.runtime.settings import load_settings, parse_assignments, print_config
-
 _CONFIGS: Final = {
     "controller": ("highwater.controller.config", "ControllerConfig"),
     "quota": ("highwater.quota.config", "QuotaConfig"),
@@ -64,6 +62,9 @@ def run_service(
     parent: int | None,
 ) -> None:
     """Runs it and ends the process with its exit code. Raises ConfigError."""
+    # Imported here: the model of settings is half of the time that `highwater topic` takes.
+    from highwater.runtime.settings import load_settings, parse_assignments, print_config
+
     if parent is not None:
         from highwater.embed.supervisor.parent import die_with
 

@@ -1,11 +1,12 @@
 """`highwater up`: a whole cluster with one command."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from highwater.embed.options import UpOptions
+if TYPE_CHECKING:
+    from highwater.embed.options import UpOptions
 
 
 def up(
@@ -55,6 +56,8 @@ def up(
     ] = None,
 ) -> None:
     """Run a whole cluster: in this process, or as several processes that are supervised."""
+    from highwater.embed.options import UpOptions
+
     options = UpOptions(
         data_dir=data_dir,
         host=host,
@@ -71,7 +74,7 @@ def up(
     raise typer.Exit(_run(options))
 
 
-def _run(options: UpOptions) -> int:
+def _run(options: "UpOptions") -> int:
     if options.supervised:
         from highwater.embed.supervisor.run import run_supervised
 
