@@ -10,6 +10,8 @@ from highwater.kafka.records.batch import (
     set_base_offset_and_epoch,
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.log import LogSlice, PartitionLog
 
 
@@ -116,3 +118,27 @@ def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
         found += headers
         offset = headers[-1].base_offset + headers[-1].last_offset_delta + 1
     return found
+
+
+def open_log(
+    directory: Path,
+    config: LogConfig | None = None,
+    *,
+    clock: ManualClock | None = None,
+    environment: InlineEnvironment | None = None,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> PartitionLog:
+    """A log with few words."""
+    return PartitionLog.open(
+        directory,
+        topic="topic",
+        partition=0,
+        config=config or LogConfig(),
+        clock=clock or ManualClock(),
+        environment=environment,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )

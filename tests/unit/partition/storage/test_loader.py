@@ -1,0 +1,71 @@
+"""Opening a directory: after clean stops, crashes, with leftovers."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.storage.errors import (
+    UnsupportedFormatError,
+)
+from tests.support.log_batches import (
+    append,
+    make_batch,
+    open_log,
+)
+
+
+def test_a_clean_stop_needs_no_scan_and_an_unclean_one_begins_at_the_recovery_point(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    for _ in range(3):
+        append(log, make_batch(), epoch=0)
+        log.roll()
+    append(log, make_batch())
+    log.close(clean=True)
+    log = open_log(directory, clean=True)
+    assert (log.recovered_segments, log.recovery_point, log.log_end_offset) == (0, 4, 4)
+    log.close(clean=False)
+    assert open_log(directory, recovery_point=3).recovered_segments == 1
+    assert open_log(directory, recovery_point=2).recovered_segments == 2
+    assert open_log(directory, recovery_point=0).recovered_segments == 4
+
+
+def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    append(log, make_batch(), make_batch(), epoch=0)
+    log.close(clean=True)
+    with Path(log.active_segment.file).open("r+b") as file:
+        file.truncate(log.size_bytes - 1)
+    log = open_log(directory, clean=True)
+    assert log.log_end_offset == 1
+    assert log.recovered_segments == 1
+
+
+def test_old_message_formats_are_refused_and_not_cut_off(tmp_path: Path) -> None:
+    body = struct.pack(">BBq", 1, 0, 5) + struct.pack(">i", -1) + struct.pack(">i", 2) + b"hi"
+    message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body + b"\0" * 80
+    directory = tmp_path / "topic-0"
+    directory.mkdir()
+    (directory / "00000000000000000000.log").write_bytes(message)
+    with pytest.raises(UnsupportedFormatError):
+        open_log(directory)
+    assert (directory / "00000000000000000000.log").read_bytes() == message
+
+
+def test_leftovers_of_deletion_are_removed(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    directory.mkdir()
+    for name in (
+        "00000000000000000000.log.deleted",
+        "00000000000000000007.index",
+        "00000000000000000000.log.cleaned",
+        "leader-epoch-checkpoint.tmp",
+    ):
+        (directory / name).write_bytes(b"x")
+    open_log(directory)
+    assert {path.name for path in directory.iterdir()} == {"00000000000000000000.log"}

@@ -1,0 +1,60 @@
+"""What is on disk for certain."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import InlineEnvironment
+from highwater.partition.storage.errors import (
+    LogDirFailure,
+)
+from highwater.partition.storage.filesystem import FileSystem
+from tests.support.log_batches import (
+    append,
+    make_batch,
+    open_log,
+)
+
+
+def test_flush_messages_and_the_recovery_point(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", LogConfig(flush_messages=3))
+    assert log.flush_at_offset == 3
+    append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
+    job = log.begin_flush()
+    assert job is not None
+    append(log, make_batch())
+    job.run()
+    log.complete_flush(job)
+    assert (log.recovery_point, log.flush_at_offset) == (3, 6)
+    assert log.begin_flush(3) is None
+    log.flush()
+    assert log.recovery_point == 4
+
+
+def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), make_batch(), epoch=0)
+    job = log.begin_flush()
+    assert job is not None
+    log.truncate_to(1)
+    append(log, make_batch(), make_batch())
+    job.run()
+    log.complete_flush(job)
+    assert log.recovery_point == 0
+
+
+def test_a_failed_sync_is_a_failed_directory(tmp_path: Path) -> None:
+    filesystem = FileSystem()
+    log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
+    append(log, make_batch(), epoch=0)
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    filesystem.fdatasync = fail
+    with pytest.raises(LogDirFailure):
+        log.flush()
+    assert log.recovery_point == 0

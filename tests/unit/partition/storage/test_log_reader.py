@@ -1,0 +1,147 @@
+"""Reading a log: slices, wrong indexes, few descriptors, timestamps."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import InlineEnvironment
+from highwater.partition.storage.errors import (
+    OffsetOutOfRange,
+)
+from highwater.partition.storage.filesystem import FileSystem
+from tests.support.log_batches import (
+    append,
+    headers_in,
+    make_batch,
+    open_log,
+    read_all,
+    slice_bytes,
+)
+
+
+def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    for offset in (4, 6):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(offset, 100, end_offset=5)
+    assert log.read(5, 100, end_offset=5) is None
+
+
+def test_a_slice_names_the_file_by_path_and_inode(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    found = log.read(0, 1000, end_offset=1)
+    assert found is not None
+    assert found.segment.path == "topic-0/00000000000000000000.log"
+    assert (tmp_path / found.segment.path).stat().st_ino == found.segment.inode
+    assert os.fstat(found.segment.fd).st_ino == found.segment.inode
+
+
+def test_sequential_reads_after_the_first_touch_no_index(tmp_path: Path) -> None:
+    filesystem = FileSystem()
+    log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
+    for _ in range(300):
+        append(log, make_batch(value=b"x" * 300), epoch=0)
+    reads: list[int] = []
+    pread = filesystem.pread
+    filesystem.pread = lambda fd, n, position: reads.append(n) or pread(fd, n, position)
+    assert len(read_all(log, 20_000)) == 300
+    # Two headers a slice: how large its first batch is, and where the next slice begins.
+    assert 3 <= len(reads) <= 14
+    assert set(reads) == {61}
+
+
+def test_pinned_segments_survive_deletion_and_eviction(tmp_path: Path) -> None:
+    environment = InlineEnvironment(open_files=1)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(value=b"first"), epoch=0)
+    found = log.read(0, 1000, end_offset=1)
+    assert found is not None
+    found.segment.pin()
+    log.roll()
+    append(log, make_batch(value=b"second"))
+    log.advance_log_start(1)
+    assert not Path(found.segment.file).exists()
+    data = os.pread(found.segment.fd, found.length, found.position)
+    assert b"first" in data
+    found.segment.unpin()
+    assert found.segment.fd < 0
+
+
+def test_few_descriptors_are_enough_for_many_segments(tmp_path: Path) -> None:
+    environment = InlineEnvironment(open_files=3)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    for number in range(20):
+        append(log, make_batch(value=b"%d" % number), epoch=0)
+        log.roll()
+    for offset in list(range(20)) + list(range(19, -1, -1)):
+        found = log.read(offset, 1000, end_offset=20)
+        assert headers_in(slice_bytes(found))[0].base_offset == offset
+        assert sum(segment.is_open() for segment in log.segments) <= 3
+    assert environment.files.evictions > 20
+    append(log, make_batch())
+    assert len(read_all(log)) == 21
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\x01" * 13, b"\x7f" * 160])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_wrong_index_of_a_sealed_segment_is_rebuilt_when_it_is_used(
+    tmp_path: Path, content: bytes, suffix: str
+) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory, LogConfig(index_interval_bytes=100))
+    for number in range(30):
+        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
+    log.roll()
+    log.close(clean=True)
+    (directory / f"00000000000000000000{suffix}").write_bytes(content)
+    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
+    for number in range(30):
+        found = log.read(number, 1, end_offset=30)
+        assert headers_in(slice_bytes(found))[0].base_offset == number
+        assert log.offset_for_timestamp(1000 + number) == (1000 + number, number, 0)
+    assert log.max_timestamp() == (1029, 29)
+
+
+def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory, LogConfig(index_interval_bytes=100))
+    for number in range(30):
+        append(log, make_batch(value=b"x" * (number % 7)), epoch=0)
+    log.roll()
+    for _ in range(30):
+        append(log, make_batch(value=b"y" * 50))
+    log.roll()
+    log.close(clean=True)
+    second = directory / "00000000000000000030.index"
+    (directory / "00000000000000000000.index").write_bytes(second.read_bytes())
+    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
+    for offset in (29, 3, 17, 8, 0):
+        found = log.read(offset, 1, end_offset=60)
+        assert headers_in(slice_bytes(found))[0].base_offset == offset
+
+
+def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(timestamps=(10, 30, 20, 50), compression=4), epoch=0)
+    append(log, make_batch(timestamps=(40, 60), compression=1), epoch=2)
+    assert log.offset_for_timestamp(0) == (10, 0, 0)
+    assert log.offset_for_timestamp(20) == (30, 1, 0)
+    assert log.offset_for_timestamp(40) == (50, 3, 0)
+    assert log.offset_for_timestamp(55) == (60, 5, 2)
+    assert log.offset_for_timestamp(61) is None
+    assert log.max_timestamp() == (60, 5)
+    log.advance_log_start(2)
+    assert log.offset_for_timestamp(0) == (20, 2, 0)
+
+
+def test_batch_header_at(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(timestamps=(10, 30)), make_batch(timestamps=(5,)), epoch=3)
+    header = log.batch_header_at(1)
+    assert header is not None
+    assert (header.base_offset, header.record_count, header.leader_epoch) == (0, 2, 3)
+    assert log.batch_header_at(3) is None

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.recovery import (
+    WINDOW_BYTES,
+    BatchReplay,
+    rebuild_indexes,
+    recover_segment,
+)
+from tests.support.log_batches import append, make_batch, open_log
+
+FILES = FileSystem()
+
+
+def recovered(log: PartitionLog, *, expected: int = 0, gaps: bool = True) -> tuple[int, int]:
+    replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=0)
+    return recover_segment(
+        FILES,
+        log.active_segment,
+        index_interval=100,
+        expected_offset=expected,
+        gaps_allowed=gaps,
+        replay=replay,
+    )
+
+
+def test_batches_larger_than_the_window(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for size in (10, WINDOW_BYTES - 100, 10, WINDOW_BYTES + 5, 2 * WINDOW_BYTES, 10):
+        append(log, make_batch(value=b"x" * size), epoch=0)
+    assert recovered(log) == (log.size_bytes, 6)
+
+
+def test_both_rebuilds_make_the_indexes_that_appending_made(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
+    for number in range(50):
+        append(log, make_batch(timestamps=(1000 + number * 7 % 90,)), epoch=0)
+    segment = log.active_segment
+    entries = list(segment.index.entries()), list(segment.time_index.entries())
+    assert len(entries[0]) > 20
+    assert recovered(log) == (log.size_bytes, 50)
+    assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
+    rebuild_indexes(FILES, segment, index_interval=100)
+    assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
+
+
+def test_gaps_are_taken_only_where_compaction_may_have_left_them(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    far = make_batch(base_offset=5)
+    log.append([far], len(far), [5], [len(far)], 6, 1000, 5, 0)
+    assert recovered(log, gaps=True) == (log.size_bytes, 6)
+    assert recovered(log, gaps=False) == (log.size_bytes - len(far), 1)
+    assert recovered(log, expected=1) == (0, 1)
+
+
+def test_replay_feeds_epochs_and_producers(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for number in range(4):
+        batch = make_batch(producer_id=number, producer_epoch=0, base_sequence=0)
+        append(log, batch, epoch=number // 2)
+    replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=2)
+    recover_segment(
+        FILES, log.active_segment, index_interval=100, expected_offset=0, gaps_allowed=False,
+        replay=replay,
+    )  # fmt: skip
+    assert replay.epochs.entries() == [(0, 0), (1, 2)]
+    assert sorted(entry.producer_id for entry in replay.producers.entries()) == [2, 3]
