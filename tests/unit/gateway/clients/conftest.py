@@ -1,0 +1,44 @@
+"""A node and a link to it."""
+
+import asyncio
+
+import pytest
+
+from highwater.gateway.clients.node_link import GrpcNodeLink
+from tests.unit.gateway.clients.partition_node import PartitionNode
+
+
+@pytest.fixture
+async def node(tmp_path):
+    made = PartitionNode(tmp_path)
+    made.add(0)
+    made.add(1)
+    await made.start()
+    yield made
+    await made.kill()
+
+
+@pytest.fixture
+async def open_link(node):
+    links, failures = [], []
+
+    def open_one(state=None):
+        link = GrpcNodeLink(
+            state or node.state(),
+            clock=node.clock,
+            schedule=asyncio.get_running_loop().call_soon,
+            on_failure=lambda name, error: failures.append((name, error)),
+        )
+        link.start()
+        links.append(link)
+        return link
+
+    yield open_one
+    for link in links:
+        await link.close()
+    assert failures == []
+
+
+@pytest.fixture
+async def link(open_link):
+    return open_link()

@@ -1,0 +1,70 @@
+"""A partition node's gRPC edge on loopback, with a real data plane, that can die and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.model.cluster import NodeState
+from highwater.model.ids import NodeId
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, add_to_server
+from highwater.runtime.grpc_server import GrpcServer
+from tests.unit.partition.data_plane.node import Node
+
+
+class Coordinator:
+    """Keeps calls until the test answers them."""
+
+    def __init__(self) -> None:
+        self.calls: list[CoordinatorCall] = []
+        self.cancelled: list[CoordinatorCall] = []
+
+    def submit(self, call: CoordinatorCall) -> None:
+        self.calls.append(call)
+
+    def cancel(self, call: CoordinatorCall) -> None:
+        self.cancelled.append(call)
+
+
+class PartitionNode(Node):
+    """`start` serves, `kill` ends everything at once, `start` again serves on the same port."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.plane._call_later = asyncio.get_running_loop().call_later
+        self.coordinator = Coordinator()
+        self.port = 0
+        self._server: GrpcServer | None = None
+
+    async def start(self) -> None:
+        self._server = GrpcServer("127.0.0.1", self.port, message_bytes_max=MESSAGE_BYTES_MAX)
+        queries = OffsetQueries(self.plane, self._log_failed)
+        self._server.register(add_to_server(self.plane, queries, self.coordinator))
+        await self._server.start()
+        self.port = self._server.port
+
+    async def kill(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop(drain_s=0)
+
+    def state(self, incarnation: str = "none", *, readable: bool = False) -> NodeState:
+        return NodeState(
+            node_id=NodeId(1),
+            node_epoch=1,
+            address=f"127.0.0.1:{self.port}",
+            rack="",
+            incarnation=incarnation,
+            log_dirs=(str(self.directory),) if readable else (),
+            fenced=False,
+        )
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
+    """Waits until the condition holds."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)

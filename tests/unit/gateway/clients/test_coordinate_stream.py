@@ -1,0 +1,106 @@
+"""Coordinator calls over a real stream."""
+
+import asyncio
+
+import pytest
+
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
+from tests.unit.gateway.clients.partition_node import until
+
+AWAY = (ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+
+
+class Call(CoordinatorCall):
+    __slots__ = ("replies",)
+
+    def __init__(self, body=b"body", *, partition=3):
+        self.replies = []
+        super().__init__(
+            api_key=11,
+            api_version=9,
+            instance=InstanceId("team"),
+            client_id="client",
+            client_host="/127.0.0.1",
+            body=memoryview(body),
+            partition=partition,
+            deadline_ms=5000,
+            reply=lambda code, reply_body: self.replies.append((code, reply_body)),
+        )
+
+
+@pytest.fixture
+async def ready(link):
+    await until(lambda: link._coordinate.stream.is_open)
+    return link
+
+
+async def test_calls_arrive_as_they_were_and_replies_in_any_order(node, ready):
+    calls = [Call(b"%d" % n) for n in range(300)]
+    for call in calls:
+        ready.submit(call)
+    there = node.coordinator.calls
+    await until(lambda: len(there) == 300)
+    first = there[0]
+    assert (first.api_key, first.api_version, first.instance) == (11, 9, "team")
+    assert (first.client_id, first.client_host, first.partition) == ("client", "/127.0.0.1", 3)
+    assert first.deadline_ms == 5000
+    for call in reversed(there):
+        call.reply(0, b"reply to " + bytes(call.body))
+        call.reply(0, b"a second reply is ignored")
+    await until(lambda: all(call.replies for call in calls))
+    await asyncio.sleep(0.02)
+    assert [call.replies for call in calls] == [[(0, b"reply to %d" % n)] for n in range(300)]
+
+
+async def test_cancelling_reaches_the_coordinator(node, ready):
+    parked, unsent = Call(), Call()
+    ready.submit(parked)
+    await until(lambda: node.coordinator.calls)
+    ready.cancel(parked)
+    ready.submit(unsent)
+    ready.cancel(unsent)
+    await until(lambda: node.coordinator.cancelled)
+    assert node.coordinator.cancelled == node.coordinator.calls
+    node.coordinator.calls[0].reply(0, b"too late")
+    after = Call()
+    ready.submit(after)
+    await until(lambda: len(node.coordinator.calls) == 2)
+    node.coordinator.calls[1].reply(16, b"")
+    await until(lambda: after.replies)
+    assert after.replies == [(16, b"")]
+    assert parked.replies == unsent.replies == []
+
+
+async def test_a_node_that_dies_is_not_available_until_it_is_back(node, ready):
+    call = Call()
+    ready.submit(call)
+    await until(lambda: node.coordinator.calls)
+    await node.kill()
+    await until(lambda: call.replies)
+    assert call.replies == [AWAY]
+    assert node.coordinator.cancelled == node.coordinator.calls
+    await until(lambda: not ready._coordinate.stream.is_open)
+    late = Call()
+    ready.submit(late)
+    assert late.replies == [AWAY]
+    await node.start()
+    await until(lambda: ready._coordinate.stream.is_open)
+    again = Call()
+    ready.submit(again)
+    await until(lambda: len(node.coordinator.calls) == 2)
+    node.coordinator.calls[1].reply(0, b"ok")
+    await until(lambda: again.replies)
+
+
+async def test_closing_the_link_answers_what_waits(node, ready):
+    sent, unsent = Call(), Call()
+    ready.submit(sent)
+    await until(lambda: node.coordinator.calls)
+    ready.submit(unsent)
+    await ready.close()
+    assert sent.replies == unsent.replies == [AWAY]
+    late = Call()
+    ready.submit(late)
+    assert late.replies == [AWAY]

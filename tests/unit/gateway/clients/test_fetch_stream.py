@@ -1,0 +1,176 @@
+"""Fetches over a real stream: bytes or references, long polls, cancellation, a node that dies."""
+
+import asyncio
+import os
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from tests.support.log_batches import make_batch
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.partition.data_plane.node import Fetched, ask, stored
+
+
+def records_of(result):
+    if isinstance(result.records, bytes | bytearray | memoryview):
+        return bytes(result.records)
+    return os.pread(result.records.fd, result.records.length, result.records.position)
+
+
+def reference_link(node, open_link):
+    (node.directory / ".highwater_incarnation").write_text("token\n")
+    return open_link(node.state("token", readable=True))
+
+
+@pytest.fixture
+async def by_reference(node, open_link):
+    return reference_link(node, open_link)
+
+
+@pytest.fixture(params=["bytes", "references"])
+async def ready(request, node, open_link):
+    if request.param == "references":
+        link = reference_link(node, open_link)
+        assert link.reads_files
+    else:
+        link = open_link()
+        assert not link.reads_files
+    await until(lambda: link._fetch.stream.is_open)
+    return link
+
+
+async def answered(link, *asked, **spec):
+    fetched = Fetched(asked, **spec)
+    link.fetch(fetched.work)
+    await until(lambda: fetched.answers)
+    return fetched
+
+
+async def test_answers_are_the_logs_bytes(node, ready):
+    for n in range(3):
+        node.append(make_batch(value=b"%d" % n * 100))
+    replica = node.plane.replicas[ask(0).topic_id, 0]
+    fetched = await answered(ready, ask(1), ask(9), ask(0, 1))
+    size = len(stored(replica)) // 3
+    assert fetched.codes == [0, ErrorCode.OFFSET_OUT_OF_RANGE, 0]
+    assert fetched.sizes == [2 * size, 0, 0]
+    assert records_of(fetched.results[0]) == stored(replica)[size:]
+    assert fetched.results[0].high_watermark == 3
+    fetched.results[0].release()
+
+
+async def test_a_long_answer_arrives_whole(node, ready):
+    for n in range(6):
+        node.append(make_batch(value=bytes([n]) * 700_000))
+    replica = node.plane.replicas[ask(0).topic_id, 0]
+    small = answered(ready, ask(5))
+    large = answered(ready, ask(0, max_bytes=1 << 26), max_bytes=1 << 26)
+    large, small = await asyncio.gather(large, small)
+    assert large.sizes == [len(stored(replica))]
+    assert records_of(large.results[0]) == stored(replica)
+    assert len(stored(replica)) > 4 << 20
+    large.results[0].release()
+    small.results[0].release()
+
+
+async def test_bytes_over_the_stream_are_limited(node, link):
+    for n in range(11):
+        node.append(make_batch(value=bytes([n]) * 1_000_000))
+    await until(lambda: link._fetch.stream.is_open)
+    fetched = await answered(link, ask(0, max_bytes=1 << 26), max_bytes=1 << 26)
+    assert 7 << 20 < fetched.sizes[0] <= 8 << 20
+
+
+async def test_an_append_wakes_a_long_poll(node, ready):
+    fetched = Fetched((ask(0),), max_wait_ms=30_000)
+    ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 1)
+    node.append(make_batch())
+    await until(lambda: fetched.answers)
+    assert fetched.sizes == [len(make_batch())]
+    fetched.results[0].release()
+
+
+async def test_cancelling_reaches_the_node(node, ready):
+    fetched = [Fetched((ask(0),), max_wait_ms=30_000) for _ in range(3)]
+    for one in fetched:
+        ready.fetch(one.work)
+    await until(lambda: node.plane.waiting_fetches == 3)
+    ready.cancel_fetch(fetched[1].work)
+    await until(lambda: node.plane.waiting_fetches == 2)
+    unsent = Fetched((ask(0),), max_wait_ms=30_000)
+    ready.fetch(unsent.work)
+    ready.cancel_fetch(unsent.work)
+    node.append(make_batch())
+    await until(lambda: fetched[0].answers and fetched[2].answers)
+    await asyncio.sleep(0.05)
+    assert fetched[1].answers == 0
+    assert unsent.answers == 0
+    fetched[0].results[0].release()
+    fetched[2].results[0].release()
+
+
+async def test_a_node_that_dies_answers_not_leader_and_comes_back(node, ready):
+    fetched = Fetched((ask(0), ask(0, 1)), max_wait_ms=30_000)
+    ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 1)
+    await node.kill()
+    await until(lambda: fetched.answers)
+    assert fetched.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert node.plane.waiting_fetches == 0, "the node forgets the fetches of a dead stream"
+    await until(lambda: not ready._fetch.stream.is_open)
+    assert (await answered(ready, ask(0))).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await node.start()
+    await until(lambda: ready._fetch.stream.is_open)
+    assert (await answered(ready, ask(0), max_wait_ms=0)).codes == [0]
+
+
+async def test_closing_the_link_answers_what_waits_and_what_comes_late(node, ready):
+    fetched = Fetched((ask(0),), max_wait_ms=30_000)
+    ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 1)
+    await ready.close()
+    assert fetched.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert (await answered(ready, ask(0))).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await until(lambda: node.plane.waiting_fetches == 0)
+
+
+async def test_a_file_that_went_away_is_an_empty_answer(node, by_reference):
+    await until(lambda: by_reference._fetch.stream.is_open)
+    node.append(make_batch())
+    replica = node.plane.replicas[ask(0).topic_id, 0]
+    (segment,) = node.directory.glob("orders-0/*.log")
+    content = segment.read_bytes()
+    segment.unlink()
+    segment.write_bytes(content)  # Another inode, as compaction would leave.
+    fetched = await answered(by_reference, ask(0))
+    assert (fetched.codes, fetched.sizes) == ([0], [0])
+    assert replica.log.log_end_offset == 1
+
+
+async def test_a_malformed_answer_breaks_the_stream_and_loses_no_fetch(node, ready):
+    stream = ready._fetch.stream
+    received = stream._received
+
+    def garble(message):
+        stream._received = received
+        received(message[:-1])
+
+    stream._received = garble
+    node.append(make_batch())
+    assert (await answered(ready, ask(0))).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await until(lambda: stream.is_open)
+    again = await answered(ready, ask(0))
+    assert again.sizes == [len(make_batch())]
+    again.results[0].release()
+
+
+async def test_unreadable_bytes_are_an_error_of_the_fetch_and_not_of_the_stream(node, link):
+    await until(lambda: link._fetch.stream.is_open)
+    node.append(make_batch())
+    (segment,) = node.directory.glob("orders-0/*.log")
+    os.truncate(segment, 10)
+    fetched = await answered(link, ask(0))
+    assert fetched.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    node.append(make_batch(), partition=1)
+    assert (await answered(link, ask(0, 1))).sizes == [len(make_batch())]

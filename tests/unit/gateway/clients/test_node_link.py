@@ -1,0 +1,31 @@
+"""The unary calls of a link."""
+
+import pytest
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.model.errors import UnreachableError
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import TOPIC
+from tests.unit.partition.data_plane.node import EPOCH
+
+WHERE = {"topic_id": TOPIC, "partition": 0, "current_leader_epoch": -1}
+LATEST = pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**WHERE, timestamp=-1)])
+EPOCH_END = pb.OffsetsForLeaderEpochRequest(
+    partitions=[pb.EpochQuestion(**WHERE, leader_epoch=EPOCH)]
+)
+
+
+async def test_questions_are_answered(node, link):
+    node.append(make_batch(timestamps=(1, 2, 3)))
+    offsets = await link.list_offsets(LATEST, 5)
+    assert [result.offset for result in offsets.results] == [3]
+    ends = await link.offsets_for_leader_epoch(EPOCH_END, 5)
+    assert [(r.leader_epoch, r.end_offset) for r in ends.results] == [(EPOCH, 3)]
+
+
+async def test_a_node_that_is_away_is_unreachable(node, link):
+    await node.kill()
+    with pytest.raises(UnreachableError, match="node 1"):
+        await link.list_offsets(LATEST, 1)
+    with pytest.raises(UnreachableError):
+        await link.offsets_for_leader_epoch(EPOCH_END, 1)

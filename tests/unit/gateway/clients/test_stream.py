@@ -1,0 +1,162 @@
+"""A stream that is opened again whatever ends it, on a channel that the test plays."""
+
+import asyncio
+
+import grpc
+import grpc.aio
+import pytest
+
+from highwater.gateway.clients.stream import REOPEN_DELAYS_S, Stream
+from highwater.hop.framing import HopFramingError
+from highwater.runtime.tasks import TaskOwner
+from tests.unit.gateway.clients.partition_node import until
+
+
+class Call:
+    """One call on the fake channel."""
+
+    def __init__(self, connects):
+        self.connects = connects
+        self.inbox = asyncio.Queue()
+        self.written = []
+        self.cancelled = False
+
+    async def wait_for_connection(self):
+        if not self.connects:
+            raise error_of(grpc.StatusCode.UNAVAILABLE, "refused")
+
+    async def read(self):
+        item = await self.inbox.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    async def write(self, message):
+        self.written.append(message)
+
+    def cancel(self):
+        self.cancelled = True
+        self.inbox.put_nowait(asyncio.CancelledError())
+
+
+def error_of(code, details):
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
+
+
+class World:
+    """A channel whose calls the test keeps, and a stream on it."""
+
+    def __init__(self):
+        self.connects = True
+        self.calls = []
+        self.queue = []
+        self.received, self.opened, self.broken, self.slept = [], [], [], []
+        self.ended = []
+        self.stream = Stream(
+            self,
+            "/service/Method",
+            next_message=self.next_message,
+            received=self.receive,
+            opened=lambda: self.opened.append(len(self.calls)),
+            broken=self.broken.append,
+            sleep=self.sleep,
+        )
+        self.owner = TaskOwner(lambda name, error: self.ended.append(error))
+        self.task = self.owner.start(self.stream.run(), name="stream")
+
+    def stream_stream(self, method):
+        assert method == "/service/Method"
+        return self.open_call
+
+    def open_call(self):
+        self.calls.append(Call(self.connects))
+        return self.calls[-1]
+
+    async def sleep(self, seconds):
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    def next_message(self):
+        if not self.queue:
+            return None
+        item = self.queue.pop(0)
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def receive(self, message):
+        if isinstance(message, bytes) and message.startswith(b"!"):
+            raise HopFramingError("nonsense")
+        self.received.append(message)
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    await until(lambda: made.stream.is_open)
+    yield made
+    await made.owner.close(timeout_s=1)
+    assert made.ended == []
+
+
+async def test_messages_go_both_ways(world):
+    world.queue += [b"a", b"b"]
+    world.stream.wake()
+    world.calls[0].inbox.put_nowait(b"c")
+    await until(lambda: world.calls[0].written == [b"a", b"b"] and world.received == [b"c"])
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (grpc.aio.EOF, "ended"),
+        (error_of(grpc.StatusCode.UNAVAILABLE, "reset"), "reset"),
+        (error_of(grpc.StatusCode.INTERNAL, ""), "INTERNAL"),
+        (asyncio.CancelledError(), "cancelled"),
+        (b"!", "nonsense"),
+    ],
+)
+async def test_whatever_ends_the_stream_another_is_opened(world, end, reason):
+    world.calls[0].inbox.put_nowait(end)
+    await until(lambda: world.opened == [1, 2])
+    assert len(world.broken) == 1
+    assert reason in world.broken[0]
+    assert world.calls[0].cancelled
+    assert world.stream.is_open
+    world.queue.append(b"on the second")
+    world.stream.wake()
+    await until(lambda: world.calls[1].written)
+    assert world.calls[0].written == []
+
+
+async def test_a_writer_that_fails_ends_the_stream_too(world):
+    world.queue.append(ValueError("cannot be encoded"))
+    world.stream.wake()
+    await until(lambda: world.opened == [1, 2])
+    assert len(world.broken) == 1
+
+
+async def test_waits_grow_while_the_node_is_away_and_begin_anew(world):
+    world.connects = False
+    world.calls[0].inbox.put_nowait(grpc.aio.EOF)
+    await until(lambda: len(world.calls) > 8)
+    longest = REOPEN_DELAYS_S[-1]
+    assert world.slept[:7] == [*REOPEN_DELAYS_S, longest, longest]
+    assert not world.stream.is_open
+    world.connects = True
+    await until(lambda: world.stream.is_open)
+    count = len(world.slept)
+    world.calls[-1].inbox.put_nowait(grpc.aio.EOF)
+    await until(lambda: len(world.slept) > count)
+    assert world.slept[count] == REOPEN_DELAYS_S[0]
+    assert all(reason == "refused" for reason in world.broken[1:-1])
+
+
+async def test_cancelling_ends_it_for_good(world):
+    await world.owner.close(timeout_s=1)
+    assert world.task.cancelled()
+    assert world.broken == []
+    assert len(world.calls) == 1
+    world.stream.end("closed")
+    assert not world.stream.is_open
+    assert world.broken == ["closed"]
