@@ -30,12 +30,36 @@ function lz4Frame(data) {
   return Buffer.concat(parts);
 }
 
+// The frame by hand, the blocks by lz4js, whose own frame reader puts block checksums before blocks.
+function lz4Content(frame) {
+  const flags = frame[4];
+  const checksumBytes = flags & 0x10 ? 4 : 0;
+  const blockBytesMax = 1 << (8 + 2 * ((frame[5] >> 4) & 7));
+  const start = 7 + (flags & 0x08 ? 8 : 0);
+  const blocks = [];
+  for (let at = start, header; (header = frame.readUInt32LE(at)) !== 0; ) {
+    const size = header & ~LZ4_STORED_BIT;
+    blocks.push({ at: at + 4, size, stored: (header & LZ4_STORED_BIT) !== 0 });
+    at += 4 + size + checksumBytes;
+  }
+  const content = Buffer.alloc(blocks.length * blockBytesMax);
+  let end = 0;
+  for (const { at, size, stored } of blocks) {
+    if (stored) {
+      end += frame.copy(content, end, at, at + size);
+    } else {
+      end = lz4.decompressBlock(frame, content, at, size, end);
+    }
+  }
+  return content.subarray(0, end);
+}
+
 export async function installCodecs() {
   await zstd.init();
   CompressionCodecs[CompressionTypes.Snappy] = snappy;
   CompressionCodecs[CompressionTypes.LZ4] = () => ({
     compress: async (encoder) => lz4Frame(encoder.buffer),
-    decompress: async (buffer) => Buffer.from(lz4.decompress(buffer)),
+    decompress: async (buffer) => lz4Content(buffer),
   });
   CompressionCodecs[CompressionTypes.ZSTD] = () => ({
     compress: async (encoder) => Buffer.from(zstd.compress(encoder.buffer, 3)),

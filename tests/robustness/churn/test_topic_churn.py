@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.create_topics import (
     CreateTopicsRequest,
@@ -15,7 +16,6 @@ from highwater.kafka.messages.create_topics import (
     CreateTopicsRequestCreatableTopicConfig,
 )
 from highwater.kafka.messages.delete_topics import DeleteTopicsRequest
-
 from tests.conformance.protocol.requests import batch, fetch, list_offset, produce
 from tests.robustness.fuzz.watch import HonestClient
 from tests.support.cluster import Cluster
