@@ -30,7 +30,7 @@ def reference(path, name="t-0/0.log", *, position=0, log_dir=0, inode=None):
     return SimpleNamespace(
         path=name,
         log_dir=log_dir,
-        inode=os.stat(path).st_ino if inode is None else inode,
+        inode=path.stat().st_ino if inode is None else inode,
         position=position,
     )
 

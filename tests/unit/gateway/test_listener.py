@@ -1,0 +1,220 @@
+"""Real connections: who gets in, who is thrown out, and how it ends."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+
+from highwater.gateway import listener as module
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import Reply, SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.listener import Listener
+from highwater.gateway.routing import RoutingTable
+from highwater.model.errors import PortInUseError
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.logging import silent_logger
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
+from tests.unit.gateway.wires import open_descriptors
+
+
+class NoThreads:
+    def send(self, *_work):
+        return False
+
+
+class Handler:
+    """Answers with the number, or keeps the request if told so."""
+
+    def __init__(self):
+        self.keep = False
+        self.kept = []
+        self.peers = []
+
+    def produce(self, session, frame):
+        self.peers.append(session.client.peer)
+        reply = Reply(session, len(frame))
+        session.expect(reply)
+        if self.keep:
+            self.kept.append(reply)
+        else:
+            session.complete(reply, b"%d;" % number_of(frame))
+
+    fetch = other = produce
+
+
+class World:
+    def __init__(self):
+        loop = asyncio.get_running_loop()
+        self.handler = Handler()
+        self.budget = MemoryBudget(1 << 20)
+        self.shared = SharedInput(
+            turn=Turn(loop.call_soon),
+            budget=self.budget,
+            frame_bytes_max=1 << 20,
+            in_flight_bytes_max=1 << 20,
+        )
+        self.listeners = []
+
+    async def listen(self, *, connections_max=100, idle_s_max=1000.0, frame_s_max=1000.0):
+        self.listener = Listener(
+            host="127.0.0.1",
+            shared=self.shared,
+            handler=self.handler,
+            routing=RoutingTable(lambda _node: None),
+            pool=NoThreads(),
+            log=silent_logger(),
+            connections_max=connections_max,
+            idle_s_max=idle_s_max,
+            frame_s_max=frame_s_max,
+        )
+        self.listeners.append(self.listener)
+        self.port = await self.listener.open_port(DEFAULT_INSTANCE, None, 0)
+
+    @contextlib.asynccontextmanager
+    async def client(self):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+@pytest.fixture
+async def world(monkeypatch):
+    monkeypatch.setattr(module, "SWEEP_S", 0.05)
+    made = World()
+    yield made
+    for listener in made.listeners:
+        await listener.close(drain_s=0)
+    assert made.budget.used == sum(reply.request_bytes for reply in made.handler.kept)
+
+
+async def closed(reader):
+    """True once the peer has ended the connection."""
+    async with asyncio.timeout(5):
+        try:
+            return await reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def test_requests_are_answered_and_the_peer_is_known(world):
+    await world.listen()
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(3, 2) + request(PRODUCE, 3))
+        assert await reader.readexactly(6) == b"1;2;3;"
+        peer = world.handler.peers[0]
+        assert (peer.host, peer.instance) == ("127.0.0.1", DEFAULT_INSTANCE)
+        assert peer.port == writer.get_extra_info("sockname")[1]
+    await until(lambda: not world.listener.connections)
+
+
+async def test_connections_above_the_limit_are_refused(world):
+    await world.listen(connections_max=2)
+    async with world.client() as (one, writer), world.client():
+        await until(lambda: len(world.listener.connections) == 2)
+        async with world.client() as (late, _):
+            assert await closed(late)
+        assert world.listener.refused == 1
+        writer.write(request(PRODUCE, 1))
+        assert await one.readexactly(2) == b"1;"
+    await until(lambda: not world.listener.connections)
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 2))
+        assert await reader.readexactly(2) == b"2;"
+
+
+async def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world):
+    await world.listen(idle_s_max=0.2)
+    async with world.client() as (silent, _), world.client() as (busy, writer):
+        ended = asyncio.create_task(closed(silent))
+        for n in range(12):
+            writer.write(request(PRODUCE, n % 10))
+            await busy.readexactly(2)
+            await asyncio.sleep(0.05)
+        assert await ended
+        assert {c.close_reason for c in world.listener.connections} == {""}
+
+
+async def test_a_request_under_way_is_not_silence(world):
+    await world.listen(idle_s_max=0.1)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        await asyncio.sleep(0.5)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, b"5;")
+        assert await reader.readexactly(2) == b"5;"
+
+
+@pytest.mark.parametrize("begun", [request(PRODUCE, 1)[:9], (500_000).to_bytes(4, "big") + b"x"])
+async def test_a_frame_that_is_never_finished_ends_the_connection(world, begun):
+    await world.listen(frame_s_max=0.2)
+    async with world.client() as (slow, writer), world.client() as (idle, other):
+        writer.write(begun)
+        assert await closed(slow)
+        other.write(request(PRODUCE, 2))
+        assert await idle.readexactly(2) == b"2;"
+    await until(lambda: world.budget.used == 0)
+
+
+async def test_a_taken_port_is_named(world):
+    await world.listen()
+    other = World()
+    other.listeners = world.listeners
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=str(port)):
+            await world.listener.open_port(DEFAULT_INSTANCE, 7, port)
+    assert world.listener.has_port(DEFAULT_INSTANCE, None)
+    assert not world.listener.has_port(DEFAULT_INSTANCE, 7)
+
+
+async def test_close_lets_requests_end(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        closing = asyncio.create_task(world.listener.close(drain_s=5))
+        await asyncio.sleep(0.05)
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", world.port)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, b"5;" * 500_000)
+        assert await reader.readexactly(1_000_000) == b"5;" * 500_000
+        await closing
+        assert await closed(reader)
+        assert not world.listener.connections
+
+
+async def test_close_waits_no_longer_than_it_may(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        async with asyncio.timeout(1):
+            await world.listener.close(drain_s=0.1)
+        assert await closed(reader)
+
+
+async def test_connections_that_end_in_any_way_leave_nothing(world):
+    await world.listen()
+    world.handler.keep = True
+    before = open_descriptors()
+    for n in range(30):
+        async with world.client() as (_, writer):
+            data = request(PRODUCE, n, 200_000)
+            writer.write(data[: n * 7_000])
+            await asyncio.sleep(0.002 * (n % 3))
+    await until(lambda: not world.listener.connections)
+    for reply in world.handler.kept:
+        reply.session.complete(reply, b"late")
+    world.handler.kept.clear()
+    assert world.budget.used == 0
+    await until(lambda: open_descriptors() <= before)
