@@ -290,3 +290,24 @@ def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure):
         environment.finish()
     assert log.log_end_offset == 1
+
+
+def test_a_log_keeps_few_producer_snapshots(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(12):
+        append(log, make_batch(), epoch=0)
+        log.roll()
+    assert len(list((tmp_path / "topic-0").glob("*.snapshot"))) == 5
+
+
+def test_a_snapshot_of_a_log_that_is_gone_harms_nobody(tmp_path: Path) -> None:
+    environment = InlineEnvironment()
+    later: list[Callable[[], None]] = []
+    environment.run_later = lambda work, done: later.append(work)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(), epoch=0)
+    log.roll()
+    log.delete("0" * 32)
+    for work in later:
+        work()
+    assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ def snapshot(directory: Path, offset: int, producer_id: int) -> Path:
     states = ProducerStates()
     states.record_append(producer_id, 0, 0, 0, offset - 1, offset - 1, 1000)
     path = Path(producer_snapshots.snapshot_path(str(directory), offset))
-    producer_snapshots.write(FILES, str(path), list(states.entries()), durable=False)
+    producer_snapshots.write(FILES, str(path), list(states.entries()))
     return path
 
 

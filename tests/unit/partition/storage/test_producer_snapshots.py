@@ -1,10 +1,11 @@
+import shutil
 from pathlib import Path
 
 import pytest
 
 from highwater.partition.core.producers import ProducerEntry
 from highwater.partition.storage import producer_snapshots
-from highwater.partition.storage.errors import CorruptCheckpointError
+from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
 
 ENTRIES = [
@@ -25,7 +26,7 @@ ENTRIES = [
 def test_round_trip(tmp_path: Path) -> None:
     path = producer_snapshots.snapshot_path(str(tmp_path), 101)
     assert path.endswith("/00000000000000000101.snapshot")
-    producer_snapshots.write(FileSystem(), path, ENTRIES, durable=True)
+    producer_snapshots.write(FileSystem(), path, ENTRIES)
     assert Path(path).stat().st_size == 10 + 3 * 46
     assert producer_snapshots.read(FileSystem(), path) == ENTRIES
     assert producer_snapshots.decode(producer_snapshots.encode([])) == []
@@ -49,3 +50,41 @@ def test_offsets_of_a_listing() -> None:
     names = ["00000000000000000101.snapshot", "x.snapshot", "00000000000000000007.snapshot",
              "00000000000000000101.log", "00000000000000000009.snapshot.deleted"]  # fmt: skip
     assert producer_snapshots.offsets(names) == [7, 101]
+
+
+def test_a_job_keeps_only_the_newest(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000001.log").write_bytes(b"")
+    for offset in (5, 30, 7, 100, 9, 8, 120):
+        producer_snapshots.SnapshotJob(FileSystem(), str(tmp_path), offset, ENTRIES).run()
+    names = [path.name for path in tmp_path.iterdir()]
+    assert producer_snapshots.offsets(names) == [8, 9, 30, 100, 120]
+    assert len(names) == 6
+    path = producer_snapshots.snapshot_path(str(tmp_path), 120)
+    assert producer_snapshots.read(FileSystem(), path) == ENTRIES
+
+
+def test_a_job_never_writes_into_another_log_of_the_same_name(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    directory.mkdir()
+    job = producer_snapshots.SnapshotJob(FileSystem(), str(directory), 5, ENTRIES)
+    gone = producer_snapshots.SnapshotJob(FileSystem(), str(directory), 6, ENTRIES)
+    directory.rename(tmp_path / "topic-0.x-delete")
+    directory.mkdir()
+    job.run()
+    assert list(directory.iterdir()) == []
+    shutil.rmtree(tmp_path / "topic-0.x-delete")
+    gone.run()
+    assert list(directory.iterdir()) == []
+
+
+def test_a_job_that_fails(tmp_path: Path) -> None:
+    files = FileSystem()
+    job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES)
+
+    def fail(_: int) -> None:
+        raise OSError(5, "bad sector")
+
+    files.fsync = fail
+    with pytest.raises(LogDirFailure):
+        job.run()
+    assert not list(tmp_path.glob("*.snapshot"))

@@ -41,10 +41,10 @@ class FileSystem:
         self.ftruncate = os.ftruncate
         self.fstat = os.fstat
         self.stat: Callable[..., os.stat_result] = os.stat
-        self.rename: Callable[[str, str], None] = os.replace
-        self.unlink: Callable[[str], None] = os.unlink
+        self.rename: Callable[..., None] = os.replace
+        self.unlink: Callable[..., None] = os.unlink
         self.mkdir: Callable[[str], None] = os.mkdir
-        self.listdir: Callable[[str], list[str]] = os.listdir
+        self.listdir: Callable[..., list[str]] = os.listdir
 
 
 def read_file(filesystem: FileSystem, path: str, *, limit: int) -> bytes:

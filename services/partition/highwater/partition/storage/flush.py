@@ -63,6 +63,8 @@ class FlushJob:
             if self._directory is not None:
                 path = self._directory
                 sync_directory(self._filesystem, path)
+        except FileNotFoundError:
+            return  # The log was deleted meanwhile; its data was synced above all the same.
         except OSError as error:
             raise LogDirFailure(path, error) from error
 
@@ -70,7 +72,7 @@ class FlushJob:
         try:
             fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # The segment was deleted meanwhile.
+            return  # The segment was deleted by retention meanwhile.
         try:
             self._filesystem.fdatasync(fd)
         finally:

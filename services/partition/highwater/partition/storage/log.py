@@ -293,7 +293,6 @@ class PartitionLog(LogWriter):
                     self._environment.filesystem,
                     producer_snapshots.snapshot_path(self.directory, self.log_end_offset),
                     list(self.producers.entries()),
-                    durable=False,
                 )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error

@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Final
 
 from highwater.model.time import Clock
-from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.batches import largest_timestamp, max_timestamp_at
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import LogEnvironment
@@ -19,6 +18,7 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.loader import LoadedLog
 from highwater.partition.storage.log_durability import DurableLog
 from highwater.partition.storage.preallocation import CHUNK_BYTES, GrowthMonitor
+from highwater.partition.storage.producer_snapshots import SnapshotJob
 from highwater.partition.storage.segment import Segment, SegmentFactory
 from highwater.partition.storage.stall import SLOW_WRITE_S
 
@@ -451,17 +451,16 @@ class LogWriter(DurableLog):
     def _take_snapshot(self) -> None:
         """Writes the producers as they are at the log end offset, on another thread."""
         self._snapshot_due = False
-        path = producer_snapshots.snapshot_path(self.directory, self.log_end_offset)
-        entries = list(self.producers.entries())
-        filesystem = self._environment.filesystem
-
-        def write() -> None:
-            try:
-                producer_snapshots.write(filesystem, path, entries, durable=True)
-            except OSError as error:
-                raise LogDirFailure(path, error) from error
-
-        self._environment.run_later(write, _nothing)
+        try:
+            job = SnapshotJob(
+                self._environment.filesystem,
+                self.directory,
+                self.log_end_offset,
+                list(self.producers.entries()),
+            )
+        except OSError as error:
+            raise LogDirFailure(self.directory, error) from error
+        self._environment.run_later(job.run, _nothing)
 
 
 def _split(views: list[memoryview], nbytes: int) -> tuple[list[memoryview], list[memoryview]]:

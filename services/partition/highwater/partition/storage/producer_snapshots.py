@@ -14,8 +14,13 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.partition.core.producers import ProducerEntry
-from highwater.partition.storage.errors import CorruptCheckpointError
-from highwater.partition.storage.filesystem import FileSystem, read_file, replace_file
+from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
+from highwater.partition.storage.filesystem import (
+    FileSystem,
+    read_file,
+    replace_file,
+    write_all,
+)
 from highwater.partition.storage.names import (
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -24,6 +29,8 @@ from highwater.partition.storage.names import (
 )
 
 VERSION: Final = 1
+KEPT: Final = 5
+"""Snapshots of one log: the newest, and some to go back to after a truncation."""
 FILE_BYTES_MAX: Final = 256 << 20
 """Five million producers; more cannot have been written here."""
 
@@ -84,16 +91,14 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
 
 
-def write(
-    filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry], *, durable: bool
-) -> None:
+def write(filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry]) -> None:
     """Writes a snapshot so that it is whole when it has its name.
 
-    One that is not durable may be damaged by a power cut; its checksum shows that, and the
-    producers are then rebuilt from an older one and the log.
+    A power cut may still damage it; its checksum shows that, and the producers are then rebuilt
+    from an older one and the log.
     """
     replace_file(
-        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=durable
+        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=False
     )
 
 
@@ -109,3 +114,53 @@ def offsets(names: Sequence[str]) -> list[int]:
     """The offsets of the snapshots among a directory's file names, ascending."""
     found = (parse_offset_file(name, SNAPSHOT_SUFFIX) for name in names)
     return sorted(offset for offset in found if offset is not None)
+
+
+class SnapshotJob:
+    """One snapshot, to be written on another thread after its roll.
+
+    It keeps the partition's directory open and works relative to that: if the log is deleted
+    meanwhile, and one of the same name made, the snapshot still goes where it belongs.
+    """
+
+    __slots__ = ("_directory", "_directory_fd", "_entries", "_filesystem", "_offset")
+
+    def __init__(
+        self, filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
+    ) -> None:
+        """On the owner's thread. Raises OSError."""
+        self._filesystem = filesystem
+        self._directory = directory
+        self._directory_fd = filesystem.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._offset = offset
+        self._entries = entries
+
+    def run(self) -> None:
+        """Writes the snapshot durably and removes all but the newest. Raises LogDirFailure."""
+        try:
+            self._write(offset_file(self._offset, SNAPSHOT_SUFFIX))
+            self._prune()
+        except FileNotFoundError:
+            return  # The log was deleted, and its directory removed.
+        except OSError as error:
+            raise LogDirFailure(self._directory, error) from error
+        finally:
+            self._filesystem.close(self._directory_fd)
+
+    def _write(self, name: str) -> None:
+        files, directory_fd = self._filesystem, self._directory_fd
+        temporary = name + TEMPORARY_SUFFIX
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fd = files.open(temporary, flags, 0o644, dir_fd=directory_fd)
+        try:
+            write_all(files, fd, encode(self._entries), 0)
+            files.fsync(fd)
+        finally:
+            files.close(fd)
+        files.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+        files.fsync(directory_fd)
+
+    def _prune(self) -> None:
+        for offset in offsets(self._filesystem.listdir(self._directory_fd))[:-KEPT]:
+            name = offset_file(offset, SNAPSHOT_SUFFIX)
+            self._filesystem.unlink(name, dir_fd=self._directory_fd)
