@@ -6,9 +6,10 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.conformance.clients.confluent import ConfluentClient, open_consumer
 from tests.conformance.messages import by_partition
@@ -22,6 +23,15 @@ _PARTITIONS = 4
 _ROUNDS = {"embedded": 3, "nodes3": 2, "kafka": 2}
 _ROUND_S_MAX = 150
 _SERVING_AGAIN_S_MAX = 30.0
+# What a client retries while a coordinator moves or loads.
+_PASSING = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._WAIT_COORD,
+}
 _TRACK_RECORD = Path(__file__).with_name("seeds.txt")
 """Seeds worth repeating, one a line with a comment; they run with every full run."""
 
@@ -132,21 +142,37 @@ def _commit_something(cluster: Cluster, topic: str, round_number: int) -> int:
 
 
 def _try_commit(consumer: Consumer, position: TopicPartition) -> bool:
+    return _unless_passing(lambda: consumer.commit(offsets=[position], asynchronous=False)) != []
+
+
+def _unless_passing(call: Callable[[], Any]) -> list[TopicPartition]:
+    """The call's result; an empty list for errors of a coordinator that is about to come back."""
     try:
-        consumer.commit(offsets=[position], asynchronous=False)
+        result: list[TopicPartition] = call()
     except KafkaException as error:
-        if not error.args[0].retriable():
+        if error.args[0].code() not in _PASSING:
             raise
-        return False
-    return True
+        return []
+    return result
 
 
 def _assert_committed(cluster: Cluster, topic: str, round_number: int, offset: int) -> None:
     """The groups of this and all earlier rounds have kept their offsets."""
     for earlier in range(1, round_number + 1):
-        consumer = open_consumer(cluster.bootstrap, **{"group.id": f"crash-{earlier}"})
-        try:
-            (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
-            assert found.offset == offset - round_number + earlier
-        finally:
-            consumer.close()
+        found = _committed(cluster, f"crash-{earlier}", TopicPartition(topic, 0))
+        assert found == offset - round_number + earlier
+
+
+def _committed(cluster: Cluster, group: str, partition: TopicPartition) -> int:
+    consumer = open_consumer(cluster.bootstrap, **{"group.id": group})
+    found: list[TopicPartition] = []
+
+    def answered() -> bool:
+        found[:] = _unless_passing(lambda: consumer.committed([partition], timeout=30))
+        return found != []
+
+    try:
+        wait_until(answered, timeout_s=60, what=f"the offsets of group {group}")
+    finally:
+        consumer.close()
+    return found[0].offset
