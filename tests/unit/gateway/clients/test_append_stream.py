@@ -62,7 +62,7 @@ async def test_many_batches_of_many_turns_keep_their_order(node, sender):
 async def test_batches_sent_before_the_stream_is_open_wait_for_it(node, open_link):
     await node.kill()
     sender = Sender(open_link(node.state()))
-    for n in range(5):
+    for _n in range(5):
         sender.send(make_batch())
     await asyncio.sleep(0.1)
     assert sender.sink.results == []

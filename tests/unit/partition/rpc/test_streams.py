@@ -1,0 +1,156 @@
+"""The node's side of a stream: back pressure, nonsense from the peer, a writer that fails."""
+
+import asyncio
+
+import grpc
+import grpc.aio
+import pytest
+
+from highwater.hop.framing import HopFramingError
+from highwater.partition.rpc import streams
+from highwater.partition.rpc.streams import OutQueue, append_stream, fetch_stream, serve_stream
+from tests.support.log_batches import make_batch
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.hop.test_fetch_codec import encode_request, parse_response, work_of
+from tests.unit.partition.data_plane.node import Node, ask
+
+
+class Aborted(Exception):
+    """What gRPC raises inside a handler that aborts."""
+
+
+class Context:
+    """One stream's context."""
+
+    def __init__(self):
+        self.inbox = asyncio.Queue()
+        self.written = []
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.reads = 0
+        self.failure = None
+
+    async def read(self):
+        self.reads += 1
+        return await self.inbox.get()
+
+    async def write(self, message):
+        await self.may_write.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.written.append(message)
+
+    async def abort(self, code, details):
+        raise Aborted(code, details)
+
+
+@pytest.fixture
+def context():
+    return Context()
+
+
+async def run(coroutine):
+    async with asyncio.timeout(5):
+        return await coroutine
+
+
+async def test_answers_leave_in_order_and_the_end_is_the_end(context):
+    out = OutQueue(context)
+    context.inbox.put_nowait(b"a")
+    context.inbox.put_nowait(b"b")
+    serving = asyncio.create_task(serve_stream(context, out, lambda m: out.put(m.upper())))
+    await until(lambda: context.written == [b"A", b"B"])
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+
+
+async def test_nothing_is_read_while_too_much_waits_to_be_written(context, monkeypatch):
+    monkeypatch.setattr(streams, "OUT_BYTES_MAX", 100)
+    out = OutQueue(context)
+    context.may_write.clear()
+    for _ in range(10):
+        context.inbox.put_nowait(b"x" * 60)
+    serving = asyncio.create_task(serve_stream(context, out, out.put))
+    await asyncio.sleep(0.05)
+    assert context.reads <= 4
+    context.may_write.set()
+    await until(lambda: len(context.written) == 10)
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+
+
+async def test_nonsense_is_refused_in_words(context):
+    def receive(_message):
+        raise HopFramingError("what is this")
+
+    context.inbox.put_nowait(b"?")
+    with pytest.raises(Aborted, match="what is this"):
+        await run(serve_stream(context, OutQueue(context), receive))
+
+
+async def test_a_writer_that_fails_ends_the_stream(context):
+    out = OutQueue(context)
+    context.failure = ZeroDivisionError("cannot write")
+    context.inbox.put_nowait(b"a")
+    with pytest.raises(ConnectionError) as caught:
+        await run(serve_stream(context, out, out.put))
+    assert caught.value.__cause__ is context.failure
+
+
+async def test_a_cancelled_stream_is_cancelled(context):
+    serving = asyncio.create_task(serve_stream(context, OutQueue(context), lambda _m: None))
+    await asyncio.sleep(0.01)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run(serving)
+
+
+async def test_a_fetch_stream_that_ends_leaves_no_waiting_fetch_and_no_file(context, tmp_path):
+    node = Node(tmp_path)
+    replica = node.add()
+    node.append(make_batch())
+    serving = asyncio.create_task(fetch_stream(node.plane, context))
+    context.may_write.clear()
+    waiting = [work_of(n, ask(1)) for n in range(3)]
+    ready = [work_of(n, ask(0)) for n in range(3, 6)]
+    context.inbox.put_nowait(encode_request([*waiting, *ready], [], True))
+    await until(lambda: node.plane.waiting_fetches == 3)
+    context.inbox.put_nowait(encode_request([], [1], True))
+    await until(lambda: node.plane.waiting_fetches == 2)
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+    assert node.plane.waiting_fetches == 0
+    assert replica.waiters.fetches == {}
+
+
+async def test_too_many_waiting_fetches_end_the_stream(context, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "WAITING_CALLS_MAX", 3)
+    node = Node(tmp_path)
+    node.add()
+    context.inbox.put_nowait(encode_request([work_of(n, ask(0)) for n in range(3)], [], False))
+    context.inbox.put_nowait(encode_request([work_of(9, ask(0))], [], False))
+    with pytest.raises(Aborted, match="3 fetches"):
+        await run(fetch_stream(node.plane, context))
+    assert node.plane.waiting_fetches == 0
+
+
+async def test_answered_fetches_share_messages(context, tmp_path):
+    node = Node(tmp_path)
+    node.add()
+    node.append(make_batch())
+    serving = asyncio.create_task(fetch_stream(node.plane, context))
+    works = [work_of(n, ask(0)) for n in range(1, 50)]
+    context.inbox.put_nowait(encode_request(works, [], True))
+    await until(lambda: context.written)
+    (message,) = context.written
+    assert [answer.call_id for answer in parse_response(message)] == list(range(1, 50))
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+
+
+@pytest.mark.parametrize("message", [b"", b"\xff" * 20, b"\x0d\x07\0\0\0\xff\xff"])
+async def test_no_append_stream_survives_nonsense(context, tmp_path, message):
+    context.inbox.put_nowait(message)
+    with pytest.raises(Aborted) as caught:
+        await run(append_stream(Node(tmp_path).plane, context))
+    assert caught.value.args[0] is grpc.StatusCode.INVALID_ARGUMENT

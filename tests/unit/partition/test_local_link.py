@@ -1,0 +1,61 @@
+"""The embedded link is the data plane itself, with appends gathered once per turn."""
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.local_link import LocalLink
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import TOPIC, Sink, route
+from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
+
+
+class Coordinator:
+    def __init__(self):
+        self.submitted, self.cancelled = [], []
+        self.submit, self.cancel = self.submitted.append, self.cancelled.append
+
+
+async def test_everything_reaches_the_node(tmp_path):
+    node = Node(tmp_path)
+    replica = node.add()
+    due, coordinator = [], Coordinator()
+    link = LocalLink(
+        1,
+        plane=node.plane,
+        queries=OffsetQueries(node.plane, node._log_failed),
+        coordinator=coordinator,
+        schedule=due.append,
+    )
+    fetched = Fetched((ask(0),))
+    link.fetch(fetched.work)
+    sink, to = Sink(), route(epoch=EPOCH)
+    batches = [make_batch(value=b"%d" % n) for n in range(3)]
+    for n, batch in enumerate(batches):
+        link.append(to, 1, memoryview(batch), len(batch), sink, n, 1000)
+    assert sink.results == []
+    assert stored(replica) == b""
+    (flush,) = due
+    flush()
+    assert sink.offsets == {0: 0, 1: 1, 2: 2}
+    assert stored(replica) == b"".join(batches), "the client's own bytes, patched in place"
+    assert fetched.sizes == [len(stored(replica))]
+    fetched.results[0].release()
+    waiting = Fetched((ask(3),))
+    link.fetch(waiting.work)
+    link.cancel_fetch(waiting.work)
+    assert node.plane.waiting_fetches == 0
+    asked = pb.ListOffsetsRequest(
+        partitions=[pb.ListOffsetsPartition(topic_id=TOPIC, current_leader_epoch=-1, timestamp=-1)]
+    )
+    assert [r.offset for r in (await link.list_offsets(asked, 1)).results] == [3]
+    ends = await link.offsets_for_leader_epoch(
+        pb.OffsetsForLeaderEpochRequest(
+            partitions=[
+                pb.EpochQuestion(topic_id=TOPIC, current_leader_epoch=-1, leader_epoch=EPOCH)
+            ]
+        ),
+        1,
+    )
+    assert [r.end_offset for r in ends.results] == [3]
+    link.submit("call")
+    link.cancel("call")
+    assert coordinator.submitted == coordinator.cancelled == ["call"]

@@ -1,0 +1,199 @@
+"""Replicas follow the image: made, given roles, told apart from broken ones, removed."""
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.model.ids import NO_NODE
+from highwater.partition.replicas import Replicas
+from highwater.partition.storage.errors import StorageError
+from highwater.partition.topic_policy import TopicPolicies
+from highwater.runtime.logging import silent_logger
+from tests.support.controller_images import image_with, topic_state
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Sink, group_of
+from tests.unit.partition.data_plane.node import Fetched, Node, ask
+
+
+class Roles:
+    def __init__(self):
+        self.told = []
+
+    def became_leader(self, topic, partition, leader_epoch):
+        self.told.append(("leads", topic.name, partition, leader_epoch))
+
+    def resigned(self, topic, partition):
+        self.told.append(("resigned", topic.name, partition))
+
+
+class Logs:
+    """Real logs in the node's directory."""
+
+    def __init__(self, node):
+        self.node = node
+        self.broken = set()
+        self.deleted = []
+
+    def open_log(self, topic, partition):
+        if partition in self.broken:
+            raise StorageError("no")
+        made = self.node.add(partition, lead=False)
+        del self.node.plane.replicas[made.topic_id, partition]
+        return made.log, 0
+
+    def delete_log(self, log):
+        self.deleted.append(log.partition)
+        log.close(clean=False)
+
+    def set_broker_configs(self, configs):
+        pass
+
+    def reconfigure(self, log, topic):
+        pass
+
+    def flush(self, log, done):
+        done()
+
+
+class Follower:
+    def __init__(self, directory):
+        self.node = Node(directory)
+        self.logs = Logs(self.node)
+        self.roles = Roles()
+        self.replicas = Replicas(
+            plane=self.node.plane,
+            logs=self.logs,
+            policies=TopicPolicies({}),
+            roles=self.roles,
+            clock=self.node.clock,
+            log=silent_logger(),
+            on_log_failure=self.node._log_failed,
+        )
+
+    def apply(self, *topics):
+        self.replicas.apply(image_with(3, topics=topics), 1)
+
+    def here(self):
+        return sorted(partition for _, partition in self.node.plane.replicas)
+
+    def of(self, topic, partition=0):
+        return self.node.plane.replicas[topic.topic_id, partition]
+
+
+@pytest.fixture
+def f(tmp_path):
+    return Follower(tmp_path)
+
+
+T = topic_state("t", [(1, 2), (2, 1), (2, 3)])
+
+
+def moved(topic, partition, leader, **changes):
+    states = list(topic.partitions)
+    states[partition] = replace(
+        states[partition],
+        leader=leader,
+        leader_epoch=states[partition].leader_epoch + 1,
+        **changes,
+    )
+    return replace(topic, partitions=tuple(states))
+
+
+def test_replicas_are_made_and_get_their_roles(f):
+    f.apply(T)
+    assert f.here() == [0, 1]
+    leader, follower = f.of(T, 0), f.of(T, 1)
+    assert (leader.leading, leader.leader_epoch, leader.leader) == (True, 5, 1)
+    assert (follower.leading, follower.leader_epoch, follower.leader) == (False, 5, 2)
+    assert f.roles.told == [("leads", "t", 0, 5)]
+    assert f.replicas.leader_count == 1
+    assert f.replicas.leaders_by_instance() == {T.instance: [leader]}
+    assert list(f.replicas.of_topic(T.topic_id)) == [leader, follower]
+    f.apply(T)
+    assert len(f.roles.told) == 1, "the same image again changes nothing"
+
+
+def test_leadership_comes_and_goes_with_the_epochs(f):
+    f.apply(T)
+    lost = moved(T, 0, 2)
+    fetched = Fetched((ask(0, topic_id=T.topic_id),))
+    f.node.plane.fetch(fetched.work)
+    f.apply(lost)
+    assert fetched.codes == [6]
+    back = moved(lost, 0, 1)
+    f.apply(back)
+    same_leader = moved(back, 0, 1)
+    f.apply(same_leader)
+    assert f.roles.told == [
+        ("leads", "t", 0, 5),
+        ("resigned", "t", 0),
+        ("leads", "t", 0, 7),
+        ("leads", "t", 0, 8),
+    ]
+    sink = Sink()
+    f.node.plane.append([group_of(make_batch(), sink=sink, topic_id=T.topic_id, epoch=7)])
+    failure = sink.results[0][2]
+    assert (failure.leader, failure.leader_epoch) == (1, 8)
+
+
+def test_nobody_leads(f):
+    f.apply(T)
+    f.apply(moved(T, 0, NO_NODE))
+    assert not f.of(T).leading
+    assert f.roles.told[-1] == ("resigned", "t", 0)
+
+
+def test_a_replica_that_moves_away_and_a_topic_that_is_deleted(f):
+    f.apply(T)
+    f.apply(moved(T, 0, 2, replicas=(2, 3)))
+    assert f.here() == [1]
+    assert f.logs.deleted == [0]
+    assert f.roles.told[-1] == ("resigned", "t", 0)
+    waiting = Fetched((ask(0, 1, topic_id=T.topic_id),))
+    f.node.plane.fetch(waiting.work)
+    f.apply()
+    assert f.here() == []
+    assert f.logs.deleted == [0, 1]
+    assert waiting.codes == [6]
+    assert f.node.plane.waiting_fetches == 0
+
+
+def test_more_partitions(f):
+    f.apply(T)
+    f.apply(topic_state("t", [(1, 2), (2, 1), (2, 3), (1,)]))
+    assert f.here() == [0, 1, 3]
+    assert f.roles.told == [("leads", "t", 0, 5), ("leads", "t", 3, 5)]
+
+
+def test_an_unusable_log_is_noted_and_tried_again_when_the_topic_changes(f):
+    f.logs.broken = {0}
+    f.apply(T)
+    assert f.here() == [1]
+    assert f.replicas.unusable == {(T.topic_id, 0)}
+    f.logs.broken = set()
+    f.apply(moved(T, 1, 1))
+    assert f.here() == [0, 1]
+    assert f.replicas.unusable == set()
+
+
+def test_an_unusable_log_is_forgotten_with_its_topic(f):
+    f.logs.broken = {0, 1}
+    f.apply(T)
+    f.apply(moved(T, 0, 2, replicas=(2, 3)))
+    assert f.replicas.unusable == {(T.topic_id, 1)}
+    f.apply()
+    assert f.replicas.unusable == set()
+
+
+def test_a_broken_leader_stays_broken_and_resigns_when_another_leads(f):
+    f.apply(T)
+    f.of(T).fail()
+    f.apply(moved(T, 1, 1))
+    assert ("resigned", "t", 0) not in f.roles.told
+    lost = moved(moved(T, 1, 1), 0, 2)
+    f.apply(lost)
+    assert f.roles.told.count(("resigned", "t", 0)) == 1
+    f.apply(moved(lost, 0, 1))
+    assert not f.of(T).leading
+    f.apply()
+    assert f.roles.told.count(("resigned", "t", 0)) == 1
