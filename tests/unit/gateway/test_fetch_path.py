@@ -1,0 +1,231 @@
+"""Fetch from frame to reply: the short way and the long way, one node and several."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.fetch_path import SMALL_RANGE, FetchPath
+from highwater.gateway.metrics import RequestMeter
+from highwater.gateway.routing import RoutingTable
+from highwater.hop.fetch import FetchedPartition
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.framing import encode_request_header
+from highwater.kafka.messages import fetch
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, topic_state
+from tests.unit.gateway.core.session_world import Wire
+from tests.unit.gateway.core.shape_frames import fetch_frame
+from tests.unit.gateway.wires import Segment
+
+
+class Link:
+    def __init__(self):
+        self.works, self.cancelled = [], []
+
+    def fetch(self, work):
+        self.works.append(work)
+
+    def cancel_fetch(self, work):
+        work.cancelled = True
+        self.cancelled.append(work)
+
+    def answer(self, *results):
+        work = self.works.pop(0)
+        work.results = list(results)
+        work.done(work)
+
+
+class World:
+    def __init__(self):
+        self.due = []
+        self.links = {1: Link(), 2: Link()}
+        self.wire = Wire()
+        routing = RoutingTable(self.links.get)
+        routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
+        self.shared = SharedInput(
+            turn=Turn(self.due.append),
+            budget=MemoryBudget(1 << 20),
+            frame_bytes_max=1 << 20,
+            in_flight_bytes_max=1 << 20,
+        )
+        client = SimpleNamespace(
+            topics=routing.topics_of(DEFAULT_INSTANCE), instance=DEFAULT_INSTANCE
+        )
+        self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
+        self.wire.session = self.session
+        self.fetch = FetchPath(routing=routing, meter=RequestMeter(), now_ms=lambda: 1000)
+
+    def send(self, frame):
+        data = len(frame).to_bytes(4, "big") + frame
+        self.session.get_buffer(-1)[: len(data)] = data
+        self.session.buffer_updated(len(data))
+
+    def reply(self, version):
+        """(correlation id, partitions as the client sees them) of the only reply."""
+        while self.due:
+            self.due.pop(0)()
+        frame = b""
+        for part in self.wire.sent:
+            if type(part) is bytes:
+                frame += part
+            else:
+                frame += part.data
+                part.release()
+        self.wire.sent.clear()
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+        return int.from_bytes(frame[4:8], "big"), [
+            (p.partition_index, p.error_code, p.high_watermark, bytes(p.records or b""))
+            for t in response.responses
+            for p in t.partitions
+        ]
+
+
+@pytest.fixture
+def w():
+    made = World()
+    yield made
+    made.session.connection_closed()
+    assert made.session.outstanding == 0
+    assert made.shared.budget.used == 0
+
+
+@pytest.fixture
+def segment(tmp_path):
+    with Segment(tmp_path / "log", 1 << 20) as made:
+        yield made
+
+
+def stored(segment, position, length):
+    part = segment.range(position, length)
+    part.data = segment.data[position : position + length]
+    return part
+
+
+VERSIONS = pytest.mark.parametrize("version", [4, 5, 7, 9, 11, 12])
+
+
+@VERSIONS
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, SMALL_RANGE, SMALL_RANGE + 1])
+@pytest.mark.parametrize("kind", ["file", "view"])
+def test_both_ways_give_the_same_reply(w, segment, version, nbytes, kind):
+    for n in range(3):
+        w.send(fetch_frame(version, correlation_id=n, partition=3, fetch_offset=50 + n))
+        (work,) = w.links[1].works
+        ((_, partition, epoch, offset, last_epoch, max_bytes),) = work.partitions
+        assert (partition, epoch, offset, last_epoch, max_bytes) == (3, -1, 50 + n, -1, 1 << 20)
+        assert (work.max_wait_ms, work.min_bytes, work.max_bytes) == (500, 1, 50 << 20)
+        part = stored(segment, n, nbytes)
+        records = part if kind == "file" else memoryview(part.data)
+        w.links[1].answer(FetchedPartition(0, 99, 99, 0, records if nbytes else b"", nbytes))
+        assert (w.session.fetch_shape is None) is False
+        assert w.reply(version) == (n, [(3, 0, 99, segment.data[n : n + nbytes])])
+        if kind == "file" and nbytes:
+            assert part.released == 1
+
+
+@VERSIONS
+def test_errors_and_diverging_epochs_on_both_ways(w, version):
+    for n in range(2):
+        w.send(fetch_frame(version, correlation_id=n))
+        w.links[1].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+        assert w.reply(version) == (n, [(0, ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")])
+        w.send(fetch_frame(version, correlation_id=n))
+        diverging = FetchedPartition(0, 9, 9, 0)
+        diverging.diverging_epoch, diverging.diverging_end_offset = 3, 5
+        w.links[1].answer(diverging)
+        assert w.reply(version) == (n, [(0, 0, 9, b"")])
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"partition": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"topic": "orderz"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_the_gateway_refuses(w, version, changes, code):
+    for _ in range(2):
+        w.send(fetch_frame(version, **changes))
+        ((partition, found, _, _),) = w.reply(version)[1]
+        assert (partition, found) == (changes.get("partition", 0), code)
+        w.send(fetch_frame(version))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(version)
+
+
+def two_nodes(min_bytes=1):
+    request = fetch.FetchRequest(
+        max_wait_ms=500,
+        min_bytes=min_bytes,
+        topics=[
+            fetch.FetchRequestFetchTopic(
+                topic="orders",
+                partitions=[
+                    fetch.FetchRequestFetchPartition(partition=n, partition_max_bytes=1000)
+                    for n in (0, 1, 3)
+                ],
+            )
+        ],
+    )
+    return bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11))
+
+
+def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):
+    w.send(two_nodes(min_bytes=500))
+    one, two = w.links[1], w.links[2]
+    assert [work.min_bytes for work in (*one.works, *two.works)] == [1, 1]
+    late = two.works[0]
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
+    assert two.cancelled == [late]
+    assert w.reply(11)[1] == [(0, 0, 9, b""), (1, 0, -1, b""), (3, 0, 8, segment.data[:9])]
+    part = stored(segment, 0, 70_000)
+    two.answer(FetchedPartition(0, 5, 5, 0, part, 70_000))
+    assert part.released == 1, "an answer that comes too late is given back"
+    assert w.wire.sent == []
+
+
+def test_all_nodes_without_data_are_waited_for(w):
+    w.send(two_nodes())
+    w.links[2].answer(FetchedPartition(0, 7, 7, 0))
+    assert w.due == []
+    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_client_that_leaves(w, short):
+    if short:
+        w.send(fetch_frame(12))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(12)
+    w.send(fetch_frame(12, fetch_offset=7))
+    work = w.links[1].works[0]
+    w.session.connection_closed()
+    assert w.links[1].cancelled == [work]
+
+
+def test_a_follower_is_refused(w):
+    frame = fetch_frame(11)
+    frame[16:20] = (2).to_bytes(4, "big")
+    w.send(frame)
+    assert w.reply(11)[1][0][1] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_nonsense_closes_the_connection(w):
+    w.send(fetch_frame(12)[:-3])
+    assert "malformed" in w.wire.closed
+
+
+@pytest.mark.parametrize("version", [0, 3, 13])
+def test_versions_that_are_not_served_close_the_connection(w, version):
+    frame = fetch_frame(12)
+    frame[2:4] = version.to_bytes(2, "big")
+    w.send(frame)
+    assert w.wire.closed is not None
