@@ -140,7 +140,7 @@ class SessionLives(RuleBasedStateMachine):
     def an_ordinary_request_is_alone(self):
         for client in getattr(self, "clients", []):
             handler = client.peer.handler
-            kinds = dict((number, kind) for kind, number in handler.started)
+            kinds = {number: kind for kind, number in handler.started}
             waiting = [kinds[number] for number in [*handler.open, *handler.silent]]
             assert "other" not in waiting or len(waiting) == 1
 
