@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.fetch import (
     FetchRequest,
     FetchRequestFetchPartition,
@@ -25,7 +26,7 @@ from highwater.kafka.messages.produce import (
 from highwater.kafka.records.batch import RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.compression import Compression
-from tests.support.wire import RawConnection, only
+from tests.support.wire import TIMEOUT_S, RawConnection, only
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
@@ -168,6 +169,12 @@ def list_offset(
 def init_producer(connection: RawConnection) -> tuple[int, int]:
     """Gets a producer id without a transactional id; returns (producer id, epoch)."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    deadline = time.monotonic() + TIMEOUT_S
     reply = connection.ask(request, 4)
-    assert reply.error_code == 0
+    # A broker that has just started may not have its block of ids yet.
+    while reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        reply = connection.ask(request, 4)
+    assert reply.error_code == ErrorCode.NONE
     return reply.producer_id, reply.producer_epoch
