@@ -84,7 +84,8 @@ def _subtitle(report: Report) -> str:
 
 
 def _of_bytes(size: int) -> str:
-    return EngFormatter(unit="B", places=1)(size)
+    text: str = EngFormatter(unit="B", places=1)(size)
+    return text
 
 
 def _hours(

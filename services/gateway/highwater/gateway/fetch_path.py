@@ -24,7 +24,7 @@ from highwater.gateway.core.fetch_shape import (
 from highwater.gateway.core.session import Reply, Session
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.routing import RoutingTable
-from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
@@ -151,8 +151,16 @@ def _learn(session: Session, frame: bytearray, version: int, request: Any) -> Fe
     shape.max_wait_ms = max(0, request.max_wait_ms)
     shape.min_bytes = max(0, request.min_bytes)
     shape.max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
-    shape.isolation_level = request.isolation_level
+    shape.isolation_level = int(request.isolation_level == READ_COMMITTED)
     return shape
+
+
+def _session_not_found(version: int, correlation_id: int) -> bytes:
+    body = codec.encode_response(
+        codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
+    )
+    header = encode_response_header(codec.API_KEY, version, correlation_id)
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
 
 
 def _encode_parts(
@@ -325,12 +333,18 @@ class FetchPath:
             session.finished(len(frame))
             session.wire.close(f"malformed Fetch: {error}")
             return
+        if request.session_epoch > 0:
+            # A session that this gateway never gave out (KIP-227); clients then fetch in full.
+            gone = Reply(session, len(frame))
+            session.expect(gone)
+            session.complete(gone, _session_not_found(version, correlation_id))
+            return
         places = sum(len(t.partitions) for t in request.topics)
         reply = FetchReply(session, len(frame), version, correlation_id, request, places)
         session.expect(reply)
         self._route(session, request, reply)
         works = reply.works
-        if places == 1 and works:
+        if places == len(request.topics) == 1 and works:
             session.fetch_shape = _learn(session, frame, version, request)
         if not works:
             reply.finish()
@@ -424,7 +438,7 @@ class FetchPath:
                 max_wait_ms=0 if refused else max(0, request.max_wait_ms),
                 min_bytes=max(0, request.min_bytes),
                 max_bytes=min(max(0, request.max_bytes), RESPONSE_BYTES_MAX),
-                isolation_level=request.isolation_level,
+                isolation_level=int(request.isolation_level == READ_COMMITTED),
                 done=reply.work_done,
             )
             reply.start(link, work, places)

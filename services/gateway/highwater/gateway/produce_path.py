@@ -260,7 +260,7 @@ class ProducePath:
         if not places:
             reply.finish()
             return
-        if len(places) == 1:
+        if len(places) == len(request.topic_data) == 1:
             self._learn(session, frame, version, request, topics)
         deadline_ms = self._now_ms() + request.timeout_ms
         index = 0

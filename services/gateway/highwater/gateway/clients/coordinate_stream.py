@@ -14,6 +14,7 @@ from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"
 CALLS_PER_MESSAGE: Final = 256
+DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 
 
 class CoordinateStream:
@@ -74,7 +75,7 @@ class CoordinateStream:
                 client_id=call.client_id,
                 client_host=call.client_host,
                 body=bytes(call.body),
-                deadline_ms=call.deadline_ms,
+                deadline_ms=min(max(call.deadline_ms, 0), DEADLINE_MS_MAX),
                 coordinator_partition=call.partition,
             )
         return request.SerializeToString()

@@ -18,6 +18,7 @@ from typing import Final
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.gateway.handlers.context import RequestContext
 from highwater.gateway.handlers.fan_out import Routed, ask_leaders, route_of
+from highwater.hop.fetch import READ_COMMITTED
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.list_offsets import (
@@ -61,7 +62,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     ) -> Sequence[pb.ListOffsetsResult]:
         asked = pb.ListOffsetsRequest(
             instance=context.peer.instance,
-            isolation_level=request.isolation_level,
+            isolation_level=int(request.isolation_level == READ_COMMITTED),
             partitions=partitions,
         )
         return (await link.list_offsets(asked, timeout_s)).results

@@ -20,6 +20,8 @@ from highwater.partition.groups.core.state import COMPLETING_REBALANCE, DEAD, EM
 from highwater.partition.groups.core.subscription import is_subscribed, subscribed_topics
 from highwater.partition.groups.core.values import CommitRequest, GroupKey, Moment
 
+TIMESTAMP_MAX = 2**63 - 1
+"""A retention time that reaches past it means for ever."""
 _OFFSET_OVERHEAD_BYTES = 64
 """Fixed fields and framing of one offset's key and value, rounded up."""
 
@@ -36,7 +38,9 @@ def commit_offsets(state: ShardState, request: CommitRequest, now: Moment) -> li
         group = rebalance.create_group(state, request.key, now.wall_ms)
     elif request.generation >= 0:
         state.restart_session(group.members[request.member_id], now)
-    expire_ms = now.wall_ms + request.retention_ms if request.retention_ms >= 0 else -1
+    expire_ms = -1
+    if request.retention_ms >= 0:
+        expire_ms = min(now.wall_ms + request.retention_ms, TIMESTAMP_MAX)
     metadata_bytes_max = state.config.offset_metadata_bytes_max
     errors = []
     for topic, partition, offset, leader_epoch, metadata in request.offsets:
