@@ -229,3 +229,51 @@ def test_versions_that_are_not_served_close_the_connection(w, version):
     frame[2:4] = version.to_bytes(2, "big")
     w.send(frame)
     assert w.wire.closed is not None
+
+
+def _sessionless(frame_version, request):
+    header = encode_request_header(fetch.API_KEY, frame_version, 5, "c")
+    return bytearray(header + fetch.encode_request(request, frame_version))
+
+
+def _asking(*topics, **fields):
+    return fetch.FetchRequest(
+        replica_id=-1,
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=1000,
+        topics=[
+            fetch.FetchRequestFetchTopic(
+                topic=name,
+                partitions=[fetch.FetchRequestFetchPartition(partition=p) for p in partitions],
+            )
+            for name, partitions in topics
+        ],
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("version", [7, 11, 12])
+def test_a_session_that_was_never_given_out_is_not_found(w, version):
+    request = _asking(("orders", [0]), session_id=77, session_epoch=3)
+    w.send(_sessionless(version, request))
+    while w.due:
+        w.due.pop(0)()
+    (frame,) = w.wire.sent
+    w.wire.sent.clear()
+    response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert w.links[1].works == []
+
+
+def test_a_topic_without_partitions_beside_one_with_some(w):
+    w.send(_sessionless(11, _asking(("none", []), ("orders", [0]))))
+    w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+    assert w.reply(11)[1] == [(0, 0, 1, b"")]
+
+
+def test_an_isolation_level_that_does_not_exist_reads_uncommitted(w):
+    w.send(_sessionless(11, _asking(("orders", [0]), isolation_level=-7)))
+    assert w.links[1].works[0].isolation_level == 0
+    w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+    w.reply(11)

@@ -238,3 +238,25 @@ def test_versions_that_are_not_served_close_the_connection(w, version):
 def test_a_cut_request_closes_the_connection(w):
     w.send(produce_frame(9)[:-5])
     assert "malformed" in w.wire.closed
+
+
+def test_a_topic_without_partitions_beside_one_with_some(w):
+    request = produce.ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            produce.ProduceRequestTopicProduceData(name="other"),
+            produce.ProduceRequestTopicProduceData(
+                name="orders",
+                partition_data=[
+                    produce.ProduceRequestPartitionProduceData(index=0, records=bytes(100))
+                ],
+            ),
+        ],
+    )
+    header = encode_request_header(produce.API_KEY, 9, 4, "c")
+    w.send(bytearray(header + produce.encode_request(request, 9)))
+    w.link.answer()
+    ((correlation_id, partitions),) = w.replies(9)
+    assert correlation_id == 4
+    assert [(name, index) for name, index, _, _ in partitions] == [("orders", 0)]
