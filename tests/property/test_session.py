@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from highwater.gateway.core.session import LARGE_FRAME
+from highwater.gateway.core.session import LARGE_FRAME, STARTS_PER_TURN_MAX
 from tests.unit.gateway.core.session_world import (
     FETCH,
     METADATA,
@@ -59,7 +59,9 @@ class SessionLives(RuleBasedStateMachine):
         at_most=st.sampled_from([None, 1000, 7919]),
     )
     def send(self, n, frames, at_most):
-        client = self.client(n)
+        self.send_all(self.client(n), frames, at_most)
+
+    def send_all(self, client, frames, at_most):
         if client.broken:
             return
         data = b""
@@ -71,6 +73,16 @@ class SessionLives(RuleBasedStateMachine):
             data += frame[:-1] + (b"0" if kind == "produce0" else b"x")
             client.frames.append(("other" if kind == "negative" else kind, self.number))
         client.peer.feed(data, at_most)
+
+    @rule(
+        n=st.integers(0, 2),
+        count=st.integers(STARTS_PER_TURN_MAX, 3 * STARTS_PER_TURN_MAX),
+        other_at=st.integers(0, 4 * STARTS_PER_TURN_MAX),
+    )
+    def send_a_burst(self, n, count, other_at):
+        """More tiny requests in one read than start in one turn, perhaps with a barrier inside."""
+        kinds = ["other" if place == other_at else "produce" for place in range(count)]
+        self.send_all(self.client(n), [(kind, 9) for kind in kinds], None)
 
     @rule(n=st.integers(0, 2), data=st.data())
     def answer(self, n, data):

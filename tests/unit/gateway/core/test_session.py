@@ -5,7 +5,13 @@ from itertools import pairwise
 import pytest
 
 from highwater.gateway.core import session as module
-from highwater.gateway.core.session import LARGE_FRAME, OUTSTANDING_MAX, WAITING_FRAMES_MAX
+from highwater.gateway.core.session import (
+    LARGE_FRAME,
+    OUTSTANDING_MAX,
+    STARTS_PER_TURN_MAX,
+    WAITING_FRAMES_MAX,
+)
+from highwater.gateway.core.turn import CONTINUED_SESSIONS_MAX
 from tests.unit.gateway.core.session_world import (
     FETCH,
     METADATA,
@@ -202,6 +208,8 @@ def test_reading_pauses_above_the_limit_of_bytes_in_flight_and_resumes():
 def test_requests_under_way_are_limited_in_number_too():
     peer = World().connect()
     peer.feed(b"".join(request(PRODUCE, n, 8) for n in range(OUTSTANDING_MAX)))
+    peer.world.run()
+    assert len(peer.numbers) == OUTSTANDING_MAX
     assert not peer.wire.reading
     peer.answer(7)
     assert peer.wire.reading
@@ -223,6 +231,88 @@ def test_frames_behind_a_barrier_are_limited_and_all_served_in_the_end():
     assert peer.wire.reading
     assert peer.numbers == list(range(3 * WAITING_FRAMES_MAX))
     assert peer.world.budget.used == 0
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_many_requests_of_one_read_start_over_several_turns(at_once):
+    world = World()
+    peer = world.connect()
+    count = 3 * STARTS_PER_TURN_MAX + 5
+
+    def produce(session, frame):
+        type(peer.handler).produce(peer.handler, session, frame)
+        if at_once:
+            peer.answer(peer.numbers[-1])
+
+    peer.handler.produce = produce
+    peer.feed(b"".join(request(PRODUCE, n) for n in range(count)) + request(FETCH, count))
+    # The first answers leave in the same callback that starts the second part.
+    for turn in range(1, 4):
+        assert len(peer.numbers) == turn * STARTS_PER_TURN_MAX
+        assert not peer.wire.reading, "it reads on while whole frames wait"
+        world.soon.popleft()()
+    assert peer.numbers == list(range(count + 1))
+    assert peer.wire.reading
+    for number in list(peer.handler.open):
+        peer.answer(number)
+    world.run()
+    assert peer.text == "".join(f"{n};" for n in range(count + 1))
+    assert world.budget.used == 0
+
+
+def test_as_many_requests_as_may_start_in_one_turn_start_at_once():
+    peer = World().connect()
+    peer.feed(b"".join(request(PRODUCE, n) for n in range(STARTS_PER_TURN_MAX)))
+    assert len(peer.numbers) == STARTS_PER_TURN_MAX
+    assert peer.wire.reading
+    assert not peer.world.soon
+
+
+def test_a_barrier_ends_a_turn_and_its_answer_goes_on_within_the_limit():
+    world = World()
+    peer = world.connect()
+    count = 2 * STARTS_PER_TURN_MAX
+    peer.feed(request(METADATA, 0) + b"".join(request(PRODUCE, n + 1) for n in range(count)))
+    world.run()
+    assert peer.numbers == [0]
+    assert not peer.wire.reading
+    peer.answer(0)
+    world.soon.popleft()()
+    assert len(peer.numbers) == 1 + STARTS_PER_TURN_MAX
+    world.run()
+    assert peer.numbers == list(range(count + 1))
+    assert peer.wire.reading
+
+
+def test_floods_of_many_connections_share_the_turns():
+    world = World(budget_bytes=1 << 24)
+    peers = [world.connect() for _ in range(2 * CONTINUED_SESSIONS_MAX)]
+    flood = b"".join(request(PRODUCE, n) for n in range(4 * STARTS_PER_TURN_MAX))
+    for peer in peers:
+        peer.feed(flood)
+    started = sum(len(peer.numbers) for peer in peers)
+    for _ in range(6):
+        world.soon.popleft()()
+        now = sum(len(peer.numbers) for peer in peers)
+        assert now - started == CONTINUED_SESSIONS_MAX * STARTS_PER_TURN_MAX
+        started = now
+        counts = {len(peer.numbers) for peer in peers}
+        assert max(counts) - min(counts) <= STARTS_PER_TURN_MAX, "nobody is left behind"
+    world.run()
+    assert all(len(peer.numbers) == 4 * STARTS_PER_TURN_MAX for peer in peers)
+
+
+def test_the_end_of_a_connection_whose_frames_wait_for_their_turn():
+    world = World()
+    peer = world.connect()
+    peer.feed(b"".join(request(PRODUCE, n) for n in range(5 * STARTS_PER_TURN_MAX)))
+    peer.lose()
+    world.run()
+    assert len(peer.numbers) == STARTS_PER_TURN_MAX
+    for number in list(peer.handler.open):
+        peer.answer(number)
+    assert world.budget.used == 0
+    assert peer.session.in_flight_bytes == 0
 
 
 def test_a_muted_connection_reads_nothing_until_it_may():

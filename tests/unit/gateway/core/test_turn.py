@@ -2,7 +2,7 @@
 
 import pytest
 
-from highwater.gateway.core.turn import Turn
+from highwater.gateway.core.turn import CONTINUED_SESSIONS_MAX, Turn
 
 
 class Loop:
@@ -82,3 +82,44 @@ def test_a_turn_can_be_used_again():
         turn.flush_later(Writer(name, done))
         loop.run()
     assert done == ["a", "b"]
+
+
+class Continued:
+    def __init__(self, name, done, turn):
+        self.name, self.done, self.turn = name, done, turn
+
+    def go_on(self):
+        self.done.append(self.name)
+        self.turn.continue_later(self)
+
+
+def test_sessions_that_go_on_take_turns_of_the_loop():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+    names = list(range(CONTINUED_SESSIONS_MAX + 3))
+    for name in names:
+        turn.continue_later(Continued(name, done, turn))
+    turn.defer(lambda: done.append("work"))
+    assert len(loop.soon) == 1
+    loop.run()
+    assert done == [*names[:-3], "work"]
+    done.clear()
+    loop.run()
+    assert done == [*names[-3:], *names[: CONTINUED_SESSIONS_MAX - 3]], "first come, first served"
+
+
+def test_a_session_that_fails_to_go_on_does_not_keep_the_others():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append)
+
+    class Broken(Continued):
+        def go_on(self):
+            raise ZeroDivisionError
+
+    turn.continue_later(Broken("a", done, turn))
+    turn.continue_later(Continued("b", done, turn))
+    turn.flush_later(Writer("c", done))
+    with pytest.raises(ZeroDivisionError):
+        loop.run()
+    loop.run()
+    assert done == ["b", "c"]

@@ -4,6 +4,9 @@ Rules (architecture decision 13): Produce and Fetch of a connection may overlap 
 other request starts when all earlier ones are done and nothing later starts before it ends.
 Replies leave in request order. A Produce with acks=0 takes no reply slot.
 
+Fairness: one read may hold thousands of tiny requests, and the loop serves everyone. So only so
+many of a connection start in one turn; the rest wait for the next turns and nothing more is read.
+
 Hot path: small frames are read into one buffer that all connections of a loop share, since a read
 and its parsing happen in one go; what remains of a cut frame is kept by the session. Frames above
 `LARGE_FRAME` are received straight into a buffer of their own.
@@ -22,6 +25,9 @@ SHARED_BUFFER: Final = 256 * 1024
 SCARCE_READ: Final = 4 * 1024
 """Bytes per read while the memory budget is exhausted."""
 WAITING_FRAMES_MAX: Final = 128
+"""Frames behind a barrier above which nothing more is read; those of one read are all kept."""
+STARTS_PER_TURN_MAX: Final = 128
+"""Requests of one connection that start in one loop turn; producers have 5 to 100 in flight."""
 OUTSTANDING_MAX: Final = 1024
 """Requests of one connection under way; clients use 5 to 1 000 in flight."""
 HEADER_MIN: Final = 8
@@ -114,6 +120,7 @@ class Session:
 
     __slots__ = (
         "_barrier",
+        "_continuing",
         "_large",
         "_large_filled",
         "_large_size",
@@ -156,6 +163,8 @@ class Session:
         self.dirty = False
         self.muted = False
         self._barrier = False
+        self._continuing = False
+        """True while the turn will call `go_on`; until then nothing else starts what waits."""
         self._waiting: deque[bytearray] = deque()
         self._partial = b""
         self._large: bytearray | None = None
@@ -232,9 +241,18 @@ class Session:
     def _start_all(self, frames: list[bytearray], nbytes: int) -> None:
         self.shared.budget.used += nbytes
         self.frames_received += len(frames)
+        if len(frames) > STARTS_PER_TURN_MAX:
+            rest = frames[STARTS_PER_TURN_MAX:]
+            del frames[STARTS_PER_TURN_MAX:]
+        else:
+            rest = None
         for frame in frames:
             self._start(frame)
-        if (
+        if rest is not None:
+            self.in_flight_bytes += sum(map(len, rest))
+            self._waiting.extend(rest)
+            self._continue_later()
+        elif (
             self.in_flight_bytes > self.shared.in_flight_bytes_max
             or self.outstanding >= OUTSTANDING_MAX
         ):
@@ -288,6 +306,31 @@ class Session:
             self.outstanding += 1
             self.handler.other(self, frame)
 
+    def go_on(self) -> None:
+        """Starts requests that waited, as many as one turn may; the next turn goes on."""
+        self._continuing = False
+        for _ in range(STARTS_PER_TURN_MAX):
+            if not self._may_go_on():
+                break
+            self._dispatch(self._waiting.popleft())
+        else:
+            if self._may_go_on():
+                self._continue_later()
+        if not self._reading:
+            self.update_reading()
+
+    def _may_go_on(self) -> bool:
+        if not self._waiting or self._barrier or self.closed:
+            return False
+        (key,) = _unpack_key(self._waiting[0])
+        # Keys are signed: a negative one is an ordinary request, which will be refused.
+        return not self.outstanding or 0 <= key <= 1
+
+    def _continue_later(self) -> None:
+        self._continuing = True
+        self.shared.turn.continue_later(self)
+        self.update_reading()
+
     def _forget(self, nbytes: int) -> None:
         self.in_flight_bytes -= nbytes
         self.shared.budget.release(nbytes)
@@ -318,7 +361,7 @@ class Session:
         self.shared.budget.release(request_bytes)
         if self.outstanding == 0:
             self._barrier = False
-            if self._waiting and not self.dirty:
+            if self._waiting and not self.dirty and not self._continuing:
                 self.dirty = True
                 self.shared.turn.flush_later(self)
         if not self._reading:
@@ -339,18 +382,15 @@ class Session:
                 out.extend(parts)  # type: ignore[arg-type]
         if out:
             self.wire.send(out)
-        while self._waiting and not self._barrier and not self.closed:
-            (key,) = _unpack_key(self._waiting[0])
-            # Keys are signed: a negative one is an ordinary request, which will be refused.
-            if self.outstanding and not 0 <= key <= 1:
-                break
-            self._dispatch(self._waiting.popleft())
+        if self._waiting and not self._continuing:
+            self.go_on()
 
     def update_reading(self) -> None:
         """Reads while nothing speaks against it: limits, budget, mute."""
         wanted = not (
             self.muted
             or self.budget_wait is not None
+            or self._continuing
             or len(self._waiting) >= WAITING_FRAMES_MAX
             or self.outstanding >= OUTSTANDING_MAX
             or self.in_flight_bytes > self.shared.in_flight_bytes_max

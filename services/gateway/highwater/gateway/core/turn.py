@@ -1,7 +1,22 @@
 """One loop turn: what was gathered is sent on once, then every touched connection writes once."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
+
+CONTINUED_SESSIONS_MAX: Final = 8
+"""Sessions with more frames than one turn takes that go on in one turn; the others come next.
+
+Eight times the session's own limit is a thousand requests, some tens of milliseconds.
+"""
+
+
+class Continuable(Protocol):
+    """A session with whole frames that wait only for their turn."""
+
+    def go_on(self) -> None:
+        """Starts some of them."""
+        ...
 
 
 class Flushable(Protocol):
@@ -19,12 +34,13 @@ class Turn:
     partition, and their replies one write per connection (measured: twice the small requests).
     """
 
-    __slots__ = ("_armed", "_call_soon", "_sessions", "_work")
+    __slots__ = ("_armed", "_call_soon", "_continued", "_sessions", "_work")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._work: list[Callable[[], None]] = []
         self._sessions: list[Flushable] = []
+        self._continued: deque[Continuable] = deque()
         self._armed = False
 
     def defer(self, work: Callable[[], None]) -> None:
@@ -41,10 +57,23 @@ class Turn:
             self._armed = True
             self._call_soon(self._run)
 
+    def continue_later(self, session: Continuable) -> None:
+        """Lets `session` go on in a turn after this one, behind those that asked before.
+
+        At most one entry for a session at a time; sessions see to that.
+        """
+        self._continued.append(session)
+        if not self._armed:
+            self._armed = True
+            self._call_soon(self._run)
+
     def _run(self) -> None:
         work: Iterator[Callable[[], None]] = iter(())
         sessions: Iterator[Flushable] = iter(())
         try:
+            # First, so that what these start is gathered with the rest of this turn.
+            for _ in range(min(len(self._continued), CONTINUED_SESSIONS_MAX)):
+                self._continued.popleft().go_on()
             while self._work or self._sessions:
                 work, self._work = iter(self._work), []
                 for run in work:
@@ -57,6 +86,6 @@ class Turn:
             self._work[:0] = work
             self._sessions[:0] = sessions
             self._armed = False
-            if self._work or self._sessions:
+            if self._work or self._sessions or self._continued:
                 self._armed = True
                 self._call_soon(self._run)
