@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 
 from highwater.partition.core.producers import ProducerEntry
 from highwater.partition.storage import producer_snapshots
+from highwater.partition.storage.deletion import LogLife
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
 
@@ -55,7 +57,8 @@ def test_offsets_of_a_listing() -> None:
 def test_a_job_keeps_only_the_newest(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000001.log").write_bytes(b"")
     for offset in (5, 30, 7, 100, 9, 8, 120):
-        producer_snapshots.SnapshotJob(FileSystem(), str(tmp_path), offset, ENTRIES).run()
+        files = FileSystem()
+        producer_snapshots.SnapshotJob(files, str(tmp_path), offset, ENTRIES, life=LogLife()).run()
     names = [path.name for path in tmp_path.iterdir()]
     assert producer_snapshots.offsets(names) == [8, 9, 30, 100, 120]
     assert len(names) == 6
@@ -66,8 +69,10 @@ def test_a_job_keeps_only_the_newest(tmp_path: Path) -> None:
 def test_a_job_never_writes_into_another_log_of_the_same_name(tmp_path: Path) -> None:
     directory = tmp_path / "topic-0"
     directory.mkdir()
-    job = producer_snapshots.SnapshotJob(FileSystem(), str(directory), 5, ENTRIES)
-    gone = producer_snapshots.SnapshotJob(FileSystem(), str(directory), 6, ENTRIES)
+    files, life = FileSystem(), LogLife()
+    job = producer_snapshots.SnapshotJob(files, str(directory), 5, ENTRIES, life=life)
+    gone = producer_snapshots.SnapshotJob(files, str(directory), 6, ENTRIES, life=life)
+    life.ended = True
     directory.rename(tmp_path / "topic-0.x-delete")
     directory.mkdir()
     job.run()
@@ -79,7 +84,7 @@ def test_a_job_never_writes_into_another_log_of_the_same_name(tmp_path: Path) ->
 
 def test_a_job_that_fails(tmp_path: Path) -> None:
     files = FileSystem()
-    job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES)
+    job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES, life=LogLife())
 
     def fail(_: int) -> None:
         raise OSError(5, "bad sector")
@@ -88,3 +93,29 @@ def test_a_job_that_fails(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure):
         job.run()
     assert not list(tmp_path.glob("*.snapshot"))
+
+
+def test_a_living_log_must_not_lose_its_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    directory.mkdir()
+    job = producer_snapshots.SnapshotJob(FileSystem(), str(directory), 5, ENTRIES, life=LogLife())
+    directory.rmdir()
+    with pytest.raises(LogDirFailure, match="topic-0"):
+        job.run()
+
+
+def test_a_snapshot_that_retention_takes_while_others_are_pruned(tmp_path: Path) -> None:
+    files = FileSystem()
+    for offset in range(producer_snapshots.KEPT + 2):
+        producer_snapshots.write(
+            files, producer_snapshots.snapshot_path(str(tmp_path), offset), ENTRIES
+        )
+
+    def unlink(name: str, **others: int) -> None:
+        (tmp_path / name).rename(tmp_path / f"{name}.deleted")
+        os.unlink(name, **others)
+
+    files.unlink = unlink
+    producer_snapshots.SnapshotJob(files, str(tmp_path), 90, ENTRIES, life=LogLife()).run()
+    names = [path.name for path in tmp_path.iterdir()]
+    assert producer_snapshots.offsets(names) == [3, 4, 5, 6, 90]

@@ -2,6 +2,7 @@
 
 import os
 
+from highwater.partition.storage.deletion import LogLife
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem, sync_directory
 from highwater.partition.storage.segment import Segment
@@ -19,6 +20,7 @@ class FlushJob:
         "_indexes",
         "_directory",
         "_filesystem",
+        "_life",
         "offset",
         "segments",
         "truncations",
@@ -33,6 +35,7 @@ class FlushJob:
         truncations: int,
         directory: str | None,
         filesystem: FileSystem,
+        life: LogLife,
     ) -> None:
         """The first `sealed` segments will not grow: their indexes are synced, too, since nobody
         checks them after a crash. `directory` is synced if given: files were made in it.
@@ -42,6 +45,7 @@ class FlushJob:
         self.truncations = truncations
         self._directory = directory
         self._filesystem = filesystem
+        self._life = life
         for segment in segments:
             segment.pin()
         self._descriptors = [segment.fd for segment in segments]
@@ -63,16 +67,16 @@ class FlushJob:
             if self._directory is not None:
                 path = self._directory
                 sync_directory(self._filesystem, path)
-        except FileNotFoundError:
-            return  # The log was deleted meanwhile; its data was synced above all the same.
         except OSError as error:
+            if self._life.excuses(error):
+                return
             raise LogDirFailure(path, error) from error
 
     def _sync_index(self, path: str) -> None:
         try:
             fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # The segment was deleted by retention meanwhile.
+            return  # The segment was deleted by retention meanwhile, or has no index yet.
         try:
             self._filesystem.fdatasync(fd)
         finally:

@@ -307,6 +307,7 @@ class PartitionLog(LogWriter):
         """
         parent, name = os.path.split(self.directory)
         target = os.path.join(parent, deleted_directory(name, token))
+        self.life.ended = True
         try:
             self._environment.filesystem.rename(self.directory, target)
         except OSError as error:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from highwater.model.time import Clock
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import NEVER, LogConfig
+from highwater.partition.storage.deletion import LogLife
 from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.flush import FlushJob
@@ -26,6 +27,7 @@ class DurableLog(LogReader):
         "_truncations",
         "flush_at_offset",
         "flushed_ms",
+        "life",
         "recovery_point",
     )
 
@@ -50,6 +52,7 @@ class DurableLog(LogReader):
             clock=clock,
             environment=environment,
         )
+        self.life = LogLife()
         self.recovery_point = loaded.recovery_point
         """Everything before this offset is on disk for certain."""
         self.flush_at_offset = NEVER
@@ -79,12 +82,13 @@ class DurableLog(LogReader):
             raise LogDirFailure(path, error) from error
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob | None:
-        """Prepares an fsync up to an offset (the log end offset if not given); None if it is done.
+        """Prepares an fsync up to an offset (the log end offset if not given); None if it is done
+        or the log is deleted.
 
         Run the job anywhere, then `complete_flush` it here.
         """
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if offset <= self.recovery_point:
+        if self.life.ended or offset <= self.recovery_point:
             return None
         first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
         segments = [s for s in self._segments[first:] if s.base_offset < offset]
@@ -98,6 +102,7 @@ class DurableLog(LogReader):
                 truncations=self._truncations,
                 directory=directory,
                 filesystem=self._environment.filesystem,
+                life=self.life,
             )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error

@@ -191,6 +191,8 @@ class LogWriter(DurableLog):
             try:
                 self._write_rest(segment, buffers, 0, position)
             except OSError as error:
+                if self.life.excuses(error):
+                    return
                 raise LogDirFailure(segment.file, error) from error
             seconds = monotonic() - begun
 
@@ -457,6 +459,7 @@ class LogWriter(DurableLog):
                 self.directory,
                 self.log_end_offset,
                 list(self.producers.entries()),
+                life=self.life,
             )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error

@@ -14,6 +14,7 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.partition.core.producers import ProducerEntry
+from highwater.partition.storage.deletion import LogLife
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import (
     FileSystem,
@@ -123,10 +124,16 @@ class SnapshotJob:
     meanwhile, and one of the same name made, the snapshot still goes where it belongs.
     """
 
-    __slots__ = ("_directory", "_directory_fd", "_entries", "_filesystem", "_offset")
+    __slots__ = ("_directory", "_directory_fd", "_entries", "_filesystem", "_life", "_offset")
 
     def __init__(
-        self, filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        offset: int,
+        entries: Sequence[ProducerEntry],
+        *,
+        life: LogLife,
     ) -> None:
         """On the owner's thread. Raises OSError."""
         self._filesystem = filesystem
@@ -134,15 +141,16 @@ class SnapshotJob:
         self._directory_fd = filesystem.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._offset = offset
         self._entries = entries
+        self._life = life
 
     def run(self) -> None:
         """Writes the snapshot durably and removes all but the newest. Raises LogDirFailure."""
         try:
             self._write(offset_file(self._offset, SNAPSHOT_SUFFIX))
             self._prune()
-        except FileNotFoundError:
-            return  # The log was deleted, and its directory removed.
         except OSError as error:
+            if self._life.excuses(error):
+                return
             raise LogDirFailure(self._directory, error) from error
         finally:
             self._filesystem.close(self._directory_fd)
@@ -163,4 +171,7 @@ class SnapshotJob:
     def _prune(self) -> None:
         for offset in offsets(self._filesystem.listdir(self._directory_fd))[:-KEPT]:
             name = offset_file(offset, SNAPSHOT_SUFFIX)
-            self._filesystem.unlink(name, dir_fd=self._directory_fd)
+            try:
+                self._filesystem.unlink(name, dir_fd=self._directory_fd)
+            except FileNotFoundError:
+                continue  # It went with its segment, by retention or truncation, meanwhile.
