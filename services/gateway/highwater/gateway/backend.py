@@ -10,6 +10,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
+from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 
 
@@ -33,6 +34,7 @@ class GatewayBackend:
         self.clock = clock
         self.shared = SharedState()
         self.log = log
+        self.log_limit = LogLimit(clock.monotonic_ms)
         self._links = links
         self._watch = watch
 

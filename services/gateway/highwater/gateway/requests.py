@@ -87,8 +87,12 @@ class Requests:
             answer = await dispatch(context, header, frame)
         except DecodeError as error:
             self._meter.refused += 1
-            self._log.info(
-                "request_refused", api=header.api_key, client=context.client_id, error=str(error)
+            self._backend.log_limit.write(
+                self._log.info,
+                "request_refused",
+                api=header.api_key,
+                client=context.client_id,
+                error=str(error),
             )
             if not session.closed:
                 session.wire.close(str(error))
@@ -102,6 +106,6 @@ class Requests:
 
     def _refuse(self, session: Session, frame: bytearray, reason: str) -> None:
         self._meter.refused += 1
-        self._log.info("request_refused", error=reason)
+        self._backend.log_limit.write(self._log.info, "request_refused", error=reason)
         session.finished(len(frame))
         session.wire.close(reason)

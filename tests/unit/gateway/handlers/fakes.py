@@ -38,6 +38,7 @@ from highwater.model.ids import (
     NodeId,
     TopicId,
 )
+from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import silent_logger
 
 GATEWAY = GatewayId("gateway-1")
@@ -243,6 +244,7 @@ class FakeBackend:
         self.clock = FakeClock()
         self.shared = SharedState()
         self.log = silent_logger()
+        self.log_limit = LogLimit(self.clock.monotonic_ms)
         self._changed = asyncio.Event()
 
     def link_to(self, node_id: NodeId) -> FakeLink | None:

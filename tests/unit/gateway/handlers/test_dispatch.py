@@ -9,6 +9,7 @@ from highwater.kafka.messages.heartbeat import HeartbeatRequest
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.kafka.registry import request_codec
 from highwater.model.errors import NotControllerError, UnreachableError
+from highwater.runtime.log_limit import LINES_PER_WINDOW, VALUE_CHARS_MAX
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
 from tests.unit.gateway.handlers.samples import error_codes, sample_request
 
@@ -127,3 +128,24 @@ async def test_unforeseen_errors_are_logged_with_their_cause(broken):
     assert event == "request_failed"
     assert values["api_key"] == ApiKey.HEARTBEAT
     assert isinstance(values["exc_info"], ZeroDivisionError)
+
+
+async def test_failures_that_a_client_repeats_do_not_fill_the_log():
+    backend = FakeBackend()
+    backend.controller.raises = TimeoutError("t" * 5_000)
+    lines = []
+
+    class Log:
+        def warning(self, event, **values):
+            lines.append((event, values))
+
+    backend.log = Log()
+    client = Client(backend)
+    for _ in range(3 * LINES_PER_WINDOW):
+        await client.call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
+    assert [event for event, _ in lines] == ["request_failed"] * LINES_PER_WINDOW
+    assert all(len(values["error"]) == VALUE_CHARS_MAX for _, values in lines)
+    # A bug is a rarer thing and must not drown in what was foreseen.
+    backend.controller.raises = KeyError("bug")
+    await client.call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
+    assert isinstance(lines[-1][1]["exc_info"], KeyError)

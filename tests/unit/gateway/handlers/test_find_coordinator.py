@@ -3,6 +3,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.model.errors import UnreachableError
+from highwater.runtime.log_limit import VALUE_CHARS_MAX
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of, node
 
 ONE_KEY = range(4)
@@ -91,3 +92,18 @@ async def test_transactions_say_that_they_are_not_served(version):
 async def test_unknown_key_types(key_type):
     response = await Client(FakeBackend()).call(ask(4, "x", key_type=key_type), 4)
     assert results(response, 4) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
+
+
+async def test_the_log_has_a_cut_of_huge_transactional_ids():
+    backend = FakeBackend()
+    lines = []
+
+    class Log:
+        def warning(self, event, **values):
+            lines.append((event, values))
+
+    backend.log = Log()
+    await Client(backend).call(ask(3, "p" * 30_000, key_type=1), 3)
+    [(event, values)] = lines
+    assert event == "transactions_not_served"
+    assert [len(one) for one in values["transactional_ids"]] == [VALUE_CHARS_MAX]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from highwater.gateway.handlers.shared_state import SharedState
 from highwater.gateway.routing import RoutingTable
@@ -11,6 +11,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import InstanceId, NodeId
 from highwater.model.time import Clock
+from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
 
 
@@ -53,6 +54,8 @@ class Backend(Protocol):
     shared: SharedState
     """`SharedState()`, made with the gateway."""
     log: Logger
+    log_limit: LogLimit
+    """For lines that a client can cause with every request."""
 
     @property
     def image(self) -> ClusterImage:
@@ -79,3 +82,10 @@ class RequestContext:
     client_id: str
     on_disconnect: Callable[[Callable[[], None]], None]
     """Registers what to do if the client leaves before the reply (cancelling parked calls)."""
+
+    def warn(self, event: str, *, kind: str = "", **values: Any) -> None:
+        """Logs what this request did, within the limit for lines that clients cause."""
+        backend = self.backend
+        backend.log_limit.write(
+            backend.log.warning, event, kind=kind, client_id=self.client_id, **values
+        )

@@ -96,14 +96,15 @@ async def _run_raw(context: RequestContext, handler: _Handler, body: memoryview)
 def _told(context: RequestContext, error: Exception) -> ErrorCode:
     """The code for an error; those that nobody foresaw are logged with their traceback."""
     code = kafka_code(error)
-    context.backend.log.warning(
+    unforeseen = code is ErrorCode.UNKNOWN_SERVER_ERROR
+    context.warn(
         "request_failed",
+        kind="unforeseen" if unforeseen else "",
         api_key=context.api_key,
         api_version=context.api_version,
-        client_id=context.client_id,
         error_code=int(code),
         error=repr(error),
-        exc_info=error if code is ErrorCode.UNKNOWN_SERVER_ERROR else None,
+        exc_info=error if unforeseen else None,
     )
     return code
 

@@ -69,10 +69,9 @@ def _refusal(context: RequestContext, request: FindCoordinatorRequest) -> _Found
     if request.key_type == GROUP:
         return None
     if request.key_type == TRANSACTION:
-        context.backend.log.warning(
+        context.warn(
             "transactions_not_served",
-            client_id=context.client_id,
-            transactional_ids=list(request.coordinator_keys) or [request.key],
+            transactional_ids=request.coordinator_keys or [request.key],
         )
         return _Found(ErrorCode.INVALID_REQUEST, TRANSACTIONS_NOT_SERVED)
     return _Found(ErrorCode.INVALID_REQUEST, f"unknown coordinator key type {request.key_type}")

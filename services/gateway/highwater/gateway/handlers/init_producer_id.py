@@ -24,16 +24,12 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
     """A new producer id."""
     version = context.api_version
     if request.transactional_id is not None:
-        context.backend.log.warning(
-            "transactions_not_served",
-            client_id=context.client_id,
-            transactional_ids=[request.transactional_id],
-        )
+        context.warn("transactions_not_served", transactional_ids=[request.transactional_id])
         return failure(request, version, ErrorCode.INVALID_REQUEST)
     try:
         producer_id = await context.backend.shared.producer_ids.take(context.backend.controller)
     except HighwaterError as error:
-        context.backend.log.warning("producer_id_allocation_failed", error=str(error))
+        context.warn("producer_id_allocation_failed", error=str(error))
         producer_id = None
     if producer_id is None:
         return failure(request, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
