@@ -1,11 +1,14 @@
 """Every codec against other libraries, and the limit on decompressed bytes."""
 
 import gzip
+import subprocess
+import sys
 import tracemalloc
 
 import cramjam
 import lz4.frame  # type: ignore[import-untyped]
 import pytest
+import zstandard
 from aiokafka import codec as kafka_codec  # type: ignore[import-untyped]
 
 from highwater.kafka.errors import (
@@ -73,6 +76,45 @@ def test_a_bomb_is_stopped_while_it_unpacks(codec: Compression) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8 * MIB
+
+
+_MEASURE = """
+import sys
+from pathlib import Path
+from highwater.kafka.errors import DecompressedTooLargeError
+from highwater.kafka.records.compression import decompress
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+bomb = sys.stdin.buffer.read()
+before = peak()
+try:
+    decompress(int(sys.argv[1]), bomb, int(sys.argv[2]))
+except DecompressedTooLargeError:
+    print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_all_memory_that_a_bomb_takes(codec: Compression) -> None:
+    """The decompressors' own memory too, for zstd with the widest window that it accepts."""
+    limit, size = 16 * MIB, 256 * MIB
+    if codec == Compression.ZSTD:
+        parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
+        packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        piece = bytes(MIB)
+        parts = [packer.compress(piece) for _ in range(size // MIB)]
+        bomb = b"".join(parts) + packer.flush()
+        assert zstandard.get_frame_parameters(bomb).window_size == 128 * MIB
+    else:
+        bomb = compress(codec, bytes(size))
+    measured = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(int(codec)), str(limit)],
+        input=bomb, capture_output=True, check=True, timeout=30,
+    )  # fmt: skip
+    assert limit // 2 < int(measured.stdout) < 2 * limit + 8 * MIB
 
 
 def test_raw_snappy_that_declares_too_much_is_refused_before_unpacking() -> None:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 ANY_AGE: Final = 2**63 - 1
+DECOMPRESSED_BYTES_MAX: Final = 64 << 20
+"""Sixty times the default max.message.bytes, so far more than honest records unpack to; and since
+a decompressor may hold twice as much for a moment, small next to a node's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,7 @@ class AppendPolicy:
     compacted: bool = False
     validate_records: bool = False
     """record.validation=deep, always so on compacted topics (architecture decision 2)."""
-    decompressed_bytes_max: int = 256 << 20
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     """Deep validation gives up on a batch that unpacks to more."""
     in_sync_replicas_min: int = 1
     """min.insync.replicas, never more than the number of replicas."""

@@ -183,7 +183,9 @@ def _decompress_zstd(data: Buffer, size_max: int) -> memoryview:
     """Decompress zstd frames into a buffer that grows up to the limit.
 
     Streaming producers do not declare the content size, so the first buffer is a guess; each retry
-    quadruples it, which costs at most a third more work than one pass into the final size.
+    quadruples it, which costs at most a third more work than one pass into the final size. The
+    decompressor's own window holds at most as much as it has put out, so that all in all twice
+    `size_max` is in use at the worst, whatever window (up to 128 MiB) a frame asks for.
     """
     capacity = min(size_max + 1, max(_ZSTD_FIRST_GUESS, 4 * len(data)))
     while True:
@@ -196,6 +198,7 @@ def _decompress_zstd(data: Buffer, size_max: int) -> memoryview:
             if capacity > size_max:
                 _too_large(size_max)
             capacity = min(size_max + 1, 4 * capacity)
+            del out  # Before the next one is made: the two are never there at once.
             continue
         if size > size_max:
             _too_large(size_max)
