@@ -86,7 +86,7 @@ def test_a_job_that_fails(tmp_path: Path) -> None:
     files = FileSystem()
     job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES, life=LogLife())
 
-    def fail(_: int) -> None:
+    def fail(_: object) -> None:
         raise OSError(5, "bad sector")
 
     files.fsync = fail
