@@ -86,8 +86,8 @@ def test_a_job_that_fails(tmp_path: Path) -> None:
     files = FileSystem()
     job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES, life=LogLife())
 
-    def fail(_: object) -> None:
-        raise OSError(5, "bad sector")
+    def fail(fd: object) -> None:
+        raise OSError(5, f"bad sector under {fd}")
 
     files.fsync = fail
     with pytest.raises(LogDirFailure):
