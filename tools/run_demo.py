@@ -25,8 +25,17 @@ def main() -> int:
     from tools.demo.story import play
 
     options = parse_options()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+    received: list[int] = []
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        """Ends through all `finally` blocks, so that the broker is stopped."""
+        received.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     try:
         return play(options, Screen(Console(highlight=False)))
     except DemoError as error:
@@ -35,11 +44,12 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-
-
-def _leave(number: int, _frame: FrameType | None) -> None:
-    """Ends through all `finally` blocks, so that the broker is stopped."""
-    raise SystemExit(128 + number)
+    except Exception:
+        # Inside the Kafka client's C code a signal's exception can come out as another one.
+        if not received:
+            raise
+        print("Interrupted", file=sys.stderr)
+        return 128 + received[0]
 
 
 if __name__ == "__main__":
