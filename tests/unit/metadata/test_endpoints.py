@@ -1,6 +1,16 @@
 """Which controller is talked to."""
 
-from highwater.metadata.endpoints import HINTED_ADDRESSES_MAX, ControllerEndpoints
+import asyncio
+import socket
+
+import grpc.aio
+import pytest
+
+from highwater.metadata.endpoints import (
+    HINTED_ADDRESSES_MAX,
+    ControllerEndpoints,
+    GrpcEndpoint,
+)
 from tests.support.fake_controllers import fake_cluster
 
 
@@ -50,3 +60,27 @@ async def test_in_process() -> None:
     endpoints.rotate(endpoints.present)
     assert endpoints.present == "in-process"
     await endpoints.close()
+
+
+async def test_a_dead_controller_is_found_out_at_once_and_reached_when_it_is_back() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    endpoint = GrpcEndpoint(f"127.0.0.1:{port}")
+    server = grpc.aio.server()
+    try:
+        async with asyncio.timeout(2):
+            with pytest.raises(TimeoutError, match="refuses connections"):
+                await endpoint.connect()
+        server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    await endpoint.connect()
+                    break
+                except TimeoutError:
+                    await asyncio.sleep(0.05)
+    finally:
+        await endpoint.close()
+        await server.stop(None)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+import grpc
 import grpc.aio
 
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
@@ -23,7 +24,10 @@ class Endpoint(Protocol):
     """Stub of the MetadataService."""
 
     async def connect(self) -> None:
-        """Returns when a call would reach a server; the caller sets a time limit."""
+        """Returns when a call would reach a server; the caller sets a time limit.
+
+        Raises TimeoutError as soon as it is known that nobody listens there.
+        """
         ...
 
     async def close(self) -> None:
@@ -42,7 +46,13 @@ class GrpcEndpoint:
 
     async def connect(self) -> None:
         """See Endpoint."""
-        await self._channel.channel_ready()
+        # `channel_ready` would wait for a dead controller to come back, while another one serves.
+        state = self._channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.READY:
+            if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                raise TimeoutError(f"{self.address} refuses connections")
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
 
     async def close(self) -> None:
         """See Endpoint."""
