@@ -36,7 +36,7 @@ java_is_new_enough() {
 satisfied() {
     case "$1" in
         python) find_python >/dev/null ;;
-        etcd) have etcd ;;
+        etcd) have etcd && have etcdctl ;;
         kcat) have kcat ;;
         java) java_is_new_enough ;;
         maven) have mvn ;;
@@ -50,7 +50,7 @@ satisfied() {
 packages_of() {
     case "$1" in
         python) echo "python3+python3-venv python3.12+python3.12-venv python3.11+python3.11-venv" ;;
-        etcd) echo "etcd-server etcd" ;;
+        etcd) echo "etcd-server+etcd-client etcd" ;;
         kcat) echo "kcat kafkacat" ;;
         java) echo "openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless" ;;
         maven) echo "maven" ;;
