@@ -1,7 +1,9 @@
 """Options, markers and the `cluster` fixture of the whole test tree.
 
-`--cluster embedded,nodes3` names the clusters that cluster tests run on, one after the other. Of
-the clusters of several processes only the tests marked `core` run outside `make full`.
+`--cluster embedded,nodes3,gateways2` names the clusters that cluster tests run on, one after the
+other: one process, three nodes behind a single gateway, three nodes behind two. Of the clusters of
+several processes only the tests marked `core` run outside `make full`; with two gateways only those
+marked `gateways`.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ pytest.register_assert_rewrite("tests.support", "tests.conformance", "tests.robu
 
 from tests.support.cluster import Cluster, make_cluster  # noqa: E402
 
-_SMALLER_SHARE = frozenset({"nodes3"})
+_SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways"}
+"""Cluster -> the mark of the tests that run on it outside `make full`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("highwater")
     group.addoption(
         "--cluster",
-        default="embedded,nodes3",
-        help="where cluster tests run: a list of embedded, nodes3, kafka, external",
+        default="embedded,nodes3,gateways2",
+        help="where cluster tests run: a list of embedded, nodes3, gateways2, kafka, external",
     )
     group.addoption("--bootstrap", default=None, help="the broker for --cluster external")
     group.addoption("--seed", type=int, default=None, help="seed of crash and fuzz runs")
@@ -38,7 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "core: cluster tests that also outside `make full` run on every kind of cluster"
+        "markers", "core: cluster tests that also outside `make full` run on three nodes"
+    )
+    config.addinivalue_line(
+        "markers", "gateways: cluster tests that also outside `make full` run on two gateways"
     )
     # kafka-python's way of reading its schemas, at import; nothing in our code can change it.
     config.addinivalue_line("filterwarnings", "ignore:(read_text|open_text) is deprecated")
@@ -47,14 +53,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cluster" not in metafunc.fixturenames:
         return
-    core = metafunc.definition.get_closest_marker("core") is not None
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+
+    def is_left_to_full(mode: str) -> bool:
+        return mode in _SMALLER_SHARE and _SMALLER_SHARE[mode] not in marks
+
     modes = [mode.strip() for mode in metafunc.config.getoption("--cluster").split(",")]
     metafunc.parametrize(
         "cluster",
         [
-            pytest.param(
-                mode, marks=pytest.mark.full if mode in _SMALLER_SHARE and not core else ()
-            )
+            pytest.param(mode, marks=pytest.mark.full if is_left_to_full(mode) else ())
             for mode in modes
         ],
         indirect=True,

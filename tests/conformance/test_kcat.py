@@ -23,6 +23,7 @@ pytestmark = pytest.mark.clients
 
 
 @pytest.mark.core
+@pytest.mark.gateways
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_back(cluster: Cluster, topic: str, codec: str) -> None:
     scenarios.produce_and_read_back(CLIENT, cluster, topic, codec=codec)
@@ -45,11 +46,13 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.gateways
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=REFERENCE)
 
 
 @pytest.mark.core
+@pytest.mark.gateways
 def test_metadata_listing(cluster: Cluster, topic: str) -> None:
     make_topic(cluster.bootstrap, topic, partitions=3)
     listing = json.loads(kcat("-L", "-J", "-b", cluster.bootstrap, "-t", topic))

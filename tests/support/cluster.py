@@ -28,7 +28,7 @@ class Cluster(Protocol):
     """
 
     mode: str
-    """The name it was asked for by: embedded, nodes3, kafka or external."""
+    """The name it was asked for by: embedded, nodes3, gateways2, kafka or external."""
 
     @property
     def bootstrap(self) -> str:
@@ -77,10 +77,11 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
         from tests.support.embedded_cluster import EmbeddedCluster
 
         return EmbeddedCluster(directory)
-    if mode == "nodes3":
+    if mode in ("nodes3", "gateways2"):
         from tests.support.nodes_cluster import NodesCluster
 
-        return NodesCluster(directory, node_count=3)
+        gateway_count = 2 if mode == "gateways2" else 1
+        return NodesCluster(directory, mode=mode, node_count=3, gateway_count=gateway_count)
     if mode == "kafka":
         from tests.support.kafka_cluster import KafkaCluster
 
@@ -91,7 +92,9 @@ def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) ->
         if bootstrap is None:
             raise ValueError("--cluster external needs --bootstrap HOST:PORT")
         return ExternalCluster(bootstrap)
-    raise ValueError(f"unknown cluster mode {mode!r}: embedded, nodes3, kafka or external")
+    raise ValueError(
+        f"unknown cluster mode {mode!r}: embedded, nodes3, gateways2, kafka or external"
+    )
 
 
 def partition_dir(cluster: Cluster, topic: str, partition: int) -> Path:

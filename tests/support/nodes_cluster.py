@@ -1,4 +1,4 @@
-"""`highwater up --nodes N`: one command that supervises a process for every service and node."""
+"""`highwater up --nodes N --gateways G`: one command, a process for every service and node."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ _RESTART_TIMEOUT_S = 60.0
 class NodesCluster:
     """Implements `tests.support.cluster.Cluster`; the supervisor restarts what is killed."""
 
-    mode = "nodes3"
-
-    def __init__(self, directory: Path, *, node_count: int) -> None:
+    def __init__(
+        self, directory: Path, *, mode: str, node_count: int, gateway_count: int = 1
+    ) -> None:
+        self.mode = mode
         self._data_dir = directory / "data"
         self._node_count = node_count
-        # The bootstrap port, and behind it one for each node.
-        self._port = free_port_block(node_count + 1)
+        self._gateway_count = gateway_count
+        # For each gateway its bootstrap port, and behind it one for each node.
+        self._port_count = gateway_count * (node_count + 1)
+        self._port = free_port_block(self._port_count)
+        self._nodes: tuple[Node, ...] = ()
         self._killed: dict[int, int] = {}
+        flags = ("--nodes", str(node_count), "--gateways", str(gateway_count))
         self.process = ManagedProcess(
-            f"highwater up --nodes {node_count}",
+            " ".join(("highwater up", *flags)),
             [
                 str(HIGHWATER),
-                *("up", "--nodes", str(node_count), "--host", _HOST, "--port", str(self._port)),
+                *("up", *flags, "--host", _HOST, "--port", str(self._port)),
                 *("--data-dir", str(self._data_dir)),
             ],
             log_path=directory / "cluster.log",
@@ -49,20 +54,19 @@ class NodesCluster:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        return tuple(
-            Node(node_id=index, host=_HOST, port=self._port + index)
-            for index in range(1, self._node_count + 1)
-        )
+        return self._nodes
 
     def start(self) -> None:
         self.process.start()
-        for port in range(self._port, self._port + self._node_count + 1):
+        for port in range(self._port, self._port + self._port_count):
             wait_for_port(self.process, _HOST, port)
         wait_until(
-            lambda: len(self._metadata_nodes()) == self._node_count,
+            self._is_complete,
             timeout_s=_RESTART_TIMEOUT_S,
-            what=f"{self._node_count} nodes in Metadata",
+            what=f"{self._node_count} nodes behind {self._gateway_count} gateways in Metadata",
         )
+        self._nodes = self._metadata_nodes()
+        assert all(self._gateway_of(node) is not None for node in self._nodes), self._nodes
 
     def stop(self) -> None:
         self.process.stop()
@@ -112,13 +116,26 @@ class NodesCluster:
                 return pids[name]
         raise KeyError(f"node {node_id} is none of {sorted(pids)}")
 
-    def _metadata_nodes(self) -> set[int]:
+    def _is_complete(self) -> bool:
+        """All nodes registered, and every gateway is named for some of them."""
+        nodes = self._metadata_nodes()
+        gateways = {self._gateway_of(node) for node in nodes}
+        return len(nodes) == self._node_count and len(gateways) == self._gateway_count
+
+    def _gateway_of(self, node: Node) -> int | None:
+        """The number from 0 of the gateway on whose port of this node clients are sent to it."""
+        gateway, place = divmod(node.port - self._port, self._node_count + 1)
+        return gateway if place == node.node_id and gateway < self._gateway_count else None
+
+    def _metadata_nodes(self) -> tuple[Node, ...]:
         try:
-            return set(
-                AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=5).brokers
-            )
+            metadata = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=5)
         except KafkaException:
-            return set()
+            return ()
+        return tuple(
+            Node(node_id=broker.id, host=str(broker.host), port=broker.port)
+            for broker in sorted(metadata.brokers.values(), key=lambda broker: broker.id)
+        )
 
     def _all_partitions_have_leaders(self) -> bool:
         try:
