@@ -18,16 +18,19 @@ from highwater.controller.store.port import (
     StoreUnavailableError,
 )
 from highwater.model.errors import UsageError
-from tests.support.etcd import EtcdCluster, EtcdMemberProcess, etcd_missing
+from tests.support.etcd import VERSIONS, EtcdCluster, EtcdMemberProcess, etcd_missing
 
 pytestmark = [pytest.mark.etcd, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def etcd_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
-    if why := etcd_missing():
+@pytest.fixture(scope="module", params=list(VERSIONS))
+def etcd_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EtcdCluster]:
+    if why := etcd_missing(request.param):
         pytest.skip(why)
-    with EtcdCluster(tmp_path_factory.mktemp("etcd3"), 3) as made:
+    directory = tmp_path_factory.mktemp("members")
+    with EtcdCluster(directory, 3, version=request.param) as made:
         yield made
 
 
@@ -39,7 +42,7 @@ def store_on(endpoints: list[str], name: str, client_id: str = "test") -> EtcdSt
 async def store(
     etcd_cluster: EtcdCluster, request: pytest.FixtureRequest
 ) -> AsyncIterator[EtcdStore]:
-    made = store_on(etcd_cluster.endpoints, request.node.name)
+    made = store_on(etcd_cluster.endpoints, request.node.originalname)
     await made.start()
     yield made
     await made.close()

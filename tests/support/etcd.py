@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -18,9 +18,19 @@ START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
 
 
-def etcd_missing() -> str | None:
-    """Why there is no etcd to test with, or None."""
-    return None if shutil.which("etcd") else "no etcd on the path"
+_BUILT = Path(__file__).parents[2] / ".cache" / "etcd" / "etcd"
+
+VERSIONS: Mapping[str, str] = {"etcd": "etcd", "etcd36": str(_BUILT)}
+"""Version -> program: the distribution's, and the one that `make newer-etcd` builds."""
+
+
+def etcd_missing(version: str = "etcd") -> str | None:
+    """Why there is no etcd of that version to test with, or None."""
+    if not shutil.which("etcd") or not shutil.which("etcdctl"):
+        return "no etcd and etcdctl on the path"
+    if not shutil.which(VERSIONS[version]):
+        return f"no {version}: `make newer-etcd` builds it, and `make full` needs it"
+    return None
 
 
 @dataclass(slots=True)
@@ -85,7 +95,8 @@ class EtcdMemberProcess:
 class EtcdCluster:
     """`size` members; use as a context manager."""
 
-    def __init__(self, directory: Path, size: int = 1) -> None:
+    def __init__(self, directory: Path, size: int = 1, *, version: str = "etcd") -> None:
+        program = VERSIONS[version]
         ports = free_ports(2 * size)
         peers = {f"m{i}": ports[2 * i + 1] for i in range(size)}
         initial = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in peers.items())
@@ -96,7 +107,7 @@ class EtcdCluster:
                 client_port=ports[2 * i],
                 peer_port=port,
                 arguments=[
-                    "etcd",
+                    program,
                     f"--name={name}",
                     f"--data-dir={directory / name}",
                     f"--listen-client-urls=http://127.0.0.1:{ports[2 * i]}",
@@ -106,7 +117,9 @@ class EtcdCluster:
                     f"--initial-cluster={initial}",
                     "--initial-cluster-state=new",
                     # Tests need no durability across power cuts, and disks here are shared.
-                    "--unsafe-no-fsync" if _supports_no_fsync() else "--quota-backend-bytes=0",
+                    "--unsafe-no-fsync"
+                    if _supports_no_fsync(program)
+                    else "--quota-backend-bytes=0",
                 ],
             )
             for i, (name, port) in enumerate(peers.items())
@@ -144,9 +157,9 @@ class EtcdCluster:
 
 
 @contextlib.contextmanager
-def etcd_server(directory: Path) -> Iterator[EtcdMemberProcess]:
+def etcd_server(directory: Path, *, version: str = "etcd") -> Iterator[EtcdMemberProcess]:
     """A single member."""
-    with EtcdCluster(directory) as cluster:
+    with EtcdCluster(directory, version=version) as cluster:
         yield cluster.members[0]
 
 
@@ -170,6 +183,6 @@ def _healthy(endpoint: str) -> bool:
     return result.returncode == 0
 
 
-def _supports_no_fsync() -> bool:
-    result = subprocess.run(["etcd", "--help"], capture_output=True, timeout=5, check=False)
+def _supports_no_fsync(program: str) -> bool:
+    result = subprocess.run([program, "--help"], capture_output=True, timeout=5, check=False)
     return b"unsafe-no-fsync" in result.stdout + result.stderr

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the system has the programs that a make target needs.
 #
-# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node)
+# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node go)
 #
 # What is missing is installed from the distribution when we are root on Debian or Ubuntu;
 # otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
@@ -32,6 +32,13 @@ java_is_new_enough() {
     [ "${major:-0}" -ge 17 ]
 }
 
+# From 1.21 on Go fetches by itself the newer one that a module asks for.
+go_is_new_enough() {
+    have go || return 1
+    minor=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -ge 21 ]
+}
+
 # Is NEED there already?
 satisfied() {
     case "$1" in
@@ -42,6 +49,7 @@ satisfied() {
         maven) have mvn ;;
         gcc) have gcc && have make ;;
         node) have node && have npm ;;
+        go) go_is_new_enough ;;
         *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
     esac
 }
@@ -56,6 +64,7 @@ packages_of() {
         maven) echo "maven" ;;
         gcc) echo "gcc+libc6-dev+make" ;;
         node) echo "nodejs+npm" ;;
+        go) echo "golang-1.24-go golang-1.23-go golang-1.22-go golang-go" ;;
     esac
 }
 
