@@ -59,6 +59,7 @@ class Node:
         topic_id: TopicId = TOPIC,
         policy: AppendPolicy | None = None,
         lead: bool = True,
+        environment: InlineEnvironment | None = None,
         **config: Any,
     ) -> PartitionReplica:
         log = PartitionLog.open(
@@ -67,7 +68,7 @@ class Node:
             partition=partition,
             config=LogConfig(**config),
             clock=self.clock,
-            environment=InlineEnvironment(),
+            environment=environment or InlineEnvironment(),
         )
         replica = PartitionReplica(
             topic_id=topic_id,

@@ -419,7 +419,7 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     log, _ = node.manager.open_log(topic(), 0)
     append(log, make_batch(), epoch=0)
     node.manager.dirs[0].stall.slow_write()
-    assert log.stalled
+    assert log.stall.stalled
     assert node.manager.stats().stalled_dirs == 1
     batch = make_batch(base_offset=1)
     done: list[int] = []
@@ -429,5 +429,5 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     assert not log.writing
     assert len(read_all(log)) == 2
     other, _ = node.manager.open_log(topic(), 1)
-    assert not other.stalled
+    assert not other.stall.stalled
     node.manager.close()

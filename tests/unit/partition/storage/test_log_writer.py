@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.kafka.records.batch import read_header, set_base_offset_and_epoch
 from highwater.partition.core.producers import ACCEPT
-from highwater.partition.storage import log_writer
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.errors import (
@@ -17,7 +15,6 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.stall import FAST_WRITES_TO_RECOVER
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -191,105 +188,6 @@ def test_a_roll_syncs_the_old_segment_and_leaves_a_snapshot(tmp_path: Path) -> N
     log = open_log(tmp_path / "topic-0", recovery_point=1)
     assert log.producers.check(5, 0, 1, 1) == ACCEPT
     assert log.producers.check(5, 0, 0, 0) == 0
-
-
-def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter([0.0, 0.051])
-    monkeypatch.setattr(log_writer, "monotonic", lambda: next(times))
-    log = open_log(tmp_path / "topic-0")
-    append(log, make_batch(), epoch=0)
-    assert not log.stalled
-    append(log, make_batch())
-    assert log.stalled
-    monkeypatch.setattr(log_writer, "monotonic", lambda: 0.0)
-    for number in range(FAST_WRITES_TO_RECOVER):
-        assert log.stalled
-        append_later(log, make_batch(timestamps=(number,)))
-    assert not log.stalled
-    assert len(read_all(log)) == 2 + FAST_WRITES_TO_RECOVER
-    assert log.max_timestamp() == (1000, 0)
-
-
-def append_later(log: PartitionLog, batch: bytearray) -> list[int]:
-    offset = log.log_end_offset
-    set_base_offset_and_epoch(batch, 0, offset, log.epochs.latest)
-    timestamp = read_header(batch).max_timestamp
-    done: list[int] = []
-    log.append_later(
-        [batch], len(batch), [offset], [len(batch)], offset + 1, timestamp, offset,
-        log.epochs.latest, lambda: done.append(offset),
-    )  # fmt: skip
-    return done
-
-
-class Threads(InlineEnvironment):
-    """Writes wait until the test lets them go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
-
-    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        self.jobs.append((work, done))
-
-    def finish(self) -> None:
-        work, done = self.jobs.pop(0)
-        work()
-        done()
-
-
-def test_a_later_append_counts_when_it_is_written(tmp_path: Path) -> None:
-    environment = Threads()
-    log = open_log(tmp_path / "topic-0", environment=environment)
-    append(log, make_batch(), epoch=0)
-    done = append_later(log, make_batch(timestamps=(2000,)))
-    assert (log.writing, log.log_end_offset, done) == (True, 1, [])
-    assert len(read_all(log)) == 1
-    with pytest.raises(AssertionError):
-        append_later(log, make_batch())
-    environment.finish()
-    assert (log.writing, log.log_end_offset, done) == (False, 2, [1])
-    assert log.max_timestamp() == (2000, 1)
-    append(log, make_batch())
-    assert len(read_all(log)) == 3
-
-
-def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
-    environment = Threads()
-    log = open_log(tmp_path / "topic-0", environment=environment)
-    append(log, make_batch(), epoch=0)
-    done = append_later(log, make_batch())
-    segment = log.active_segment
-    log.delete("0" * 32)
-    environment.finish()
-    assert done == []
-    assert segment.fd < 0
-
-
-def test_a_later_append_that_must_roll_is_done_at_once(tmp_path: Path) -> None:
-    environment = Threads()
-    size = len(make_batch())
-    log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=size), environment=environment)
-    append(log, make_batch(), epoch=0)
-    assert append_later(log, make_batch()) == [1]
-    assert len(log.segments) == 2
-
-
-def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:
-    environment = Threads()
-    log = open_log(tmp_path / "topic-0", environment=environment)
-    append(log, make_batch(), epoch=0)
-
-    def fail(*_: object) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    log._pwritev = fail
-    append_later(log, make_batch())
-    with pytest.raises(LogDirFailure):
-        environment.finish()
-    assert log.log_end_offset == 1
 
 
 def test_a_log_keeps_few_producer_snapshots(tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-from highwater.partition.storage.stall import FAST_WRITE_S, FAST_WRITES_TO_RECOVER, StallMonitor
+from highwater.partition.storage.stall import (
+    FAST_WRITE_S,
+    FAST_WRITES_TO_RECOVER,
+    WAITING_BYTES_MAX,
+    StallMonitor,
+)
 
 
 def test_a_stalled_directory_recovers_after_fast_writes_in_a_row() -> None:
@@ -17,3 +22,13 @@ def test_a_stalled_directory_recovers_after_fast_writes_in_a_row() -> None:
     assert not monitor.stalled
     monitor.slow_write()
     assert monitor.stalls == 2
+
+
+def test_what_waits_is_counted_and_limited() -> None:
+    monitor = StallMonitor()
+    assert monitor.admit(WAITING_BYTES_MAX * 2), "whatever its size, if it is alone"
+    assert not monitor.admit(1)
+    monitor.leave(WAITING_BYTES_MAX * 2)
+    assert monitor.admit(1)
+    assert monitor.admit(WAITING_BYTES_MAX - 1)
+    assert not monitor.admit(1)

@@ -35,6 +35,7 @@ from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait, Waiters
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
@@ -71,6 +72,7 @@ class PartitionReplica:
 
     __slots__ = (
         "_flush",
+        "_stalled",
         "_unflushed",
         "clock",
         "failed",
@@ -116,6 +118,8 @@ class PartitionReplica:
         self._flush = flush
         self._unflushed: dict[AppendGroup, None] = {}
         """Groups that are acknowledged only when a flush that they asked for has ended."""
+        self._stalled: StalledAppends | None = None
+        """Set while groups wait for the thread that writes to a stalled directory."""
         self.leading = False
         self.leader = -1
         self.leader_epoch = -1
@@ -140,12 +144,26 @@ class PartitionReplica:
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.waiters.leader_gone(ErrorCode.REQUEST_TIMED_OUT)
+        if self._stalled is not None:
+            self._stalled.fail(
+                Failure(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "the leader changed during the write",
+                    outcome=OUTCOME_UNKNOWN,
+                ),
+                self.not_leader(),
+            )
 
     def fail(self) -> None:
         """The log directory is broken: every call answers KAFKA_STORAGE_ERROR from now on."""
         self.failed = True
         self.leading = False
         self.waiters.leader_gone(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._stalled is not None:
+            self._stalled.fail(
+                Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the write failed", outcome=OUTCOME_UNKNOWN),
+                self.not_leader(),
+            )
         unflushed, self._unflushed = self._unflushed, {}
         for group in unflushed:
             group.fail(
@@ -162,16 +180,20 @@ class PartitionReplica:
 
     # ---- append ----
 
-    def append(self, group: AppendGroup) -> None:  # noqa: C901 - see the docstring.
+    def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
         """Checks, stamps and writes a group with one writev; completes it now or at the commit.
 
+        `waited`: it is the turn of a group that had to wait for a stalled directory.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
         if not self.leading or group.leader_epoch != self.leader_epoch:
             group.fail(self.not_leader())
             return
-        policy = self.policy
         log = self.log
+        if (log.stall.stalled or self._stalled is not None) and not waited:
+            self._append_when_possible(group)
+            return
+        policy = self.policy
         epoch = self.leader_epoch
         writable = group.writable
         now_ms = self.clock.wall_ms()
@@ -248,16 +270,20 @@ class PartitionReplica:
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]
             try:
-                log.append(
-                    buffers,
-                    nbytes,
-                    offsets,
-                    sizes,
-                    offset,
-                    max_timestamp,
-                    max_timestamp_offset,
-                    epoch,
-                )
+                if waited and log.stall.stalled:
+                    appended = offsets if outcome is None else outcome.base_offsets
+                    failures = None if outcome is None else outcome.failures
+                    done = partial(self._written, group, appended, failures, offset, nbytes)
+                    if log.append_later(
+                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
+                        max_timestamp_offset, epoch, done,
+                    ):  # fmt: skip
+                        return
+                else:
+                    log.append(
+                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
+                        max_timestamp_offset, epoch,
+                    )  # fmt: skip
             except LogDirFailure as error:
                 self._log_failed(group, error)
                 return
@@ -280,7 +306,51 @@ class PartitionReplica:
 
     def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
         self.on_log_failure(self, error)
-        group.fail(Failure(ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN))
+        if not group.completed:  # One of `_stalled` is failed with all of them.
+            group.fail(Failure(ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN))
+
+    def _append_when_possible(self, group: AppendGroup) -> None:
+        """Queues a group for a stalled directory, in whose order all of them are written."""
+        stalled, first = self._stalled, self._stalled is None
+        if stalled is None:
+            stalled = StalledAppends(self.log.stall)
+        if not stalled.add(group):
+            group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "the log directory is too slow"))
+        elif first:
+            self._stalled = stalled
+            self._append_stalled(stalled)
+
+    def _append_stalled(self, stalled: StalledAppends) -> None:
+        """Appends what waits until the writer thread has a group in hand, or nothing is left."""
+        try:
+            while not self.log.writing and (group := stalled.take()) is not None:
+                self.append(group, waited=True)
+        except Exception:
+            # A bug; the caller reports it. Nobody may wait for what never comes.
+            self.fail()
+            raise
+        finally:
+            if not self.log.writing and not stalled:
+                self._stalled = None
+
+    def _written(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+        nbytes: int,
+    ) -> None:
+        """The writer thread has put a group of `_stalled` into the log."""
+        stalled = self._stalled
+        assert stalled is not None
+        if not group.completed:
+            self._appended(group, base_offsets, failures, next_offset, nbytes)
+        elif self.leading:
+            # The lead was lost and won again meanwhile; the group was answered as unknown.
+            self.advance_high_watermark()
+            self.waiters.bytes_committed(nbytes)
+        self._append_stalled(stalled)
 
     def _appended(
         self,

@@ -113,6 +113,8 @@ class HostedDirectory:
         self._worker: DirectoryWorker | None = None
         self._writer: DirectoryWorker | None = None
         """Made when the directory stalls for the first time."""
+        self._remover: DirectoryWorker | None = None
+        """Made when something is to be removed for the first time."""
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -181,13 +183,17 @@ class HostedDirectory:
     def close(
         self, entries: Sequence[HostedLog], node_epoch: int, *, timeout_s: float
     ) -> LogDirFailure | None:
-        """Closes the logs; marks the directory clean if all went well. The failure if not."""
+        """Closes the logs; marks the directory clean if all went well. The failure if not.
+
+        After a write that was still under way it is not clean, which is no failure.
+        """
         failure = self.failure
-        for worker in (self._writer, self._worker):
+        for worker in (self._writer, self._worker, self._remover):
             if worker is not None and not worker.stop(timeout_s=timeout_s):
                 hung = OSError(f"its worker did not end within {timeout_s} s")
                 failure = failure or LogDirFailure(self.directory.path, hung)
-        clean = failure is None
+        # What the writer wrote last may not be in its log yet, as the owner's thread is busy here.
+        clean = failure is None and not any(entry.log.writing for entry in entries)
         for entry in entries:
             try:
                 entry.log.close(clean=clean)
@@ -200,7 +206,7 @@ class HostedDirectory:
             except LogDirFailure as error:
                 failure = error
         self.directory.close()
-        self._worker = self._writer = None
+        self._worker = self._writer = self._remover = None
         return failure
 
     # -- logs -----------------------------------------------------------------------------------
@@ -283,10 +289,18 @@ class HostedDirectory:
         self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
 
     def remove_due(self) -> int:
-        """Removes on the worker what has waited long enough; how many paths that are."""
+        """Removes what has waited long enough; how many paths that are.
+
+        On a thread of its own: syncs that take long must not keep a full disk full.
+        """
         due = self.deletions.take_due(self._clock.monotonic_ms())
+        if due and self._remover is None:
+            self._remover = DirectoryWorker(
+                self.directory.path, post=self._post, on_failure=self._failed
+            )
         for path in due:
-            self.run_later(partial(remove, path), _nothing)
+            assert self._remover is not None
+            self._remover.submit(partial(remove, path), _nothing)
         return len(due)
 
     # -- LogEnvironment -------------------------------------------------------------------------
@@ -302,7 +316,7 @@ class HostedDirectory:
             self._writer = DirectoryWorker(
                 self.directory.path, post=self._post, on_failure=self._failed
             )
-        self._writer.submit(work, done)
+        self._writer.submit(work, partial(self._guarded, done))
 
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Queues paths for `remove_due` (`LogEnvironment`)."""

@@ -26,9 +26,9 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     OffsetOutOfRange,
 )
+from highwater.partition.storage.late_writer import LateLogWriter
 from highwater.partition.storage.loader import LogLoader
 from highwater.partition.storage.log_reader import LogSlice
-from highwater.partition.storage.log_writer import LogWriter
 from highwater.partition.storage.names import DELETED_SUFFIX, deleted_directory
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
 from highwater.partition.storage.retention import expired_segments
@@ -38,7 +38,7 @@ from highwater.partition.storage.time_index import NO_TIMESTAMP
 __all__ = ["LogSlice", "PartitionLog"]
 
 
-class PartitionLog(LogWriter):
+class PartitionLog(LateLogWriter):
     """One replica's log; see the module for its lifecycle and invariants.
 
     Attributes are for reading; only `high_watermark` is set from outside, by the replica, so that
@@ -283,8 +283,10 @@ class PartitionLog(LogWriter):
 
     def close(self, *, clean: bool) -> None:
         """Releases all files. `clean` first completes what is on disk and syncs it, so that the
-        next `open` may skip recovery if the whole log directory was closed like that.
+        next `open` may skip recovery if the whole log directory was closed like that. A log that
+        is still being written (`writing`) cannot be closed clean.
         """
+        assert not (clean and self.writing)
         try:
             if clean:
                 self._active.seal()

@@ -5,7 +5,7 @@
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from time import monotonic
 from typing import Final
@@ -46,6 +46,7 @@ class LogWriter(DurableLog):
         "_roll_timestamp",
         "_sealed_bytes",
         "_snapshot_due",
+        "stall",
         "writing",
     )
 
@@ -73,6 +74,8 @@ class LogWriter(DurableLog):
         )
         self.writing = False
         """Whether the writer thread is at work for this log (`append_later`)."""
+        self.stall = environment.stall
+        """Whether writes to the log's directory hang: then `append_later` instead of `append`."""
         self._factory = factory
         self._growth = GrowthMonitor(clock.monotonic_ms())
         self._pwritev = environment.filesystem.pwritev
@@ -129,7 +132,7 @@ class LogWriter(DurableLog):
             begun = monotonic()
             written = self._pwritev(fd, buffers, position)
             if monotonic() - begun > SLOW_WRITE_S:
-                self._environment.stall.slow_write()
+                self.stall.slow_write()
             if written != nbytes:
                 self._write_rest(segment, buffers, written, position)
         except OSError as error:
@@ -144,76 +147,6 @@ class LogWriter(DurableLog):
             segment.bytes_since_index = since
         else:
             self._index_group(segment, position, base_offsets, sizes, next_offset)
-
-    @property
-    def stalled(self) -> bool:
-        """Whether writes to the directory hang: then `append_later` instead of `append`."""
-        return self._environment.stall.stalled
-
-    def append_later(
-        self,
-        buffers: Sequence[Buffer],
-        nbytes: int,
-        base_offsets: Sequence[int],
-        sizes: Sequence[int],
-        next_offset: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-        leader_epoch: int,
-        done: Callable[[], None],
-    ) -> None:
-        """`append` on the directory's writer thread; `done` is called when the group is in the log.
-
-        One at a time: while `writing` is true nothing else may change this log. Reads go on. The
-        buffers stay as they are until then. `done` is never called if the write fails: then the
-        directory goes offline. A roll, which is rare, is still done here and now.
-        """
-        assert not self.writing
-        segment = self._active
-        if (
-            segment.size + nbytes > self._roll_size
-            or max_timestamp > self._roll_timestamp
-            or next_offset > self._roll_offset
-            or leader_epoch != self._epoch
-        ):
-            self._append_with_care(
-                buffers, base_offsets, sizes, next_offset, max_timestamp,
-                max_timestamp_offset, leader_epoch,
-            )  # fmt: skip
-            done()
-            return
-        seconds = 0.0
-        position = segment.size
-
-        def write() -> None:
-            nonlocal seconds
-            begun = monotonic()
-            try:
-                self._write_rest(segment, buffers, 0, position)
-            except OSError as error:
-                if self.life.excuses(error):
-                    return
-                raise LogDirFailure(segment.file, error) from error
-            seconds = monotonic() - begun
-
-        def written() -> None:
-            self.writing = False
-            segment.unpin()
-            self._environment.stall.written(seconds)
-            if segment.deleted:
-                return
-            self._grown(
-                segment, nbytes, base_offsets, sizes, next_offset, max_timestamp,
-                max_timestamp_offset,
-            )  # fmt: skip
-            done()
-
-        try:
-            segment.pin()
-        except OSError as error:
-            raise LogDirFailure(segment.file, error) from error
-        self.writing = True
-        self._environment.write_later(write, written)
 
     def _append_with_care(
         self,
@@ -272,7 +205,10 @@ class LogWriter(DurableLog):
         self._reserve(segment, position + nbytes)
         try:
             segment.open()
+            begun = monotonic()
             self._write_rest(segment, views, 0, position)
+            if monotonic() - begun > SLOW_WRITE_S:
+                self.stall.slow_write()
             if not position:
                 segment.first_timestamp = max_timestamp_at(
                     self._environment.filesystem.pread, segment.fd, 0
