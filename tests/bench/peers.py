@@ -26,7 +26,7 @@ from tests.support.process import free_port_block
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-RETENTION_CHECK_MS = 1000
+RETENTION_CHECK_MS = 500
 
 HIGHWATER = Path(sys.executable).with_name("highwater")
 # How `highwater` is started; the only place to change when its options do.

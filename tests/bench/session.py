@@ -12,7 +12,7 @@ from statistics import median
 
 from tests.bench import load
 from tests.bench.peers import Peer
-from tests.bench.workloads import KIB, Metric, Workload
+from tests.bench.workloads import KIB, MANY_PARTITIONS, Metric, Workload
 
 PREPARED_BATCH_BYTES = 16 * KIB
 # Kafka indexes every 4 KiB, and its first store into a preallocated index file is slow: three
@@ -24,16 +24,14 @@ STEADY_WINDOWS_MAX = 6
 SETTLE_S = 1.0
 FREE_DISK_BYTES_MIN = 15 * 10**9
 
-# The same for every peer. Segments roll and old ones go while a row runs, so that a fast broker
-# cannot fill the disk; files of deleted segments must not wait the default minute for the same
-# reason.
-SEGMENT_BYTES = 256 * KIB * KIB
-TOPIC_CONFIGS = {
-    "segment.bytes": str(SEGMENT_BYTES),
-    "retention.bytes": str(SEGMENT_BYTES),
-    "file.delete.delay.ms": "100",
-}
-# With many partitions no segment fills in the time of a run; data to be read must stay.
+# The same for every peer. Segments roll and old ones go while a row runs, soon and in small
+# portions: a fast broker must not fill the disk, nor write more dirty pages than the kernel takes
+# without throttling, and a page that is free for a second or two goes back to a virtual machine's
+# host, after which its first write costs ten times the copy (docs/benchmarks.md, "Method").
+SEGMENT_BYTES = 64 * KIB * KIB
+# A thousand partitions together must stay below the memory and the disk of a small machine.
+SEGMENT_BYTES_OF_MANY = 4 * KIB * KIB
+# Data to be read must stay.
 KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
 
 
@@ -169,7 +167,7 @@ class Session:
     def _create(self, workload: Workload, peer: Peer) -> None:
         if (peer.name, workload.topic) in self._kept_topics:
             return
-        configs = KEPT_TOPIC_CONFIGS if workload.shares_topic else TOPIC_CONFIGS
+        configs = topic_configs(workload)
         peer.create_topic(
             workload.topic, workload.partitions, configs, deep=workload.deep_validation
         )
@@ -223,6 +221,19 @@ class Session:
             seconds=self._settings.seconds,
             warmup_seconds=self._settings.warmup_seconds,
         )
+
+
+def topic_configs(workload: Workload) -> dict[str, str]:
+    """Configs of a row's topic: what is read stays, what is only written goes soon."""
+    if workload.preload_bytes_per_partition > 0:
+        return KEPT_TOPIC_CONFIGS
+    many = workload.partitions >= MANY_PARTITIONS
+    segment_bytes = SEGMENT_BYTES_OF_MANY if many else SEGMENT_BYTES
+    return {
+        "segment.bytes": str(segment_bytes),
+        "retention.bytes": str(segment_bytes),
+        "file.delete.delay.ms": "100",
+    }
 
 
 def _show(result: load.LoadResult, workload: Workload) -> str:

@@ -60,6 +60,8 @@ class FlushJob:
         path = self.segments[0].file if self.segments else self._directory or ""
         try:
             for segment, fd in zip(self.segments, self._descriptors, strict=True):
+                if segment.deleted:
+                    continue  # By retention, while the job waited: nobody will read it again.
                 path = segment.file
                 self._filesystem.fdatasync(fd)
             for path in self._indexes:

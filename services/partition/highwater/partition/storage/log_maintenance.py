@@ -1,8 +1,7 @@
 """The periodic work on a node's logs: retention, flush.ms, checkpoints, removals, old producers.
 
 It runs on the loop that owns the logs, a few logs at a time, and leaves the disk work to the
-directories' workers. Defaults are Kafka's (`log.retention.check.interval.ms` and so on), except
-that removals are looked for more often.
+directories' workers. Defaults are Kafka's (`log.retention.check.interval.ms` and so on).
 """
 
 import asyncio
@@ -28,7 +27,8 @@ class MaintenanceIntervals:
     """Kafka: recovery points each minute, high watermarks each five seconds; here in one go."""
     flush_ms: int = 500
     """How often flush.ms is looked after: it is kept to this precision."""
-    removal_ms: int = 5_000
+    removal_ms: int = 200
+    """How late file.delete.delay.ms may be: space that nobody uses is wanted back."""
     producer_expiration_ms: int = 600_000
 
 
