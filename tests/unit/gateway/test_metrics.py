@@ -10,7 +10,7 @@ def test_a_scrape():
     fetch.requests, fetch.request_bytes = 3, 300
     for elapsed_ms in (0, 1, 2, 3, 40_000):
         fetch.observe(elapsed_ms)
-    meter.refused = 2
+    meter.refused, meter.failed_replies = 2, 5
     gauges.add("connections", "Open.", lambda: 7.0)
     samples = {
         (s.name, *sorted(s.labels.values())): s.value
@@ -21,6 +21,7 @@ def test_a_scrape():
     assert samples[f"{prefix}_requests_total", "fetch"] == 3
     assert samples[f"{prefix}_request_bytes_total", "fetch"] == 300
     assert samples[f"{prefix}_refused_requests_total",] == 2
+    assert samples[f"{prefix}_failed_replies_total",] == 5
     assert samples[f"{prefix}_connections",] == 7
     buckets = f"{prefix}_request_latency_seconds_bucket"
     assert samples[buckets, "0.001", "fetch"] == 2

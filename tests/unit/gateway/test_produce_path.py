@@ -16,6 +16,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller_images import image_of, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import produce_frame
+from tests.unit.hop.sinks import group_of
 
 
 class Link:
@@ -260,3 +261,38 @@ def test_a_topic_without_partitions_beside_one_with_some(w):
     ((correlation_id, partitions),) = w.replies(9)
     assert correlation_id == 4
     assert [(name, index) for name, index, _, _ in partitions] == [("orders", 0)]
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_reply_that_cannot_be_made_gives_its_memory_back(w, learnt, acks):
+    w.failed = []
+    w.reply_failed = lambda session, error: (
+        w.failed.append(error),
+        w.wire.close("the reply could not be made"),
+    )
+    if learnt:
+        w.send(produce_frame(9, acks=acks))
+        w.link.answer()
+        w.run()
+    w.send(produce_frame(9, acks=acks))
+    _, _, _, sink, index, _ = w.link.batches.pop()
+    group = group_of(b"", sink=sink)
+    group.indexes = [index]
+    group.throttle_ms = "no number"
+    w.wire.unmute_after = lambda ms: ms + 1
+    group.complete([0])
+    assert len(w.failed) == 1
+    assert w.wire.closed == "the reply could not be made"
+    assert (w.session.outstanding, w.session.in_flight_bytes, w.shared.budget.used) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "deadline_ms"),
+    [(-1, 2_000), (0, 2_000), (30_000, 31_000), (2**31 - 1, 301_000)],
+)
+def test_waiting_is_bounded_whatever_the_client_says(w, timeout_ms, deadline_ms):
+    for _ in range(2):
+        w.send(produce_frame(9, timeout_ms=timeout_ms))
+        assert w.link.batches[0][-1] == deadline_ms
+        w.link.answer()

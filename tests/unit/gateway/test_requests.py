@@ -52,3 +52,20 @@ def test_refusals_close_each_connection_and_log_ten_a_second(frame):
     peer.session.client = SimpleNamespace(peer=None)
     peer.feed(len(frame).to_bytes(4, "big") + frame)
     assert lines[LINES_PER_WINDOW:] == ["log_lines_left_out", "request_refused"]
+
+
+def test_a_reply_that_fails_ends_its_connection_and_is_counted():
+    world = World()
+    lines = []
+    log = SimpleNamespace(error=lambda event, **values: lines.append((event, values["exc_info"])))
+    meter = RequestMeter()
+    requests = Requests(
+        produce=None, fetch=None, backend=FakeBackend(), meter=meter, tasks=Tasks(), log=log
+    )
+    peer, other = world.connect(), world.connect()
+    bug = RuntimeError("a bug")
+    for _ in range(2):
+        requests.reply_failed(peer.session, bug)
+    assert (peer.wire.closed, other.wire.closed) == ("the reply could not be made", None)
+    assert meter.failed_replies == 2
+    assert lines == [("reply_failed", bug)] * 2

@@ -15,11 +15,19 @@ class Sink:
 
     def __init__(self) -> None:
         self.results: list[tuple[int, int, Failure | None]] = []
+        self.raises: set[int] = set()
+        """Indexes of which it cannot bear to hear."""
+        self.errors: list[Exception] = []
 
     def append_done(
         self, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
     ) -> None:
+        if index in self.raises:
+            raise RuntimeError(f"a bug at {index}")
         self.results.append((index, base_offset, failure))
+
+    def append_broken(self, error: Exception) -> None:
+        self.errors.append(error)
 
     @property
     def offsets(self) -> dict[int, int]:

@@ -155,3 +155,46 @@ def test_failing_a_group_fails_every_batch_of_it():
 def test_a_wrong_number_of_results_is_a_bug():
     with pytest.raises(ValueError, match="argument"):
         group_of(b"a", b"b").complete([1])
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_sink_that_raises_is_told_so_and_the_others_hear_their_results(failed):
+    sink = Sink()
+    group = group_of(b"a", b"b", b"c", sink=sink)
+    sink.raises = {1}
+    if failed:
+        group.fail(Failure(6))
+    else:
+        group.complete([7, 8, 9])
+    assert [index for index, _, _ in sink.results] == [0, 2]
+    assert [str(error) for error in sink.errors] == ["a bug at 1"]
+
+
+def test_a_group_knows_the_deadline_of_each_of_its_batches(g):
+    a = route()
+    for deadline_ms in (100, 100, 300, 50, 100, 50):
+        g.append(a, deadline_ms=deadline_ms)
+    g.turn()
+    ((group,),) = g.sent
+    assert group.deadline_ms == 50
+    later = group.later_deadlines
+    assert [later.get(n, 50) for n in range(6)] == [100, 100, 300, 50, 100, 50]
+
+
+def test_pruning_forgets_groups_that_are_empty_and_their_routes_gather_anew(g):
+    a, b = route(0), route(1)
+    for to in (a, b, a):
+        g.append(to)
+
+    def take_out(group):
+        if group.partition == 0:
+            group.batches, group.sinks, group.indexes = [], [], []
+            return 20
+        return 0
+
+    g.gatherer.prune(take_out)
+    assert g.gatherer.queued_bytes == 10
+    assert (a.open_group, b.open_group is None) == (None, False)
+    g.append(a)
+    g.turn()
+    assert g.contents() == [[(1, 1, [2]), (0, 1, [4])]]

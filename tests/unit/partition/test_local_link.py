@@ -59,3 +59,28 @@ async def test_everything_reaches_the_node(tmp_path):
     link.submit("call")
     link.cancel("call")
     assert coordinator.submitted == coordinator.cancelled == ["call"]
+
+
+async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_path):
+    node = Node(tmp_path)
+    replica = node.add()
+    due = []
+    link = LocalLink(
+        1,
+        plane=node.plane,
+        queries=OffsetQueries(node.plane, node._log_failed),
+        coordinator=Coordinator(),
+        schedule=due.append,
+    )
+    sink, to = Sink(), route(epoch=EPOCH)
+    sink.raises = {0}
+    for n in range(2):
+        batch = make_batch()
+        link.append(to, 1, memoryview(batch), len(batch), sink, n, 1000)
+    due.pop()()
+    assert (len(sink.errors), sink.offsets) == (1, {1: 1})
+    assert (replica.failed, node.bugs) == (False, [])
+    batch = make_batch()
+    link.append(to, 1, memoryview(batch), len(batch), sink, 2, 1000)
+    due.pop()()
+    assert sink.offsets == {1: 1, 2: 2}

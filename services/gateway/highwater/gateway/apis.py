@@ -70,6 +70,8 @@ _ROWS: Final = (
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
     _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
+    # 5 would make kafka-python take us for Kafka 4.3, whose other APIs are not all here.
+    _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), "describe_log_dirs"),
     _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
     _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), "incremental_alter_configs"),

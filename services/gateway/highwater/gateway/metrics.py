@@ -38,6 +38,8 @@ class RequestMeter:
         self.apis: dict[int, ApiMeter] = {}
         self.refused = 0
         """Requests that closed their connection: malformed, unknown, or not served."""
+        self.failed_replies = 0
+        """Replies that could not be made, which is a bug; each closed its connection."""
 
     def of(self, api_key: int) -> ApiMeter:
         """The meter of one API; keep it rather than asking again."""
@@ -89,6 +91,8 @@ class GatewayCollector(Collector):
             latency.add_metric(api, buckets, meter.latency_ms_total / 1000)
         refused = CounterMetricFamily(f"{prefix}_refused_requests", "Closed the connection.")
         refused.add_metric([], self._meter.refused)
-        yield from (requests, errors, nbytes, latency, refused)
+        failed = CounterMetricFamily(f"{prefix}_failed_replies", "Bugs that closed a connection.")
+        failed.add_metric([], self._meter.failed_replies)
+        yield from (requests, errors, nbytes, latency, refused, failed)
         for name, documentation, read in self._gauges.items():
             yield GaugeMetricFamily(f"{prefix}_{name}", documentation, value=read())

@@ -28,11 +28,31 @@ from highwater.kafka.records.compression import Compression
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 11
 ZSTD_FROM: Final = 7
+TIMEOUT_MS_MIN: Final = 1_000
+"""Clients that name a shorter timeout wait so long all the same; Kafka's bounds only acks=all."""
+TIMEOUT_MS_MAX: Final = 300_000
 
 _unpack_head = Struct(">hhi").unpack_from
 
 
-class SinglePartitionReply(Reply):
+class ProduceReply(Reply):
+    """What both kinds of replies do when they fail themselves."""
+
+    __slots__ = ()
+
+    def append_broken(self, error: Exception) -> None:
+        """A bug in taking a result ends the client's connection, and nothing else."""
+        session = self.session
+        session.handler.reply_failed(session, error)
+        if self._waited_for():
+            session.finished(self.request_bytes)
+
+    def _waited_for(self) -> bool:
+        """True if the request still counts as under way; it is given up by this call."""
+        raise NotImplementedError
+
+
+class SinglePartitionReply(ProduceReply):
     """A Produce for one partition: its place in the order and the sink of its batch."""
 
     __slots__ = ("acks", "correlation_id", "partition", "shape", "started")
@@ -92,8 +112,11 @@ class SinglePartitionReply(Reply):
         if group.throttle_ms:
             session.mute(group.throttle_ms)
 
+    def _waited_for(self) -> bool:
+        return self.shape.acks != 0 and self.parts is None
 
-class ManyPartitionsReply(Reply):
+
+class ManyPartitionsReply(ProduceReply):
     """A Produce for several partitions; ready when the last of them is."""
 
     __slots__ = ("_acks", "_correlation_id", "_missing", "_results", "_throttle_ms", "_version")
@@ -157,6 +180,10 @@ class ManyPartitionsReply(Reply):
         )
         if self._throttle_ms:
             self.session.mute(self._throttle_ms)
+
+    def _waited_for(self) -> bool:
+        missing, self._missing = self._missing, -1
+        return missing > 0 or (missing == 0 and self._acks != 0 and self.parts is None)
 
 
 def failed_partition(partition: int, failure: Failure) -> Any:
@@ -262,7 +289,7 @@ class ProducePath:
             return
         if len(places) == len(request.topic_data) == 1:
             self._learn(session, frame, version, request, topics)
-        deadline_ms = self._now_ms() + request.timeout_ms
+        deadline_ms = self._now_ms() + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
             routes = topics.get(topic.name.encode())
@@ -321,11 +348,16 @@ class ProducePath:
             version,
             len(data.records),
             request.acks,
-            request.timeout_ms,
+            bounded_timeout_ms(request.timeout_ms),
             routes,
             name_part(version, name),
             routes.reply_struct(version),
         )
+
+
+def bounded_timeout_ms(timeout_ms: int) -> int:
+    """How long a request may wait for its results."""
+    return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
 def _refusal(routes: TopicRoutes | None, data: Any, acks: int, version: int) -> Failure | None:

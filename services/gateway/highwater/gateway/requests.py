@@ -104,6 +104,13 @@ class Requests:
         meter.observe(self._backend.clock.monotonic_ms() - started)
         session.complete(reply, answer)
 
+    def reply_failed(self, session: Session, error: Exception) -> None:
+        """A bug in making a reply: counted, logged, and the end of that connection."""
+        self._meter.failed_replies += 1
+        self._backend.log_limit.write(self._log.error, "reply_failed", exc_info=error)
+        if not session.closed:
+            session.wire.close("the reply could not be made")
+
     def _refuse(self, session: Session, frame: bytearray, reason: str) -> None:
         self._meter.refused += 1
         self._backend.log_limit.write(self._log.info, "request_refused", error=reason)

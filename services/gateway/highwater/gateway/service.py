@@ -47,7 +47,7 @@ from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
 EXPIRE_S: Final = 0.25
-"""How often waiting appends to absent nodes are looked at."""
+"""How often waiting appends are looked at: their deadlines hold to within this time."""
 
 
 class GatewayService:
@@ -296,8 +296,8 @@ class GatewayService:
                     await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)
 
     def _expire(self) -> None:
-        self.links.expire(self._clock.monotonic_ms())
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
+        self.links.expire(self._clock.monotonic_ms())
 
     def _stop_expiring(self) -> None:
         self._expirer.cancel()

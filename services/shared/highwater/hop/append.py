@@ -31,6 +31,10 @@ class AppendSink(Protocol):
         """Called exactly once per batch; `failure` is None if the batch was appended."""
         ...
 
+    def append_broken(self, error: Exception) -> None:
+        """`append_done` raised: a bug of the sink, which ends what it alone stands for."""
+        ...
+
 
 class Failure:
     """Why a batch was refused: Kafka's code, what became of the batch, and words."""
@@ -81,11 +85,13 @@ class AppendGroup:
 
     __slots__ = (
         "acks",
+        "attempted",
         "batches",
         "completed",
         "deadline_ms",
         "indexes",
         "instance",
+        "later_deadlines",
         "leader_epoch",
         "log_append_time_ms",
         "log_start_offset",
@@ -121,6 +127,10 @@ class AppendGroup:
         """One buffer that holds all batches back to back, if there is one: one write for all."""
         self.deadline_ms = 0
         """On the sender's monotonic clock; the earliest of the batches' deadlines."""
+        self.later_deadlines: dict[int, int] | None = None
+        """By place in `batches`, those that differ from the earliest; rare."""
+        self.attempted = False
+        """True once it was on its way: from then on nobody may say that it is not in a log."""
         self.log_start_offset = -1
         self.log_append_time_ms = -1
         self.throttle_ms = 0
@@ -128,6 +138,18 @@ class AppendGroup:
         self.on_complete: Callable[[AppendGroup, list[int], Mapping[int, Failure] | None], None] = (
             complete_sinks
         )
+
+    def note_deadline(self, deadline_ms: int) -> None:
+        """The deadline of the next batch, if it is not the earliest one; before it is added."""
+        later = self.later_deadlines
+        if later is None:
+            later = self.later_deadlines = {}
+        if deadline_ms > self.deadline_ms:
+            later[len(self.batches)] = deadline_ms
+            return
+        for place in range(len(self.batches)):
+            later.setdefault(place, self.deadline_ms)
+        self.deadline_ms = deadline_ms
 
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
@@ -145,13 +167,30 @@ class AppendGroup:
 def complete_sinks(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
 ) -> None:
-    """The usual `on_complete`: one call to each sink, in the order of the batches."""
+    """The usual `on_complete`: one call to each sink, in the order of the batches.
+
+    A sink that raises is told so and harms nobody else: not the other sinks, and not the log or
+    the stream that completed the group.
+    """
     if failures is None:
         for sink, index, offset in zip(group.sinks, group.indexes, base_offsets, strict=True):
-            sink.append_done(index, offset, group, None)
+            try:
+                sink.append_done(index, offset, group, None)
+            except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
+                sink.append_broken(error)
         return
     for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
-        sink.append_done(index, base_offsets[i], group, failures.get(i))
+        tell(sink, index, base_offsets[i], group, failures.get(i))
+
+
+def tell(
+    sink: AppendSink, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
+) -> None:
+    """One batch's outcome to its sink, as `complete_sinks` does it."""
+    try:
+        sink.append_done(index, base_offset, group, failure)
+    except Exception as error:  # noqa: BLE001 - as in `complete_sinks`.
+        sink.append_broken(error)
 
 
 class AppendGatherer:
@@ -205,8 +244,8 @@ class AppendGatherer:
         ):
             group = self._open(route, acks)
             group.deadline_ms = deadline_ms
-        elif deadline_ms < group.deadline_ms:
-            group.deadline_ms = deadline_ms
+        elif deadline_ms != group.deadline_ms:
+            group.note_deadline(deadline_ms)
         group.batches.append(batch)
         group.sinks.append(sink)
         group.indexes.append(index)
@@ -241,6 +280,19 @@ class AppendGatherer:
         if self._held or not self._groups:
             return
         self._send(self.take())
+
+    def prune(self, take_out: Callable[[AppendGroup], int]) -> None:
+        """Lets `take_out` remove batches, of which it gives the bytes; forgets empty groups."""
+        kept: list[AppendGroup] = []
+        for group in self._groups:
+            self.queued_bytes -= take_out(group)
+            if group.batches:
+                kept.append(group)
+        self._groups = kept
+        for route in self._open_routes:
+            opened = route.open_group
+            if opened is not None and not opened.batches:
+                route.open_group = None
 
     def take(self) -> list[AppendGroup]:
         """All gathered groups in order; later batches open new ones."""

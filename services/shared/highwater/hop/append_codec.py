@@ -12,6 +12,7 @@ from highwater.model.ids import InstanceId, TopicId
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 MESSAGE_BATCHES_MAX: Final = 256
+DEADLINE_MS_MAX: Final = (1 << 31) - 1
 COPY_BYTES_MAX: Final = 256 * 1024
 """Groups up to here are copied once to be patched in place and written in one piece; larger ones
 are patched by a prefix beside each batch, as copying them would cost more."""
@@ -62,7 +63,7 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
         nbytes += group.nbytes
         deadline_ms = max(deadline_ms, group.deadline_ms)
     header.batch_bytes.extend(batch_bytes)
-    header.deadline_ms = max(0, deadline_ms - now_ms)
+    header.deadline_ms = min(max(0, deadline_ms - now_ms), DEADLINE_MS_MAX)
     return frame(header.SerializeToString(), payload, nbytes)
 
 

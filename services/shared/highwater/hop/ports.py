@@ -54,3 +54,9 @@ class NodeLink(Protocol):
     ) -> pb.OffsetsForLeaderEpochResponse:
         """Answers in the order of the request; raises HighwaterError if the node is away."""
         ...
+
+    async def describe_log_dirs(
+        self, request: pb.DescribeLogDirsRequest, timeout_s: float
+    ) -> pb.DescribeLogDirsResponse:
+        """All directories of the node; raises HighwaterError if the node is away."""
+        ...

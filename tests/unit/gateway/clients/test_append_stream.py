@@ -181,18 +181,102 @@ async def test_deadlines_end_the_wait_for_a_node_that_is_away(node, sender):
     sender.link.expire(now + 99)
     assert sender.sink.results == []
     sender.link.expire(now + 100)
-    assert sender.sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    assert sender.sink.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}, "never sent"
     await node.start()
     sink = await sender.all()
     assert sink.codes[1] == 0
 
 
-async def test_expiry_leaves_an_open_stream_alone(node, sender):
-    Lossy(node, appends=False)
-    sender.send(make_batch(), deadline_ms=1)
-    await asyncio.sleep(0.05)
-    sender.link.expire(1 << 60)
+class Hanging:
+    """A node that reads messages and answers none, until it comes back to life."""
+
+    def __init__(self, node):
+        self.node, self.append, self.seen = node, node.plane.append, []
+        node.plane.append = self
+
+    def __call__(self, groups):
+        self.seen += groups
+
+    def revive(self):
+        self.node.plane.append = self.append
+        self.append(self.seen)
+
+
+async def test_deadlines_hold_at_a_node_that_hangs_and_late_answers_are_nobodys(node, sender):
+    hanging = Hanging(node)
+    sender.send(idempotent(0), deadline_ms=100)
+    sender.send(make_batch(), partition=1, deadline_ms=200)
+    await until(lambda: len(hanging.seen) == 2)
+    sender.link.expire(99)
     assert sender.sink.results == []
+    sender.link.expire(100)
+    assert sender.sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    assert sender.sink.results[0][2].outcome == OUTCOME_UNKNOWN
+    sender.link.expire(200)
+    assert set(sender.sink.codes) == {0, 1}
+    hanging.revive()
+    sender.send(idempotent(1))
+    sender.send(make_batch(), partition=1)
+    sink = await sender.all()
+    assert [index for index, _, _ in sink.results] == [0, 1, 2, 3], "nobody hears twice"
+    assert (sink.codes[2], sink.codes[3]) == (0, 0)
+    assert (sink.offsets[2], sink.offsets[3]) == (1, 1), "behind those that came late"
+    await until(lambda: sender.link._append.idle)
+
+
+async def test_what_waits_behind_a_hanging_node_was_never_sent(node, sender):
+    stream = sender.link._append
+    stream._unacknowledged.update({-1, -2})  # As if two messages were under way.
+    stream._hold_or_release()
+    sender.send(idempotent(0), deadline_ms=100)
+    sender.send(idempotent(1), deadline_ms=FAR_MS)
+    sender.send(make_batch(), deadline_ms=FAR_MS)
+    await asyncio.sleep(0.02)
+    sender.link.expire(100)
+    assert sender.sink.codes == dict.fromkeys((0, 1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    stream._unacknowledged.clear()
+    stream._hold_or_release()
+    sink = await sender.all()
+    assert (sink.codes[2], sink.offsets[2]) == (0, 0), "the first in the log"
+
+
+async def test_expired_idempotent_batches_are_sent_again_so_that_sequences_have_no_gap(
+    node, sender
+):
+    lossy = Lossy(node, appends=False)
+    sender.send(idempotent(0), deadline_ms=100)
+    await until(lambda: lossy.seen)
+    sender.link.expire(100)
+    await node.kill()
+    sender.send(idempotent(1))
+    node.plane.append = lossy.inner
+    await node.start()
+    sink = await sender.all()
+    assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: 0}
+    assert sink.offsets[1] == 1
+
+
+async def test_a_batch_that_cannot_be_encoded_is_answered_and_the_others_go_on(
+    node, sender, link_failures
+):
+    sender.send(make_batch())
+    sender.link.append(ROUTES[1], 1, 42, 1, sender.sink, 1, FAR_MS)  # No buffer at all.
+    sender.count += 1
+    sender.send(make_batch(), partition=0)
+    sink = await sender.all()
+    assert sink.codes == {0: 0, 1: ErrorCode.UNKNOWN_SERVER_ERROR, 2: 0}
+    assert [name for name, _ in link_failures] == ["encode-append"]
+    link_failures.clear()
+    sender.send(make_batch(), partition=1)
+    assert (await sender.all()).codes[3] == 0, "the stream goes on"
+
+
+async def test_a_sink_that_raises_does_not_end_the_stream(node, sender):
+    sender.sink.raises = {0}
+    sender.send(make_batch())
+    sender.send(make_batch())
+    await until(lambda: sender.sink.results and sender.sink.errors)
+    assert sender.sink.offsets == {1: 1}
 
 
 async def test_closing_the_link_answers_all(node, sender):
@@ -202,7 +286,8 @@ async def test_closing_the_link_answers_all(node, sender):
     sender.send(make_batch())
     sender.send(make_batch(), partition=1)
     await sender.link.close()
-    assert sender.sink.codes == dict.fromkeys(range(3), ErrorCode.REQUEST_TIMED_OUT)
+    unsent = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert sender.sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: unsent, 2: unsent}
 
 
 @pytest.mark.parametrize("answer", [b"\xff\xff\xff", b"\x12\x04\x08\x63\x10\x00"])

@@ -17,6 +17,7 @@ from highwater.kafka.messages import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
     describe_topic_partitions,
     find_coordinator,
     heartbeat,
@@ -163,6 +164,7 @@ _SAMPLES = {
             )
         ]
     ),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda version: describe_log_dirs.DescribeLogDirsRequest(None),
     ApiKey.CREATE_PARTITIONS: lambda version: create_partitions.CreatePartitionsRequest(
         [create_partitions.CreatePartitionsRequestCreatePartitionsTopic(TOPIC, 9, None)], 500
     ),

@@ -4,24 +4,27 @@ Messages go out at once while fewer than two are unacknowledged, else batches ga
 stream breaks, messages under way are sent again if every batch in them is idempotent, in their
 order and before all later ones; other batches are answered UNKNOWN, which clients see as
 REQUEST_TIMED_OUT. Groups that were never sent simply wait for the next connection.
+
+A node may hang with its stream open, so deadlines hold in every state (`expire`): the client is
+answered, and a group on the wire keeps its place until its own answer or the end of the stream.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
 from highwater.gateway.clients.stream import Stream
-from highwater.hop.append import OUTCOME_UNKNOWN, AppendGatherer, AppendGroup, Failure
+from highwater.hop.append import AppendGatherer, AppendGroup, Failure
 from highwater.hop.append_codec import (
     apply_result,
     decode_response,
     encode_request,
     split_messages,
 )
+from highwater.hop.append_expiry import AppendExpiry, all_idempotent, not_sent, unknown
 from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import PRODUCER_ID_AT
 from highwater.model.time import Clock
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Append"
@@ -38,7 +41,9 @@ class AppendStream:
         *,
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
+        on_encode_failure: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
+        """`on_encode_failure` hears of groups that no message can carry, which is a bug."""
         self.gatherer = AppendGatherer(schedule, self._gathered)
         self.stream = Stream(
             channel,
@@ -49,6 +54,7 @@ class AppendStream:
             broken=self._broken,
         )
         self._clock = clock
+        self._on_encode_failure = on_encode_failure
         self._ready: list[list[AppendGroup]] = []
         """Messages' worth of groups, not yet written."""
         self._sent: dict[int, list[AppendGroup | None]] = {}
@@ -75,15 +81,35 @@ class AppendStream:
             self.gatherer.release()
 
     def _next_message(self) -> bytes | None:
-        if not self._ready or len(self._unacknowledged) >= OUTSTANDING_MAX:
-            return None
-        groups = self._ready.pop(0)
-        self._last_id += 1
-        message = encode_request(self._last_id, groups, self._clock.monotonic_ms())
-        self._sent[self._last_id] = list(groups)
-        self._unacknowledged.add(self._last_id)
+        while self._ready and len(self._unacknowledged) < OUTSTANDING_MAX:
+            groups = self._ready.pop(0)
+            message_id = self._last_id + 1
+            try:
+                message = encode_request(message_id, groups, self._clock.monotonic_ms())
+            except Exception as error:  # noqa: BLE001 - one group's bug, not the stream's.
+                self._not_encoded(groups, error)
+                continue
+            self._last_id = message_id
+            for group in groups:
+                group.attempted = True
+            self._sent[message_id] = list(groups)
+            self._unacknowledged.add(message_id)
+            self._hold_or_release()
+            return message
+        return None
+
+    def _not_encoded(self, groups: list[AppendGroup], error: Exception) -> None:
+        """Tries each group by itself, and answers the one that cannot be encoded."""
+        if len(groups) > 1:
+            self._ready[:0] = [[group] for group in groups]
+            return
+        self._on_encode_failure(error)
+        (group,) = groups
+        if group.attempted:
+            group.fail(unknown("the batch cannot be sent again"))
+        else:
+            group.fail(Failure(ErrorCode.UNKNOWN_SERVER_ERROR, "the batch cannot be sent on"))
         self._hold_or_release()
-        return message
 
     def _received(self, message: bytes) -> None:
         response = decode_response(message)
@@ -108,9 +134,9 @@ class AppendStream:
         again: list[list[AppendGroup]] = []
         for message_id in sorted(self._sent):
             groups = [g for g in self._sent[message_id] if g is not None]
-            keep = [g for g in groups if _all_idempotent(g)]
+            keep = [g for g in groups if all_idempotent(g)]
             for group in groups:
-                if not _all_idempotent(group):
+                if not all_idempotent(group):
                     group.fail(unknown(reason))
             if keep:
                 again.append(keep)
@@ -119,20 +145,21 @@ class AppendStream:
         self._ready[:0] = again
 
     def expire(self, now_ms: int) -> None:
-        """Fails groups whose deadline has passed while the node is away."""
-        if self.stream.is_open:
-            return
-        waiting = self._ready
-        self._ready = []
-        for groups in [*waiting, *split_messages(self.gatherer.take())]:
-            keep = [g for g in groups if g.deadline_ms > now_ms]
+        """Answers batches whose deadline has passed; called a few times a second."""
+        expiry = AppendExpiry(now_ms, "the partition node did not answer in time")
+        for sent in self._sent.values():
+            for group in sent:
+                if group is not None:
+                    expiry.answer_sent(group)
+        for groups in self._ready:
             for group in groups:
-                if group.deadline_ms <= now_ms:
-                    group.fail(unknown("the partition node cannot be reached"))
-            if keep:
-                self._ready.append(keep)
+                expiry.take_unsent(group)
+        self._ready = [kept for groups in self._ready if (kept := [g for g in groups if g.batches])]
+        self.gatherer.prune(expiry.take_unsent)
+        expiry.tell()
+        self._hold_or_release()
 
-    def fail_all(self, failure: Callable[[], Failure]) -> None:
+    def fail_all(self, reason: str) -> None:
         """Ends everything that waits, sent or not; for shutdown and removed nodes."""
         groups = [g for sent in self._sent.values() for g in sent if g is not None]
         groups += [g for ready in self._ready for g in ready]
@@ -141,19 +168,4 @@ class AppendStream:
         self._ready.clear()
         self._unacknowledged.clear()
         for group in groups:
-            group.fail(failure())
-
-
-def unknown(reason: str) -> Failure:
-    """The failure for batches of which nobody knows whether they are in the log."""
-    return Failure(ErrorCode.REQUEST_TIMED_OUT, reason, outcome=OUTCOME_UNKNOWN)
-
-
-def _all_idempotent(group: AppendGroup) -> bool:
-    """True if every batch carries a producer id, so that sending it again cannot duplicate."""
-    return all(_is_idempotent(batch) for batch in group.batches)
-
-
-def _is_idempotent(batch: Any) -> bool:
-    # The sign bit of the producer id: -1 means none. A cut batch counts as not idempotent.
-    return len(batch) > PRODUCER_ID_AT and batch[PRODUCER_ID_AT] < 0x80
+            group.fail(unknown(reason) if group.attempted else not_sent(reason))

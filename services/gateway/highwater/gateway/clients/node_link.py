@@ -8,7 +8,7 @@ import grpc.aio
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
-from highwater.gateway.clients.append_stream import AppendStream, unknown
+from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.clients.segment_files import SegmentFiles
@@ -23,7 +23,11 @@ from highwater.runtime.tasks import TaskOwner
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """One batch may be as large as a client's frame, and travels in one message."""
-_IDEMPOTENT: Final = ((SERVICE, "ListOffsets"), (SERVICE, "OffsetsForLeaderEpoch"))
+_IDEMPOTENT: Final = (
+    (SERVICE, "ListOffsets"),
+    (SERVICE, "OffsetsForLeaderEpoch"),
+    (SERVICE, "DescribeLogDirs"),
+)
 
 
 class GrpcNodeLink:
@@ -45,7 +49,12 @@ class GrpcNodeLink:
         self._channel = channel
         self._stub: Any = rpc.PartitionServiceStub(channel)  # type: ignore[no-untyped-call]
         self._files = SegmentFiles(node.log_dirs, node.incarnation)
-        self._append = AppendStream(channel, clock=clock, schedule=schedule)
+        self._append = AppendStream(
+            channel,
+            clock=clock,
+            schedule=schedule,
+            on_encode_failure=lambda error: on_failure("encode-append", error),
+        )
         self._fetch = FetchStream(channel, self._files)
         self._coordinate = CoordinateStream(channel)
         self._tasks = TaskOwner(on_failure)
@@ -75,7 +84,7 @@ class GrpcNodeLink:
         await self._tasks.close(timeout_s=2)
         for part in (self._append, self._fetch, self._coordinate):
             part.stream.end("the partition node is gone")
-        self._append.fail_all(lambda: unknown("the partition node is gone"))
+        self._append.fail_all("the partition node is gone")
         self._files.close()
         await self._channel.close(None)
 
@@ -92,6 +101,15 @@ class GrpcNodeLink:
         """Answers in the order of the request; raises UnreachableError."""
         response: pb.OffsetsForLeaderEpochResponse = await self._call(
             "OffsetsForLeaderEpoch", request, timeout_s
+        )
+        return response
+
+    async def describe_log_dirs(
+        self, request: pb.DescribeLogDirsRequest, timeout_s: float
+    ) -> pb.DescribeLogDirsResponse:
+        """All directories of the node; raises UnreachableError."""
+        response: pb.DescribeLogDirsResponse = await self._call(
+            "DescribeLogDirs", request, timeout_s
         )
         return response
 

@@ -68,6 +68,10 @@ class RequestHandler(Protocol):
         """Any other request; alone on its connection until it is answered."""
         ...
 
+    def reply_failed(self, session: "Session", error: Exception) -> None:
+        """A bug in making a reply: tells operators and closes the connection."""
+        ...
+
 
 class Wire(Protocol):
     """The socket side of a session."""
