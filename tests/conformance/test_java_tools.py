@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -12,12 +14,13 @@ from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.clients.java_tools_client import JavaToolsClient
 from tests.conformance.messages import Message
 from tests.conformance.topics import end_offsets, make_topic, unique_name
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, partition_dir
 from tests.support.java_tools import (
     CONFIGS,
     CONSUMER_GROUPS,
     CONSUMER_PERFORMANCE,
     GET_OFFSETS,
+    LOG_DIRS,
     PRODUCER_PERFORMANCE,
     TOPICS,
     java_tool,
@@ -87,6 +90,34 @@ def test_topic_command_errors(cluster: Cluster, topic: str) -> None:
     assert "InvalidPartitionsException" in fewer
     unknown = _topics(cluster, "--describe", "--topic", f"no-{topic}", check=False)
     assert "does not exist" in unknown
+
+
+def _log_dirs(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+    """What the tool tells of all brokers: its last line is JSON."""
+    done = java_tool(LOG_DIRS, "--bootstrap-server", cluster.bootstrap, "--describe", *arguments)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    brokers = sorted(answer["brokers"], key=lambda broker: int(broker["broker"]))
+    assert [broker["broker"] for broker in brokers] == [node.node_id for node in cluster.nodes]
+    return [directory for broker in brokers for directory in broker["logDirs"]]
+
+
+@pytest.mark.core
+def test_log_dirs_command(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic, partitions=3)
+    messages = [Message(key=None, value=b"x" * 1000)] * 5
+    REFERENCE.produce(cluster.bootstrap, topic, messages, partition=1)
+    directories = _log_dirs(cluster, "--topic-list", topic)
+    assert {directory["error"] for directory in directories} == {None}
+    partitions = [one for directory in directories for one in directory["partitions"]]
+    sizes = {one["partition"]: one["size"] for one in partitions}
+    assert sizes == {
+        f"{topic}-{index}": sum(
+            path.stat().st_size for path in partition_dir(cluster, topic, index).glob("*.log")
+        )
+        for index in range(3)
+    }
+    assert sizes[f"{topic}-1"] > 5_000
+    assert {(one["offsetLag"], one["isFuture"]) for one in partitions} == {(0, False)}
 
 
 @pytest.mark.full

@@ -16,6 +16,7 @@ from highwater.kafka.messages.delete_topics import DeleteTopicsRequest
 from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from highwater.kafka.messages.describe_configs import DescribeConfigsRequest
 from highwater.kafka.messages.describe_groups import DescribeGroupsRequest
+from highwater.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
 from highwater.kafka.messages.fetch import FetchRequest
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
 from highwater.kafka.messages.heartbeat import HeartbeatRequest
@@ -87,6 +88,7 @@ _PLAIN: dict[ApiKey, Callable[[str], Message]] = {
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda _: OffsetForLeaderEpochRequest(replica_id=-1),
     ApiKey.DESCRIBE_CONFIGS: lambda _: DescribeConfigsRequest(),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda _: DescribeLogDirsRequest(topics=None),
     ApiKey.CREATE_PARTITIONS: lambda _: CreatePartitionsRequest(),
     ApiKey.DELETE_GROUPS: lambda group: DeleteGroupsRequest(groups_names=[group]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: IncrementalAlterConfigsRequest(),

@@ -3,6 +3,7 @@
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.local_link import LocalLink
+from highwater.partition.log_dirs import LogDirQueries
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC, Sink, route
 from tests.unit.partition.data_plane.node import EPOCH, Fetched, Node, ask, stored
@@ -22,6 +23,9 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
+        log_dirs=LogDirQueries(
+            [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
+        ),
         coordinator=coordinator,
         schedule=due.append,
     )
@@ -56,6 +60,8 @@ async def test_everything_reaches_the_node(tmp_path):
         1,
     )
     assert [r.end_offset for r in ends.results] == [3]
+    described = await link.describe_log_dirs(pb.DescribeLogDirsRequest(all_topics=True), 1)
+    assert [d.replicas[0].size_bytes for d in described.dirs] == [len(stored(replica))]
     link.submit("call")
     link.cancel("call")
     assert coordinator.submitted == coordinator.cancelled == ["call"]
@@ -69,6 +75,9 @@ async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_
         1,
         plane=node.plane,
         queries=OffsetQueries(node.plane, node._log_failed),
+        log_dirs=LogDirQueries(
+            [tmp_path], replicas=lambda _: node.plane.replicas.values(), is_online=lambda _: True
+        ),
         coordinator=Coordinator(),
         schedule=due.append,
     )

@@ -9,6 +9,7 @@ from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.log_dirs import LogDirQueries
 
 
 class LocalLink:
@@ -20,11 +21,13 @@ class LocalLink:
         *,
         plane: DataPlane,
         queries: OffsetQueries,
+        log_dirs: LogDirQueries,
         coordinator: CoordinatorPort,
         schedule: Callable[[Callable[[], None]], object],
     ) -> None:
         self.node_id = node_id
         self._queries = queries
+        self._log_dirs = log_dirs
         gatherer = AppendGatherer(schedule, plane.append)
         self.append: Callable[..., None] = gatherer.append
         self.fetch: Callable[[FetchWork], None] = plane.fetch
@@ -43,3 +46,9 @@ class LocalLink:
     ) -> pb.OffsetsForLeaderEpochResponse:
         """Answers in the order of the request."""
         return self._queries.offsets_for_leader_epoch(request)
+
+    async def describe_log_dirs(
+        self, request: pb.DescribeLogDirsRequest, _timeout_s: float
+    ) -> pb.DescribeLogDirsResponse:
+        """All directories of the node."""
+        return await self._log_dirs.describe(request)

@@ -3,10 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from highwater.model.cluster import TopicState
+from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.errors import UsageError
+from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.membership import Membership, NodeIdentity
@@ -33,8 +33,6 @@ class NodeLogs:
         self._config = config
         self._log = log
         self._membership: Membership | None = None
-        for directory in config.log_dirs:
-            _make(directory)
 
         def post(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
@@ -56,13 +54,20 @@ class NodeLogs:
         )
 
     def open(self) -> NodeIdentity:
-        """Recovers every log; may take long, so not on the loop. Raises UsageError."""
+        """Recovers every log; may take long, so not on the loop.
+
+        A directory that cannot be used is offline with its partitions. Raises UsageError if there
+        is none left, or if they do not belong together.
+        """
         try:
             identity = self.manager.open()
         except LogDirInUseError as error:
             raise UsageError(str(error)) from None
         except StorageError as error:
             raise UsageError(f"the log directories cannot be used: {error}") from error
+        if self.manager.all_dirs_failed:
+            self.manager.close()
+            raise UsageError("no log directory can be used: " + "; ".join(self._failures()))
         wanted = self._config.node_id
         if wanted >= 0 and identity.node_id >= 0 and wanted != identity.node_id:
             raise UsageError(
@@ -76,6 +81,19 @@ class NodeLogs:
             previous_node_epoch=self.manager.previous_node_epoch,
             clean_shutdown=self.manager.clean,
         )
+
+    def _failures(self) -> list[str]:
+        return [str(hosted.failure) for hosted in self.manager.dirs if hosted.failure is not None]
+
+    @property
+    def failed_dirs(self) -> tuple[int, ...]:
+        """Indexes of the directories that are offline."""
+        return tuple(h.index for h in self.manager.dirs if h.failure is not None)
+
+    def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> None:
+        """Renames logs that the image has no replica for on this node, and says so."""
+        for directory in self.manager.set_strays_aside(image, node_id):
+            self._log.warning("stray_log", kept_as=directory)
 
     def start(self, tasks: TaskOwner) -> None:
         """Starts the workers and the periodic work. On the loop."""
@@ -97,6 +115,10 @@ class NodeLogs:
     def all_dirs_failed(self) -> bool:
         """Whether no directory is online."""
         return self.manager.all_dirs_failed
+
+    def is_online(self, index: int) -> bool:
+        """Whether the directory works."""
+        return self.manager.dirs[index].failure is None
 
     def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
         """See LogStore."""
@@ -121,11 +143,3 @@ class NodeLogs:
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""
         self.manager.fail_dir(index, failure)
-
-
-def _make(directory: Path) -> None:
-    """Makes a log directory. Raises UsageError if that is not possible."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make log directory {directory}: {error.strerror}") from None

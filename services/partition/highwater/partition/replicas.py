@@ -4,7 +4,7 @@ Single owner, on the node's loop. Every image is compared with what is here: rep
 given a role, or removed; nothing else changes roles.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
@@ -88,11 +88,11 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
-
-    @property
-    def leader_count(self) -> int:
+        self.leader_count = 0
         """Partitions that this node leads."""
-        return sum(replica.leading for replica in self._plane.replicas.values())
+        self.offline: Mapping[TopicId, Sequence[int]] = {}
+        """Partitions here that cannot be used, by topic. Replaced, never changed: another thread
+        tells the controller."""
 
     def leaders_by_instance(self) -> dict[InstanceId, list[PartitionReplica]]:
         """Leading replicas per instance."""
@@ -117,6 +117,17 @@ class Replicas:
                 self._topics[topic_id] = topic
             if before is not None and (defaults_changed or before.configs != topic.configs):
                 self._reconfigure(topic)
+        self.count()
+
+    def count(self) -> None:
+        """Brings `leader_count` and `offline` up to date; after each image and each failure."""
+        replicas = self._plane.replicas
+        self.leader_count = sum(replica.leading for replica in replicas.values())
+        failed = [key for key, replica in replicas.items() if replica.failed]
+        offline: dict[TopicId, list[int]] = {}
+        for topic_id, partition in sorted({*failed, *self.unusable}):
+            offline.setdefault(topic_id, []).append(partition)
+        self.offline = offline
 
     def _apply_topic(self, topic: TopicState, node_id: NodeId) -> None:
         for state in topic.partitions:
@@ -209,4 +220,11 @@ class Replicas:
         """The replicas of a topic that are here."""
         for (candidate, _), replica in self._plane.replicas.items():
             if candidate == topic_id:
+                yield replica
+
+    def of_instance(self, instance: InstanceId) -> Iterator[PartitionReplica]:
+        """The replicas of an instance's topics that are here and work."""
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if topic is not None and topic.instance == instance and not replica.failed:
                 yield replica

@@ -28,6 +28,7 @@ from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.local_link import LocalLink
+from highwater.partition.log_dirs import LogDirQueries
 from highwater.partition.logs import NodeLogs
 from highwater.partition.membership import Membership
 from highwater.partition.metrics import PartitionCollector
@@ -112,7 +113,12 @@ class PartitionService:
             log=log,
             on_log_failure=self._log_failed,
         )
+        self.log_dirs = LogDirQueries(
+            config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
+        )
         self._membership: Membership | None = None
+        self._strays_gone = False
+        """Whether logs without a topic were looked for since the start."""
 
     @property
     def membership(self) -> Membership:
@@ -126,6 +132,7 @@ class PartitionService:
             self.membership.node_id,
             plane=self.plane,
             queries=self.queries,
+            log_dirs=self.log_dirs,
             coordinator=self.groups,
             schedule=schedule,
         )
@@ -158,8 +165,11 @@ class PartitionService:
             log=self._log,
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
+            offline_replicas=lambda: self.replicas.offline,
             static_configs=self.static_configs,
         )
+        for index in self.logs.failed_dirs:
+            self._membership.log_dir_failed(str(self._config.log_dirs[index]))
         self._registry.register(PartitionCollector(self))
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
@@ -224,7 +234,7 @@ class PartitionService:
 
     async def _serve(self, server: GrpcServer) -> str:
         server.register(self._health.add_to_server)
-        server.register(add_to_server(self.plane, self.queries, self.groups))
+        server.register(add_to_server(self.plane, self.queries, self.log_dirs, self.groups))
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
@@ -233,6 +243,10 @@ class PartitionService:
     def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
         membership = self.membership
         self.replicas.apply(image, membership.node_id)
+        if not self._strays_gone and image.revision >= membership.node_epoch:
+            # Not older than the registration, so no topic that is meant for this node is missing.
+            self._strays_gone = True
+            self.logs.set_strays_aside(image, membership.node_id)
         membership.applied()
 
     # ---- failures ----
@@ -244,6 +258,7 @@ class PartitionService:
             partition=replica.partition,
             exc_info=error,
         )
+        self._tell_offline()
 
     def _log_failed(self, replica: PartitionReplica, error: LogDirFailure) -> None:
         """I/O failed on one log: its whole directory goes offline, as in Kafka."""
@@ -256,8 +271,15 @@ class PartitionService:
                 replica.fail()
         if self._membership is not None:
             self._membership.log_dir_failed(str(self._config.log_dirs[log_dir]))
+        self._tell_offline()
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
+
+    def _tell_offline(self) -> None:
+        """The controller makes those partitions leaderless, or lets another replica lead."""
+        self.replicas.count()
+        if self._membership is not None:
+            self._membership.applied()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._log.error("task_failed", task=name, exc_info=error)

@@ -10,6 +10,7 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.log_dirs import LogDirQueries
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, add_to_server
 from highwater.runtime.grpc_server import GrpcServer
 from tests.unit.partition.data_plane.node import Node
@@ -42,7 +43,12 @@ class PartitionNode(Node):
     async def start(self) -> None:
         self._server = GrpcServer("127.0.0.1", self.port, message_bytes_max=MESSAGE_BYTES_MAX)
         queries = OffsetQueries(self.plane, self._log_failed)
-        self._server.register(add_to_server(self.plane, queries, self.coordinator))
+        log_dirs = LogDirQueries(
+            [self.directory],
+            replicas=lambda _: self.plane.replicas.values(),
+            is_online=lambda _: True,
+        )
+        self._server.register(add_to_server(self.plane, queries, log_dirs, self.coordinator))
         await self._server.start()
         self.port = self._server.port
 

@@ -13,6 +13,7 @@ LATEST = pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**WHERE, time
 EPOCH_END = pb.OffsetsForLeaderEpochRequest(
     partitions=[pb.EpochQuestion(**WHERE, leader_epoch=EPOCH)]
 )
+LOG_DIRS = pb.DescribeLogDirsRequest(all_topics=True)
 
 
 async def test_questions_are_answered(node, link):
@@ -21,6 +22,9 @@ async def test_questions_are_answered(node, link):
     assert [result.offset for result in offsets.results] == [3]
     ends = await link.offsets_for_leader_epoch(EPOCH_END, 5)
     assert [(r.leader_epoch, r.end_offset) for r in ends.results] == [(EPOCH, 3)]
+    described = await link.describe_log_dirs(LOG_DIRS, 5)
+    assert [[r.partition for r in d.replicas] for d in described.dirs] == [[0, 1]]
+    assert described.dirs[0].replicas[0].size_bytes > 0
 
 
 async def test_a_node_that_is_away_is_unreachable(node, link):
@@ -29,3 +33,5 @@ async def test_a_node_that_is_away_is_unreachable(node, link):
         await link.list_offsets(LATEST, 1)
     with pytest.raises(UnreachableError):
         await link.offsets_for_leader_epoch(EPOCH_END, 1)
+    with pytest.raises(UnreachableError):
+        await link.describe_log_dirs(LOG_DIRS, 1)

@@ -10,6 +10,7 @@ from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import CoordinatorPort
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.log_dirs import LogDirQueries
 from highwater.partition.rpc.streams import append_stream, coordinate_stream, fetch_stream
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
@@ -18,7 +19,10 @@ MESSAGE_BYTES_MAX: Final = 128 << 20
 
 
 def add_to_server(
-    plane: DataPlane, queries: OffsetQueries, coordinator: CoordinatorPort
+    plane: DataPlane,
+    queries: OffsetQueries,
+    log_dirs: LogDirQueries,
+    coordinator: CoordinatorPort,
 ) -> Callable[[grpc.aio.Server], None]:
     """What `GrpcServer.register` needs to serve a node's data plane."""
 
@@ -39,6 +43,11 @@ def add_to_server(
     ) -> pb.OffsetsForLeaderEpochResponse:
         return queries.offsets_for_leader_epoch(request)
 
+    async def describe_log_dirs(
+        request: pb.DescribeLogDirsRequest, _context: Any
+    ) -> pb.DescribeLogDirsResponse:
+        return await log_dirs.describe(request)
+
     handlers = {
         "Append": grpc.stream_stream_rpc_method_handler(append),
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
@@ -52,6 +61,11 @@ def add_to_server(
             offsets_for_leader_epoch,
             request_deserializer=pb.OffsetsForLeaderEpochRequest.FromString,
             response_serializer=pb.OffsetsForLeaderEpochResponse.SerializeToString,
+        ),
+        "DescribeLogDirs": grpc.unary_unary_rpc_method_handler(
+            describe_log_dirs,
+            request_deserializer=pb.DescribeLogDirsRequest.FromString,
+            response_serializer=pb.DescribeLogDirsResponse.SerializeToString,
         ),
     }
 

@@ -1,0 +1,113 @@
+"""DescribeLogDirs v1-4: what lies in a broker's log directories, and how much space is left.
+
+Behaviour
+- As in Kafka the answer is the asked broker's, and the port says which broker that is; tools ask
+  all brokers. A port that stands for no broker answers for all of them.
+- Topics null means all of the instance's; topics and partitions that are not there are left out.
+- A directory that is offline is told with KAFKA_STORAGE_ERROR. A broker that cannot be asked is
+  BROKER_NOT_AVAILABLE at the top (v3+), or in place of a directory.
+- Replicas have no lag, as there are none but leaders, and there are no future replicas.
+
+Version notes
+- v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).
+- v5 tells cordoned directories (KIP-1066), which there are none of; clients that guess a broker's
+  release take it for 4.3.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handlers.errors import kafka_code
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages import describe_log_dirs as codec
+from highwater.model.errors import HighwaterError, UnreachableError
+from highwater.model.ids import NodeId, TopicId
+
+_Result = codec.DescribeLogDirsResponseDescribeLogDirsResult
+_Topic = codec.DescribeLogDirsResponseDescribeLogDirsTopic
+_Partition = codec.DescribeLogDirsResponseDescribeLogDirsPartition
+
+_FIRST_WITH_CODE = 3
+
+
+async def handle(
+    context: RequestContext, request: codec.DescribeLogDirsRequest
+) -> codec.DescribeLogDirsResponse:
+    """Asks the nodes."""
+    asked = _question(context, request)
+    only = context.peer.node
+    nodes = sorted(context.backend.image.nodes) if only is None else [only]
+    async with asyncio.TaskGroup() as tasks:
+        answers = [tasks.create_task(_ask(context, node, asked)) for node in nodes]
+    parts = [answer.result() for answer in answers]
+    code = next((part for part in parts if isinstance(part, ErrorCode)), ErrorCode.NONE)
+    results = [
+        _result(context, directory)
+        for part in parts
+        if not isinstance(part, ErrorCode)
+        for directory in part.dirs
+    ]
+    if code and not results:
+        return failure(request, context.api_version, code)
+    return codec.DescribeLogDirsResponse(error_code=code, results=results)
+
+
+def failure(
+    _request: codec.DescribeLogDirsRequest, version: int, code: int
+) -> codec.DescribeLogDirsResponse:
+    """The code for the whole; before v3 for a directory without a name."""
+    if version >= _FIRST_WITH_CODE:
+        return codec.DescribeLogDirsResponse(error_code=code)
+    return codec.DescribeLogDirsResponse(results=[_Result(error_code=code)])
+
+
+def _question(
+    context: RequestContext, request: codec.DescribeLogDirsRequest
+) -> pb.DescribeLogDirsRequest:
+    instance = context.peer.instance
+    asked = pb.DescribeLogDirsRequest(instance=instance, all_topics=request.topics is None)
+    for wanted in request.topics or ():
+        topic = context.backend.image.topic(wanted.topic, instance)
+        if topic is not None:
+            partitions = [number for number in wanted.partitions if number >= 0]
+            asked.topics.add(topic_id=topic.topic_id, partitions=partitions)
+    return asked
+
+
+async def _ask(
+    context: RequestContext, node: NodeId, asked: pb.DescribeLogDirsRequest
+) -> pb.DescribeLogDirsResponse | ErrorCode:
+    link = context.backend.link_to(node)
+    if link is None:
+        return ErrorCode.BROKER_NOT_AVAILABLE
+    timeout_s = context.backend.settings.request_timeout_ms / 1000
+    try:
+        return await link.describe_log_dirs(asked, timeout_s)
+    except HighwaterError as error:
+        context.warn("node_not_asked", kind=str(node), node=node, error=str(error))
+        if isinstance(error, UnreachableError):
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        return kafka_code(error)
+
+
+def _result(context: RequestContext, directory: pb.LogDirDescription) -> _Result:
+    return _Result(
+        error_code=directory.error_code,
+        log_dir=directory.path,
+        topics=_topics(context, directory.replicas),
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )
+
+
+def _topics(context: RequestContext, replicas: Iterable[pb.LogDirReplica]) -> list[_Topic]:
+    """By topic; those that are gone by now have no name to tell."""
+    found: dict[str, list[_Partition]] = {}
+    for replica in replicas:
+        topic = context.backend.image.topics.get(TopicId(replica.topic_id))
+        if topic is not None and topic.instance == context.peer.instance:
+            partition = _Partition(replica.partition, replica.size_bytes)
+            found.setdefault(topic.name, []).append(partition)
+    return [_Topic(name, partitions) for name, partitions in found.items()]

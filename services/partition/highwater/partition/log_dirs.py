@@ -1,0 +1,120 @@
+"""What lies in the node's log directories: sizes of replicas, space on the volumes.
+
+Kafka: ReplicaManager.describeLogDirs. A directory that is offline is told with
+KAFKA_STORAGE_ERROR and without replicas. Space is asked of the file system on a thread; one that
+does not answer in time is told as unknown, and asked about only once at a time.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import InstanceId
+from highwater.partition.data_plane.replica import PartitionReplica
+
+SPACE_TIMEOUT_S: Final = 2.0
+"""Clients wait for longer, and a disk that is well answers at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeSpace:
+    """Bytes of a volume; -1 if unknown, as in Kafka."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+UNKNOWN_SPACE: Final = VolumeSpace(total_bytes=-1, usable_bytes=-1)
+
+
+def space_of(path: str) -> VolumeSpace:
+    """The volume that the path is on. Raises OSError; may block for as long as the disk does."""
+    found = os.statvfs(path)
+    return VolumeSpace(
+        total_bytes=found.f_blocks * found.f_frsize, usable_bytes=found.f_bavail * found.f_frsize
+    )
+
+
+class LogDirQueries:
+    """Reads only. On the node's loop, as long as the node."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path],
+        *,
+        replicas: Callable[[InstanceId], Iterable[PartitionReplica]],
+        is_online: Callable[[int], bool],
+        space: Callable[[str], VolumeSpace] = space_of,
+        space_timeout_s: float = SPACE_TIMEOUT_S,
+    ) -> None:
+        """`replicas` gives an instance's replicas on this node, `is_online` is by index."""
+        self._paths = [str(path.absolute()) for path in log_dirs]
+        self._replicas = replicas
+        self._is_online = is_online
+        self._space = space
+        self._space_timeout_s = space_timeout_s
+        self._asking: dict[int, asyncio.Future[VolumeSpace]] = {}
+
+    async def describe(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+        """All directories in their order, with those of the asked replicas that they hold."""
+        spaces = await asyncio.gather(*(self._space_in(n) for n in range(len(self._paths))))
+        asked = None if request.all_topics else _asked(request.topics)
+        by_dir: dict[int, list[pb.LogDirReplica]] = {}
+        for replica in self._replicas(InstanceId(request.instance)):
+            partitions = None if asked is None else asked.get(replica.topic_id, frozenset())
+            if partitions is None or replica.partition in partitions:
+                by_dir.setdefault(replica.log_dir, []).append(_described(replica))
+        return pb.DescribeLogDirsResponse(
+            dirs=[
+                self._dir(number, space, by_dir.get(number, ()))
+                for number, space in enumerate(spaces)
+            ]
+        )
+
+    def _dir(
+        self, number: int, space: VolumeSpace | None, replicas: Sequence[pb.LogDirReplica]
+    ) -> pb.LogDirDescription:
+        if space is None or not self._is_online(number):
+            return pb.LogDirDescription(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+                path=self._paths[number],
+                total_bytes=-1,
+                usable_bytes=-1,
+            )
+        return pb.LogDirDescription(
+            path=self._paths[number],
+            total_bytes=space.total_bytes,
+            usable_bytes=space.usable_bytes,
+            replicas=replicas,
+        )
+
+    async def _space_in(self, number: int) -> VolumeSpace | None:
+        """None if the directory cannot be looked at."""
+        if not self._is_online(number):
+            return None
+        asking = self._asking.get(number)
+        if asking is None:
+            loop = asyncio.get_running_loop()
+            asking = loop.run_in_executor(None, self._space, self._paths[number])
+            self._asking[number] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(number))
+        # A timeout must not cancel it: others wait for it too, and its thread goes on anyway.
+        done, _ = await asyncio.wait({asking}, timeout=self._space_timeout_s)
+        if not done:
+            return UNKNOWN_SPACE
+        return None if asking.exception() is not None else asking.result()
+
+
+def _asked(topics: Iterable[pb.LogDirTopic]) -> Mapping[bytes, frozenset[int]]:
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+
+
+def _described(replica: PartitionReplica) -> pb.LogDirReplica:
+    return pb.LogDirReplica(
+        topic_id=replica.topic_id, partition=replica.partition, size_bytes=replica.log.size_bytes
+    )

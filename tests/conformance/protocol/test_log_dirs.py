@@ -1,0 +1,45 @@
+"""DescribeLogDirs: space, topics that are not there, and offline replicas' absence."""
+
+from __future__ import annotations
+
+from highwater.kafka.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsRequestDescribableLogDirTopic,
+)
+from tests.conformance.topics import make_topic
+from tests.support.cluster import Cluster
+from tests.support.wire import RawConnection
+
+
+def test_space_and_partitions_that_are_not_there(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic, partitions=2)
+    asked = [
+        DescribeLogDirsRequestDescribableLogDirTopic(topic, [0, 7]),
+        DescribeLogDirsRequestDescribableLogDirTopic("no-such-topic", [0]),
+    ]
+    found: list[tuple[str, int, int]] = []
+    for node in cluster.nodes:
+        with RawConnection.to(f"{node.host}:{node.port}") as connection:
+            answer = connection.ask(DescribeLogDirsRequest(topics=asked), 4)
+        assert answer.error_code == 0
+        assert len(answer.results) >= 1
+        for result in answer.results:
+            assert (result.error_code, result.log_dir[:1]) == (0, "/")
+            assert 0 < result.usable_bytes <= result.total_bytes
+            found += [
+                (one.name, partition.partition_index, partition.partition_size)
+                for one in result.topics
+                for partition in one.partitions
+            ]
+    assert found == [(topic, 0, 0)]
+
+
+def test_no_topics_is_not_all_topics(cluster: Cluster, topic: str) -> None:
+    make_topic(cluster.bootstrap, topic)
+    for asked, expected in ((None, {topic}), ([], set())):
+        names: set[str] = set()
+        for node in cluster.nodes:
+            with RawConnection.to(f"{node.host}:{node.port}") as connection:
+                answer = connection.ask(DescribeLogDirsRequest(topics=asked), 2)
+            names |= {one.name for result in answer.results for one in result.topics}
+        assert names & {topic} == expected
