@@ -160,9 +160,10 @@ def test_what_the_gateway_refuses(w, version, changes, code):
         w.reply(version)
 
 
-def two_nodes(min_bytes=1):
+def two_nodes(min_bytes=1, max_bytes=50 << 20):
     request = fetch.FetchRequest(
         max_wait_ms=500,
+        max_bytes=max_bytes,
         min_bytes=min_bytes,
         topics=[
             fetch.FetchRequestFetchTopic(
@@ -177,26 +178,78 @@ def two_nodes(min_bytes=1):
     return bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11))
 
 
+def test_several_nodes_first_say_what_they_have(w, segment):
+    w.send(two_nodes(min_bytes=500))
+    one, two = w.links[1], w.links[2]
+    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
+    assert asked == [(1, 0), (1, 0)]
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
+    assert w.due == [], "the slower node is heard as well, or its partitions would starve"
+    two.answer(FetchedPartition(0, 5, 5, 0, stored(segment, 9, 3), 3))
+    assert w.reply(11)[1] == [
+        (0, 0, 9, b""),
+        (1, 0, 5, segment.data[9:12]),
+        (3, 0, 8, segment.data[:9]),
+    ]
+    assert one.works == two.works == []
+
+
 def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):
     w.send(two_nodes(min_bytes=500))
     one, two = w.links[1], w.links[2]
-    assert [work.min_bytes for work in (*one.works, *two.works)] == [1, 1]
+    two.answer(FetchedPartition(0, 7, 7, 0))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
+    assert asked == [(1, 500), (1, 500)], "nobody has anything: now they wait"
     late = two.works[0]
-    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 9, 9, 0, stored(segment, 0, 9), 9))
     assert two.cancelled == [late]
-    assert w.reply(11)[1] == [(0, 0, 9, b""), (1, 0, -1, b""), (3, 0, 8, segment.data[:9])]
+    assert w.reply(11)[1] == [(0, 0, 9, b""), (1, 0, 7, b""), (3, 0, 9, segment.data[:9])]
     part = stored(segment, 0, 70_000)
-    two.answer(FetchedPartition(0, 5, 5, 0, part, 70_000))
+    two.answer(FetchedPartition(0, 8, 8, 0, part, 70_000))
     assert part.released == 1, "an answer that comes too late is given back"
     assert w.wire.sent == []
 
 
 def test_all_nodes_without_data_are_waited_for(w):
     w.send(two_nodes())
+    one, two = w.links[1], w.links[2]
+    for high_watermarks in ((1, 2, 3), (9, 7, 8)):
+        a, b, c = (FetchedPartition(0, hw, hw, 0) for hw in high_watermarks)
+        two.answer(b)
+        assert w.due == []
+        one.answer(a, c)
+    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
+
+
+def test_several_nodes_share_max_bytes_in_the_order_of_the_request(w, segment):
+    w.send(two_nodes(max_bytes=100))
+    parts = [stored(segment, 0, 90), stored(segment, 90, 20), stored(segment, 110, 10)]
+    first, second, third = (FetchedPartition(0, 9, 9, 0, part, part.length) for part in parts)
+    w.links[2].answer(second)
+    w.links[1].answer(first, third)
+    assert [p[3] for p in w.reply(11)[1]] == [segment.data[:90], b"", segment.data[110:120]]
+    assert [part.released for part in parts] == [1, 1, 1]
+
+
+def test_without_a_minimum_or_beside_an_error_nobody_waits(w):
+    w.send(two_nodes(min_bytes=0))
     w.links[2].answer(FetchedPartition(0, 7, 7, 0))
-    assert w.due == []
     w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
     assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
+    w.send(two_nodes())
+    w.links[2].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert [p[2] for p in w.reply(11)[1]] == [9, -1, 8]
+
+
+def test_a_client_that_leaves_between_two_nodes_answers(w, segment):
+    w.send(two_nodes())
+    part = stored(segment, 0, 70_000)
+    w.links[2].answer(FetchedPartition(0, 7, 7, 0, part, 70_000))
+    w.session.connection_closed()
+    assert part.released == 1
+    assert w.links[1].cancelled == w.links[1].works
 
 
 @pytest.mark.parametrize("short", [False, True])

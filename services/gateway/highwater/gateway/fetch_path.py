@@ -44,15 +44,23 @@ _unpack_head = Struct(">hhi").unpack_from
 
 
 class FetchReply(Reply):
-    """A Fetch under way: works at one or more nodes, results by place in the request."""
+    """A Fetch under way: works at one or more nodes, results by place in the request.
+
+    Several nodes are first asked for what they have now, and the reply takes the answers of all:
+    were it to leave with the first, the partitions of slower nodes would starve behind those of
+    the fastest. Only if nobody has anything they are asked again to wait, and the first to have
+    something ends the wait of the others.
+    """
 
     __slots__ = (
         "_correlation_id",
         "_done",
+        "_found",
         "_missing",
         "_request",
         "_results",
         "_version",
+        "_wait_ms",
         "works",
     )
 
@@ -72,6 +80,8 @@ class FetchReply(Reply):
         self._results: list[FetchedPartition | None] = [None] * places
         self.works: list[tuple[NodeLink, FetchWork, list[int]]] = []
         self._missing = 0
+        self._found = False
+        self._wait_ms = 0
         self._done = False
 
     def set_result(self, place: int, result: FetchedPartition) -> None:
@@ -81,10 +91,33 @@ class FetchReply(Reply):
     def start(self, link: NodeLink, work: FetchWork, places: list[int]) -> None:
         """Notes a work before any of them is sent."""
         self.works.append((link, work, places))
-        self._missing += 1
+
+    def send(self) -> None:
+        """Sends the works that were noted; answers may come at once."""
+        works = self.works
+        self._missing = len(works)
+        if len(works) > 1:
+            self._wait_ms = works[0][1].max_wait_ms if works[0][1].min_bytes else 0
+            for _, work, _ in works:
+                work.max_wait_ms = 0
+                work.min_bytes = min(work.min_bytes, 1)
+        for link, work, _ in works:
+            link.fetch(work)
+
+    def _send_again(self) -> None:
+        """No node has anything: asks each to wait. What they said stands until they answer."""
+        wait_ms, self._wait_ms = self._wait_ms, 0
+        self.works = [
+            (link, _to_wait(work, wait_ms, self.work_done), places)
+            for link, work, places in self.works
+        ]
+        self._missing = len(self.works)
+        for link, work, _ in self.works:
+            if not work.cancelled:
+                link.fetch(work)
 
     def work_done(self, work: FetchWork) -> None:
-        """A node has answered; the first with data or errors ends the wait of the others."""
+        """A node has answered; see the class."""
         nbytes = 0
         failed = False
         for _, other, places in self.works:
@@ -94,25 +127,39 @@ class FetchReply(Reply):
                     nbytes += result.nbytes
                     failed = failed or result.error_code != 0
         self._missing -= 1
+        self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
         if self._done:
             for result in work.results:
                 result.release()
-        elif self._missing == 0 or nbytes >= work.min_bytes or failed:
+        elif self._wait_ms:
+            if self._missing == 0:
+                (self.finish if self._found else self._send_again)()
+        elif self._missing == 0 or (work.max_wait_ms and self._found):
             self.finish()
 
     def finish(self) -> None:
-        """Replies with what is there; partitions of nodes still asked come back empty."""
+        """Replies with what is there."""
         self._done = True
         if self._missing:
-            for link, work, places in self.works:
+            for link, work, _ in self.works:
                 if not work.results:
                     link.cancel_fetch(work)
-                    for place in places:
-                        self._results[place] = FetchedPartition(0)
+        if len(self.works) > 1:
+            self._keep_to_max_bytes(self.works[0][1].max_bytes)
         throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
         self.session.complete(self, self._encode(throttle_ms))
         if throttle_ms:
             self.session.mute(throttle_ms)
+
+    def _keep_to_max_bytes(self, max_bytes: int) -> None:
+        """Each node kept to the limit; together, the first partitions of the request have it."""
+        total = 0
+        for result in self._results:
+            if result is not None and result.nbytes:
+                if total and total + result.nbytes > max_bytes:
+                    result.release()
+                else:
+                    total += result.nbytes
 
     def abandon(self) -> None:
         """The client is gone."""
@@ -122,6 +169,8 @@ class FetchReply(Reply):
         for link, work, _ in self.works:
             if not work.results:
                 link.cancel_fetch(work)
+            for result in work.results:
+                result.release()
         self.session.finished(self.request_bytes)
 
     def _encode(self, throttle_ms: int) -> list[Any]:
@@ -137,6 +186,19 @@ class FetchReply(Reply):
                 codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
             )
         return _encode_parts(version, self._correlation_id, responses, throttle_ms)
+
+
+def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -> FetchWork:
+    """The same question once more, now to be answered when there is something."""
+    return FetchWork(
+        instance=work.instance,
+        partitions=work.partitions,
+        max_wait_ms=wait_ms,
+        min_bytes=work.min_bytes,
+        max_bytes=work.max_bytes,
+        isolation_level=work.isolation_level,
+        done=done,
+    )
 
 
 def _learn(session: Session, frame: bytearray, version: int, request: Any) -> FetchShape | None:
@@ -349,13 +411,7 @@ class FetchPath:
         if not works:
             reply.finish()
             return
-        if len(works) > 1:
-            # Every node would wait for min_bytes of its own; the first that has any answers.
-            for _, work, _ in works:
-                work.min_bytes = min(work.min_bytes, 1)
-        for link, work, _ in works:
-            if not work.cancelled:
-                link.fetch(work)
+        reply.send()
 
     def _short_way(
         self, session: Session, frame: bytearray, correlation_id: int, shape: FetchShape
