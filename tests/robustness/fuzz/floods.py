@@ -108,3 +108,16 @@ def send_without_reading(
                 selector.unregister(taker)
     selector.close()
     return (total - left) // len(request)
+
+
+def begin_frames(sockets: Sequence[socket.socket], *, frame_bytes: int) -> int:
+    """Sends all of a frame but its last byte on every connection; returns how many were closed."""
+    data = _LENGTH.pack(frame_bytes) + bytes(frame_bytes - 1)
+    closed = 0
+    for one in sockets:
+        one.settimeout(_CONNECT_TIMEOUT_S)
+        try:
+            one.sendall(data)
+        except ConnectionError:
+            closed += 1
+    return closed

@@ -25,6 +25,7 @@ from tests.conformance.protocol.requests import (
 )
 from tests.conformance.topics import make_topic
 from tests.robustness.fuzz.floods import (
+    begin_frames,
     connections,
     send_greedily,
     send_slowly,
@@ -95,6 +96,19 @@ def test_five_thousand_idle_connections(start_cluster: Callable[[str], Cluster],
             assert length > 0
     with RawConnection.to(cluster.bootstrap) as after:
         assert after.ask(_CLIENT, 3).error_code == ErrorCode.NONE
+    assert cluster.complaints() == []
+
+
+def test_five_thousand_begun_frames(start_cluster: Callable[[str], Cluster], mode: str) -> None:
+    """Small frames of which the last byte never comes, 300 MiB of them in all."""
+    cluster = start_cluster(mode)
+    with (
+        HonestClient(cluster),
+        MemoryWatch(cluster),
+        connections(*_address(cluster), _IDLE_CONNECTIONS) as opened,
+    ):
+        begin_frames(opened, frame_bytes=60 << 10)
+        time.sleep(3)
     assert cluster.complaints() == []
 
 

@@ -75,6 +75,7 @@ async def connect(handler):
         loop=loop,
         pool=None,
         connections=connections,
+        on_shortage=lambda error: None,
     )
     await loop.connect_accepted_socket(lambda: made, ours)
     assert connections == {made}

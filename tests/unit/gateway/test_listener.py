@@ -2,7 +2,13 @@
 
 import asyncio
 import contextlib
+import errno
+import json
 import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -58,14 +64,14 @@ class World:
         )
         self.listeners = []
 
-    async def listen(self, *, connections_max=100, idle_s_max=1000.0, frame_s_max=1000.0):
+    async def listen(self, *, connections_max=100, idle_s_max=1000.0, frame_s_max=1000.0, log=None):
         self.listener = Listener(
             host="127.0.0.1",
             shared=self.shared,
             handler=self.handler,
             routing=RoutingTable(lambda _node: None),
             pool=NoThreads(),
-            log=silent_logger(),
+            log=log or silent_logger(),
             connections_max=connections_max,
             idle_s_max=idle_s_max,
             frame_s_max=frame_s_max,
@@ -218,3 +224,85 @@ async def test_connections_that_end_in_any_way_leave_nothing(world):
     world.handler.kept.clear()
     assert world.budget.used == 0
     await until(lambda: open_descriptors() <= before)
+
+
+class FewDescriptors:
+    """A listener in a child process that may have 60 descriptors (see few_descriptors.py)."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.gateway.few_descriptors"],
+            cwd=Path(__file__).parents[3],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.port = int(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            assert self.process.wait(20) == 0
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+
+    def counted(self):
+        self.process.stdin.write("now\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def connect(self):
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        made.sendall(request(PRODUCE, 7))
+        return made
+
+
+def is_served(sock):
+    """False if the connection was closed instead; neither is a failure (TimeoutError)."""
+    try:
+        return sock.recv(2) == b"7;"
+    except ConnectionError:
+        return False
+
+
+@pytest.mark.timeout(60)
+def test_without_descriptors_connections_are_closed_and_later_ones_are_served():
+    with FewDescriptors() as child:
+        opened = [child.connect() for _ in range(80)]
+        served = [is_served(sock) for sock in opened]
+        assert 5 <= sum(served) < 60
+        assert served[0], "who was there first stays"
+        time.sleep(0.3)  # Some sweeps in which no descriptor is free, or one.
+        counted = child.counted()
+        assert counted["shortages"] > 0
+        assert counted["connections"] == sum(served)
+        assert counted["events"] == ["out_of_descriptors"], "one line for all"
+        for sock in opened:
+            sock.close()
+        deadline = time.monotonic() + 10
+        while child.counted()["connections"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        for _ in range(3):
+            with child.connect() as sock:
+                assert is_served(sock), "the listener lives on"
+
+
+async def test_a_sweep_notices_that_no_descriptor_is_left(world, monkeypatch):
+    def no_descriptor(_fd):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    await world.listen()
+    assert world.listener.descriptor_shortages == 0
+    monkeypatch.setattr(module.os, "dup", no_descriptor)
+    await until(lambda: world.listener.descriptor_shortages >= 2)
+    async with world.client() as (reader, _):
+        assert await closed(reader)
+    monkeypatch.undo()
+    before = world.listener.descriptor_shortages
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+    assert world.listener.descriptor_shortages == before

@@ -47,7 +47,9 @@ class GatewayConfig(ServiceSettings):
         default=64 << 20, ge=1024, description="unanswered request bytes per connection"
     )
     memory_budget_bytes: int = Field(
-        default=256 << 20, ge=1 << 20, description="unanswered request bytes in all"
+        default=256 << 20,
+        ge=1 << 20,
+        description="unanswered request bytes in all; begun requests hold at most a quarter",
     )
     connections_max: int = Field(default=50_000, ge=1, description="connections at a time")
     idle_s_max: float = Field(default=600, gt=0, description="connections.max.idle.ms, in seconds")

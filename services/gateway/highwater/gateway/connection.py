@@ -1,14 +1,20 @@
 """One client socket: the transport reads into a session, an outbox writes what it answers."""
 
 import asyncio
+import errno
+import os
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from highwater.gateway.core.session import RequestHandler, Session, SharedInput
 from highwater.gateway.handlers.context import Peer
 from highwater.gateway.outbox import Outbox, SenderPool
 from highwater.gateway.routing import TopicRoutes
 from highwater.model.ids import InstanceId
+
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
+"""The process, or the machine, has no descriptor left."""
 
 
 class ClientInfo:
@@ -32,6 +38,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         "_connections",
         "_loop",
         "_muted_until",
+        "_on_shortage",
         "_outbox",
         "_pool",
         "_transport",
@@ -51,11 +58,14 @@ class Connection(Session, asyncio.BufferedProtocol):
         loop: asyncio.AbstractEventLoop,
         pool: SenderPool,
         connections: "set[Connection]",
+        on_shortage: Callable[[OSError], None],
     ) -> None:
+        """`on_shortage` hears that no descriptor was left; the connection closes by itself."""
         super().__init__(shared=shared, handler=handler, wire=self, client=client)
         self._loop = loop
         self._pool = pool
         self._connections = connections
+        self._on_shortage = on_shortage
         self._transport: Any = None
         self._outbox: Outbox | None = None
         self._muted_until = 0.0
@@ -77,10 +87,14 @@ class Connection(Session, asyncio.BufferedProtocol):
                 instance=peer.instance, node=peer.node, host=name[0], port=name[1]
             )
         raw: socket.socket = transport.get_extra_info("socket")
-        sock = socket.socket(fileno=socket.dup(raw.fileno()))
-        sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock = _duplicate(raw.fileno())
+        except OSError as error:
+            # No descriptor is left, or the client has gone already; either way nobody is served.
+            if error.errno in SHORTAGES:
+                self._on_shortage(error)
+            self.close(str(error))
+            return
         self._outbox = Outbox(sock, loop=self._loop, pool=self._pool, on_error=self.close)
         self._connections.add(self)
 
@@ -133,3 +147,21 @@ class Connection(Session, asyncio.BufferedProtocol):
     def idle_output(self) -> bool:
         """True if every reply has left."""
         return not self.replies and (self._outbox is None or self._outbox.idle)
+
+
+def _duplicate(fd: int) -> socket.socket:
+    """A socket of our own for sending; raises OSError and leaves nothing open."""
+    copy = os.dup(fd)
+    try:
+        sock = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    try:
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        sock.close()
+        raise
+    return sock

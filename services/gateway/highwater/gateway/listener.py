@@ -1,10 +1,11 @@
 """Listening sockets: a block of ports, limits at accept, sweeps for idle and slow clients."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from highwater.gateway.connection import ClientInfo, Connection
+from highwater.gateway.connection import SHORTAGES, ClientInfo, Connection
 from highwater.gateway.core.session import RequestHandler, SharedInput
 from highwater.gateway.handlers.context import Peer
 from highwater.gateway.outbox import SenderPool
@@ -15,6 +16,7 @@ from highwater.runtime.logging import Logger
 
 BACKLOG: Final = 1024
 SWEEP_S: Final = 1.0
+SHORTAGE_SILENCE_SWEEPS: Final = 10
 
 
 class Listener:
@@ -50,6 +52,10 @@ class Listener:
         self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
         self.connections: set[Connection] = set()
         self.refused = 0
+        self.descriptor_shortages = 0
+        """Connections closed, and sweeps passed, while no descriptor was left."""
+        self._shortage_told = 0
+        """Sweeps until the next line about it."""
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def open_port(
@@ -102,13 +108,34 @@ class Listener:
                 loop=loop,
                 pool=self._pool,
                 connections=self.connections,
+                on_shortage=self._descriptors_short,
             )
 
         return accept
 
+    def _descriptors_short(self, error: OSError) -> None:
+        """Counts, and tells operators once in a while; clients can cause this."""
+        self.descriptor_shortages += 1
+        if not self._shortage_told:
+            self._shortage_told = SHORTAGE_SILENCE_SWEEPS
+            self._log.error(
+                "out_of_descriptors", error=str(error), connections=len(self.connections)
+            )
+
+    def _look_for_shortage(self) -> None:
+        """Without a free descriptor the loop accepts and closes by itself, and tells nobody."""
+        if self._shortage_told:
+            self._shortage_told -= 1
+        try:
+            os.close(os.dup(next(iter(self._servers.values())).sockets[0].fileno()))
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                self._descriptors_short(error)
+
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Closes connections that are silent or that begin a frame and do not finish it."""
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        self._look_for_shortage()
         for connection in list(self.connections):
             if connection.frames_received != connection.frames_seen:
                 connection.frames_seen = connection.frames_received

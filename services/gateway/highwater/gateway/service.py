@@ -207,6 +207,17 @@ class GatewayService:
         gauges.add("connections", "Client connections.", lambda: len(listener.connections))
         gauges.add("refused_connections", "Refused at accept.", lambda: listener.refused)
         gauges.add("request_bytes_held", "Unanswered bytes.", lambda: self._budget.used)
+        gauges.add("begun_bytes_held", "Bytes of begun requests.", lambda: self._budget.begun)
+        gauges.add(
+            "begun_requests_given_up",
+            "Closed to make room for others.",
+            lambda: self._budget.given_up,
+        )
+        gauges.add(
+            "descriptor_shortages",
+            "Connections closed, and seconds passed, without a free descriptor.",
+            lambda: listener.descriptor_shortages,
+        )
         self._registry.register(GatewayCollector(self.meter, gauges))
         return listener
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.budget import BEGUN_MIN, BEGUN_SHARE, MemoryBudget
 
 
 @pytest.fixture
@@ -64,3 +64,61 @@ def test_giving_back_more_than_was_taken_is_a_bug():
     budget.charge(5)
     with pytest.raises(AssertionError):
         budget.release(6)
+
+
+class Begun:
+    def __init__(self):
+        self.gone = False
+
+    def give_up_begun(self):
+        self.gone = True
+
+
+def test_begun_frames_hold_a_share_and_the_first_begun_makes_room():
+    budget = MemoryBudget(100 << 20)
+    one, two, three = Begun(), Begun(), Begun()
+    share = budget.limit // BEGUN_SHARE
+    budget.hold_begun(one, 1, anew=True)
+    budget.hold_begun(two, share - 1, anew=True)
+    budget.hold_begun(one, 1, anew=True)
+    assert budget.begun == share
+    budget.hold_begun(three, 2, anew=True)
+    assert (one.gone, two.gone, three.gone) == (False, True, False), "one began another frame"
+    assert (budget.begun, budget.given_up) == (3, 1)
+    budget.hold_begun(one, 5, anew=False)
+    budget.hold_begun(three, share, anew=False)
+    assert (one.gone, three.gone, budget.begun) == (True, False, share)
+    budget.hold_begun(three, 0, anew=True)
+    assert (budget.begun, budget.used, budget.given_up) == (0, 0, 2)
+
+
+def test_one_begun_frame_alone_fits_into_the_smallest_share():
+    budget = MemoryBudget(1)
+    begun = Begun()
+    budget.hold_begun(begun, BEGUN_MIN, anew=True)
+    assert not begun.gone
+
+
+def test_begun_frames_leave_less_for_others(granted):
+    budget = MemoryBudget(1000)
+    begun = Begun()
+    budget.hold_begun(begun, 600, anew=True)
+    budget.charge(300)
+    assert not budget.exhausted
+    budget.charge(100)
+    assert budget.exhausted
+    assert not ask(budget, granted, 100)[1]
+    budget.hold_begun(begun, 500, anew=False)
+    assert granted == [100]
+
+
+def test_reads_are_scarce_while_anyone_waits(granted):
+    budget = MemoryBudget(1000)
+    budget.charge(500)
+    assert not ask(budget, granted, 900)[1]
+    assert budget.exhausted
+    budget.release(400)
+    assert granted == [900]
+    assert budget.exhausted
+    budget.release(1)
+    assert not budget.exhausted

@@ -335,6 +335,57 @@ def test_reads_are_small_while_memory_is_exhausted():
     assert len(peer.session.get_buffer(-1)) == module.SCARCE_READ
 
 
+def test_begun_frames_count_until_they_are_whole_or_gone():
+    world = World()
+    one, other = world.connect(), world.connect()
+    one.feed(request(PRODUCE, 1, 40) + request(PRODUCE, 2, 40)[:30])
+    assert (world.budget.used, world.budget.begun) == (40, 30)
+    other.feed(request(PRODUCE, 1, 500)[:3])
+    assert world.budget.begun == 33
+    one.feed(request(PRODUCE, 2, 40)[30:])
+    assert (world.budget.used, world.budget.begun) == (80, 3)
+    other.lose()
+    assert world.budget.begun == 0
+    other = world.connect()
+    large = request(PRODUCE, 1, LARGE_FRAME + 1)
+    other.feed(large[:3])
+    assert world.budget.begun == 3
+    other.feed(large[3:100])
+    assert (world.budget.used, world.budget.begun) == (80 + LARGE_FRAME + 1, 0)
+    one.feed(request(PRODUCE, 3, 40)[:7])
+    assert world.budget.begun == 7
+    one.lose()
+    assert world.budget.begun == 0
+
+
+def test_thousands_of_begun_frames_are_bounded_and_an_honest_client_goes_on():
+    world = World()
+    attackers = [world.connect() for _ in range(200)]
+    honest = world.connect()
+    for n, attacker in enumerate(attackers):
+        attacker.feed(request(PRODUCE, 1, LARGE_FRAME)[:-1])
+        frame = request(PRODUCE, n, 300)
+        honest.feed(frame[:200])
+        assert world.budget.begun <= world.budget.begun_max
+        honest.feed(frame[200:])
+    assert honest.numbers == list(range(200))
+    closed = [attacker.wire.closed is not None for attacker in attackers]
+    assert world.budget.given_up == sum(closed) > 180
+    assert closed == sorted(closed, reverse=True), "those that began first"
+    for attacker in attackers:
+        attacker.lose()
+    assert world.budget.begun == 0
+
+
+def test_while_one_waits_for_memory_others_do_not_keep_much():
+    world = World(budget_bytes=LARGE_FRAME + 1000)
+    busy, late, later = world.connect(), world.connect(), world.connect()
+    busy.feed(request(PRODUCE, 1, 2000))
+    assert len(later.session.get_buffer(-1)) == module.SHARED_BUFFER
+    late.feed(request(PRODUCE, 2, LARGE_FRAME + 1), at_most=1000)
+    assert len(later.session.get_buffer(-1)) == module.SCARCE_READ
+
+
 def test_a_large_frame_waits_for_memory_without_reading():
     world = World(budget_bytes=LARGE_FRAME + 1000)
     busy, late = world.connect(), world.connect()

@@ -194,7 +194,7 @@ class Session:
         start = len(partial)
         if start:
             shared.buffer[:start] = partial
-        if shared.budget.used >= shared.budget.limit:
+        if shared.budget.used >= shared.budget.scarce_at:
             return shared.view[start : start + SCARCE_READ]
         return shared.view[start:]
 
@@ -221,13 +221,13 @@ class Session:
             (size,) = _unpack_size(buffer, position)
             if size > large_frame or size < HEADER_MIN:
                 if not HEADER_MIN <= size <= frame_bytes_max:
-                    self._partial = b""
+                    self._keep(b"", anew=True)
                     self._start_all(frames, charged)
                     self.wire.close(f"frame of {size} bytes, the limit is {frame_bytes_max}")
                     return
                 if end - position - 4 < size:
                     rest = bytes(view[position + 4 : end])
-                    self._partial = b""
+                    self._keep(b"", anew=True)
                     self._start_all(frames, charged)
                     if not self.closed:
                         self._receive_large(size, rest)
@@ -239,8 +239,23 @@ class Session:
             charged += size
             position = stop
         # The shared buffer belongs to other sessions as soon as this call ends.
-        self._partial = bytes(view[position:end]) if position < end else b""
+        if position < end:
+            self._keep(bytes(view[position:end]), anew=position > 0)
+        elif self._partial:
+            self._keep(b"", anew=True)
         self._start_all(frames, charged)
+
+    def _keep(self, partial: bytes, *, anew: bool) -> None:
+        """Keeps the beginning of a small frame; `anew` if it is not that of the last read."""
+        if partial or self._partial:
+            self._partial = partial
+            self.shared.budget.hold_begun(self, len(partial), anew=anew)
+
+    def give_up_begun(self) -> None:
+        """Others need the memory: this frame was begun before all that are not finished."""
+        self._partial = b""
+        if not self.closed:
+            self.wire.close("its frame was begun long ago and the memory is needed")
 
     def _start_all(self, frames: list[bytearray], nbytes: int) -> None:
         self.shared.budget.used += nbytes
@@ -429,6 +444,7 @@ class Session:
         if self._large is not None:
             budget.release(self._large_size)
             self._large = None
+        self._keep(b"", anew=True)
         while self._waiting:
             self._forget(len(self._waiting.popleft()))
         for reply in list(self.replies):
