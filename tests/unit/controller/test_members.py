@@ -149,3 +149,42 @@ async def test_a_change_is_answered_when_members_have_applied_it(client: Control
     start = asyncio.get_running_loop().time()
     await client.create_topics(pb.CreateTopicsRequest(topics=[topic("c")], timeout_ms=100))
     assert asyncio.get_running_loop().time() - start < 1.5, "the wait has a limit"
+
+
+async def die(endpoints: ControllerEndpoints, dead: FakeNode) -> None:
+    """What the controller sees of kill -9: the node's stream ends."""
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=dead.node_id, node_epoch=dead.epoch))
+    stream.start()
+    await stream.wait_for_revision(1, 5.0)
+    await stream.stop()
+    await asyncio.sleep(0.05)
+
+
+async def test_a_failed_log_directory_takes_its_partitions_leaders(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t"), topic("u")]))
+    image = await image_when(watch, lambda i: i.topic("t") and i.topic("u"))
+    state = image.topic("t")
+    assert state is not None
+    lost = pb.OfflineReplicas(topic_id=state.topic_id, partitions=[0])
+    await first.beat(failed_log_dirs=["/data/a"], offline_replicas=[lost])
+    await image_when(watch, lambda i: partition_of(i, "t").leader == -1)
+    other = partition_of(watch.image, "u")  # type: ignore[arg-type]
+    assert (other.leader, other.leader_epoch) == (1, 0)
+    # Another start finds the directory as bad as before, and says so before it may lead.
+    await die(endpoints, first)
+    second = node(client, 1, "b")
+    assert (await second.register()).error.error_code == 0
+    await second.beat(offline_replicas=[lost])
+    image = await image_when(watch, lambda i: partition_of(i, "u").leader == 1)
+    assert partition_of(image, "t").leader == -1
+    assert partition_of(image, "t").isr == (1,)
+    # Then it is repaired.
+    await die(endpoints, second)
+    third = node(client, 1, "c")
+    assert (await third.register()).error.error_code == 0
+    await third.beat()
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 1)
+    assert partition_of(image, "u").leader == 1

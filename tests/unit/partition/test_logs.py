@@ -1,17 +1,21 @@
 """NodeLogs: identity from the directories, operators' mistakes in one line, orderly close."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from highwater.model.cluster import TopicState
 from highwater.model.errors import UsageError
+from highwater.model.ids import LeaderEpoch, NodeId
 from highwater.partition.config import PartitionConfig
 from highwater.partition.logs import NodeLogs
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
+from tests.support.controller_images import image_of, topic_state
 
 
 class Member:
@@ -22,14 +26,29 @@ class Member:
     cluster_id = "cluster-of-the-test"
 
 
-def make_logs(path: Path, node_id: int = -1) -> NodeLogs:
-    failures: list[tuple[int, LogDirFailure]] = []
+def make_logs(*paths: Path, node_id: int = -1, failures: list[int] | None = None) -> NodeLogs:
+    def failed(index: int, _failure: LogDirFailure) -> None:
+        if failures is not None:
+            failures.append(index)
+
     return NodeLogs(
-        PartitionConfig(log_dirs=(path,), node_id=node_id),
+        PartitionConfig(log_dirs=paths, node_id=node_id),
         clock=SystemClock(),
         loop=asyncio.get_running_loop(),
         log=silent_logger(),
-        on_dir_failure=lambda index, failure: failures.append((index, failure)),
+        on_dir_failure=failed,
+    )
+
+
+def new_topic() -> TopicState:
+    """One partition on node 1, which was never led by anyone else."""
+    topic = topic_state("orders", [(1,)])
+    return replace(
+        topic,
+        partitions=tuple(
+            replace(state, leader_epoch=LeaderEpoch(0), partition_epoch=0)
+            for state in topic.partitions
+        ),
     )
 
 
@@ -76,7 +95,50 @@ async def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     first.close()
 
 
-async def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+async def test_without_any_usable_directory_the_operator_is_told_in_one_line(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(UsageError, match="cannot make log directory"):
-        make_logs(tmp_path / "file" / "log")
+    with pytest.raises(UsageError) as caught:
+        make_logs(tmp_path / "file" / "a", tmp_path / "file").open()
+    text = str(caught.value)
+    assert text.startswith("no log directory can be used: ")
+    assert text.count(str(tmp_path / "file")) >= 2
+    assert "\n" not in text
+
+
+async def test_a_bad_directory_takes_only_its_partitions_offline(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    failures: list[int] = []
+    logs = make_logs(tmp_path / "file" / "a", tmp_path / "b", failures=failures)
+    logs.open()
+    assert logs.failed_dirs == (0,)
+    assert not logs.all_dirs_failed
+    tasks = TaskOwner(lambda _name, _error: None)
+    logs.start(tasks)
+    assert failures == [0]
+    _, index = logs.open_log(new_topic(), 0)
+    assert index == 1
+    await tasks.close(timeout_s=5)
+    logs.close()
+    logs = make_logs(tmp_path / "a", tmp_path / "b")
+    logs.open()
+    assert logs.failed_dirs == ()
+    assert logs.open_log(new_topic(), 0)[1] == 1
+    logs.close()
+
+
+def strays(directory: Path) -> list[str]:
+    return [path.name.split(".")[0] for path in directory.glob("*-stray")]
+
+
+async def test_strays_are_told(tmp_path: Path) -> None:
+    logs = make_logs(tmp_path)
+    logs.open()
+    logs.start(TaskOwner(lambda _name, _error: None))
+    logs.open_log(new_topic(), 0)
+    logs.set_strays_aside(image_of(topics=[new_topic()]), NodeId(1))
+    assert strays(tmp_path) == []
+    logs.set_strays_aside(image_of(), NodeId(1))
+    assert strays(tmp_path) == ["orders-0"]
+    logs.close()

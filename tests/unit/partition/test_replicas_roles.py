@@ -197,3 +197,18 @@ def test_a_broken_leader_stays_broken_and_resigns_when_another_leads(f):
     assert not f.of(T).leading
     f.apply()
     assert f.roles.told.count(("resigned", "t", 0)) == 1
+
+
+def test_what_cannot_be_used_is_there_for_the_controller_to_hear(f):
+    f.logs.broken.add(1)
+    f.apply(T)
+    assert f.replicas.offline == {T.topic_id: [1]}
+    assert f.replicas.leader_count == 1
+    before = f.replicas.offline
+    f.of(T, 0).fail()
+    f.replicas.count()
+    assert f.replicas.offline == {T.topic_id: [0, 1]}
+    assert f.replicas.leader_count == 0
+    assert before == {T.topic_id: [1]}, "another thread may be reading it"
+    f.apply()
+    assert f.replicas.offline == {}

@@ -1,12 +1,13 @@
 """Nodes and gateways as the active controller sees them: registration, sessions, fencing."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
+    OfflineReplicas,
     Registration,
     change_nodes,
     drain,
@@ -58,6 +59,7 @@ class NodeHeartbeat:
     applied_revision: int
     wants_shutdown: bool = False
     failed_log_dirs: tuple[str, ...] = ()
+    offline_replicas: OfflineReplicas = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ class Members:
         self._registering = asyncio.Lock()
         self._fenced_at: dict[NodeId, int] = {}
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
+        self._offline: dict[NodeId, OfflineReplicas] = {}
+        """What live nodes cannot serve, as their heartbeats say; not in the store."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         now_ms = clock.monotonic_ms()
@@ -144,6 +148,7 @@ class Members:
         if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
             self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
+        await self._note_offline(beat)
         await self._follow_wishes(beat)
         node = self._writer.image.nodes[beat.node_id]
         may_stop = node.draining and not movable_leaderships(self._writer.image, beat.node_id)
@@ -236,7 +241,9 @@ class Members:
                     ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                     f"node id {node_id} is in use by a live node at {before.address}",
                 )
-            # First the old incarnation loses its leaderships, then the new one exists.
+            # First the old incarnation loses its leaderships, then the new one exists. What that
+            # one can serve it will say before it may lead.
+            self._offline.pop(node_id, None)
             whole = keeps_its_tail(before, self._writer.boot_ids.get(node_id, ""), wanted)
             await self._writer.commit(
                 lambda image: change_nodes(
@@ -244,6 +251,7 @@ class Members:
                     [fence(image.nodes[node_id])],
                     self._elections,
                     lost_tail=frozenset() if whole else frozenset({node_id}),
+                    offline=self._offline,
                 )
             )
         await self._writer.commit(lambda _: register(wanted))
@@ -267,6 +275,27 @@ class Members:
             return _refusal(ErrorCode.STALE_BROKER_EPOCH, f"node epoch is {node.node_epoch}")
         return None
 
+    async def _note_offline(self, beat: NodeHeartbeat) -> None:
+        """Takes leaderships from a node that cannot serve them, and gives them back."""
+        known = self._offline.get(beat.node_id, {})
+        if beat.offline_replicas == known:
+            return
+        self._offline[beat.node_id] = beat.offline_replicas
+        if self._writer.image.nodes[beat.node_id].fenced:
+            return  # It leads nothing; elections follow when it may.
+        try:
+            elections, _ = await self._writer.commit(
+                lambda image: change_nodes(image, (), self._elections, offline=self._offline)
+            )
+        except StoreUnavailableError as error:
+            self._offline[beat.node_id] = known  # The next heartbeat asks again.
+            self._log.warning("cannot_elect", node=beat.node_id, error=str(error))
+            return
+        partitions = sum(len(numbers) for numbers in beat.offline_replicas.values())
+        self._log.warning(
+            "replicas_offline", node=beat.node_id, partitions=partitions, elections=elections
+        )
+
     async def _follow_wishes(self, beat: NodeHeartbeat) -> None:
         node = self._writer.image.nodes[beat.node_id]
         try:
@@ -286,7 +315,7 @@ class Members:
             if node is None or node.node_epoch != node_epoch:
                 return Decision(delta=None, result=0)
             after = unfence(node) if unfence_first else drain(node)
-            return change_nodes(image, [after], self._elections)
+            return change_nodes(image, [after], self._elections, offline=self._offline)
 
         elections, _ = await self._writer.commit(decide)
         what = "node_unfenced" if unfence_first else "node_draining"
@@ -306,7 +335,7 @@ class Members:
                     for node, epoch in epochs.items()
                     if image.nodes[node].node_epoch == epoch and not self.nodes.is_live(node, at_ms)
                 ]
-                return change_nodes(image, fenced, self._elections)
+                return change_nodes(image, fenced, self._elections, offline=self._offline)
 
             elections, revision = await self._writer.commit(decide)
             for node in dead:

@@ -19,7 +19,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartbeats
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.errors import HighwaterError, UsageError
-from highwater.model.ids import NodeId
+from highwater.model.ids import NodeId, TopicId
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -57,10 +57,13 @@ class Membership:
         log: Logger,
         in_loop: bool,
         leader_count: Callable[[], int],
+        offline_replicas: Callable[[], Mapping[TopicId, Sequence[int]]],
         static_configs: Mapping[str, str],
     ) -> None:
         """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
 
+        `leader_count` and `offline_replicas` (partitions here whose logs cannot be used, by topic)
+        are called on the heartbeats' thread: they give values that are replaced as a whole.
         `static_configs` are the node's settings under Kafka's names, for gateways to tell.
         """
         self._identity = identity
@@ -73,6 +76,7 @@ class Membership:
         self._log = log
         self._in_loop = in_loop
         self._leader_count = leader_count
+        self._offline_replicas = offline_replicas
         self._static_configs = static_configs
         self._heartbeats: Heartbeats | None = None
         self._address = ""
@@ -86,8 +90,7 @@ class Membership:
     async def join(self, address: str) -> None:
         """Registers and begins to send heartbeats. Raises UsageError if the id is taken."""
         self._address = address
-        for directory in self._log_dirs:
-            (directory / INCARNATION_FILE).write_text(self.incarnation)
+        self._leave_token()
         response = await self._register()
         kind = InLoopHeartbeats if self._in_loop else HeartbeatLoop
         self._heartbeats = kind(
@@ -97,6 +100,14 @@ class Membership:
             interval_ms=response.heartbeat_interval_ms,
         )
         self._heartbeats.start()
+
+    def _leave_token(self) -> None:
+        """Without it gateways get bytes over the network, so a directory that fails may lack it."""
+        for directory in self._log_dirs:
+            try:
+                (directory / INCARNATION_FILE).write_text(self.incarnation)
+            except OSError as error:
+                self._log.warning("no_token_in_log_dir", log_dir=str(directory), error=str(error))
 
     async def _register(self) -> pb.RegisterNodeResponse:
         """One registration; waits for the session of a former incarnation to end."""
@@ -136,6 +147,10 @@ class Membership:
             applied_revision=self._watch.revision,
             failed_log_dirs=self._failed_log_dirs,
             leader_count=self._leader_count(),
+            offline_replicas=[
+                pb.OfflineReplicas(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in self._offline_replicas().items()
+            ],
         )
 
     def _answered(self, response: pb.HeartbeatResponse) -> None:
@@ -158,7 +173,7 @@ class Membership:
             self._heartbeats.nudge()
 
     def log_dir_failed(self, directory: str) -> None:
-        """A directory is offline; the next heartbeat says so."""
+        """A directory is offline; the next heartbeat says so, and which replicas are."""
         self._failed_log_dirs = [*self._failed_log_dirs, directory]
         self.applied()
 

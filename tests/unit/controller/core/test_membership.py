@@ -116,3 +116,30 @@ def test_min_isr_and_unclean_are_the_topics() -> None:
     decision = change_nodes(image, [fence(image.nodes[NodeId(2)])], strict)
     assert decision.delta is not None
     assert decision.delta.topics[0].partitions[0].eligible_leaders == (2,)
+
+
+def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
+    topic = topic_state("t", [(1,), (1, 2), (1,)])
+    image = image_with(2, topics=[topic, topic_state("other", [(1,)])])
+    offline = {NodeId(1): {topic.topic_id: frozenset({0, 1})}}
+    decision = change_nodes(image, (), RULES, offline=offline)
+    assert decision.delta is not None
+    assert [t.name for t in decision.delta.topics] == ["t"]
+    image = image.apply(replace(decision.delta, revision=101))
+    alone, shared, sound = image.topics[topic.topic_id].partitions
+    assert (alone.leader, alone.leader_epoch, alone.isr) == (-1, 6, (1,))
+    assert (shared.leader, shared.isr) == (2, (2,))
+    assert sound == topic.partitions[2]
+    assert change_nodes(image, (), RULES, offline=offline).delta is None, "settled"
+    # Neither does it when it comes back with the same directory.
+    fenced = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES, offline=offline)
+    assert fenced.delta is not None
+    image = image.apply(replace(fenced.delta, revision=102))
+    back = change_nodes(image, [unfence(image.nodes[NodeId(1)])], RULES, offline=offline)
+    assert back.delta is not None
+    image = image.apply(replace(back.delta, revision=103))
+    assert [p.leader for p in image.topics[topic.topic_id].partitions] == [-1, 2, 1]
+    repaired = change_nodes(image, (), RULES, offline={NodeId(1): {}})
+    assert repaired.delta is not None
+    image = image.apply(replace(repaired.delta, revision=104))
+    assert [p.leader for p in image.topics[topic.topic_id].partitions] == [1, 2, 1]

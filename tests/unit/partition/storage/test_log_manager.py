@@ -5,12 +5,13 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from highwater.model.cluster import TopicState
-from highwater.model.ids import InstanceId, TopicId
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
+from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.partition.storage.errors import (
     LogDirFailure,
     LogDirInUseError,
@@ -41,6 +42,22 @@ def topic(
         configs=configs or {},
         internal=internal,
     )
+
+
+def placed(name: str, number: int, *, replicas: tuple[tuple[int, ...], ...]) -> TopicState:
+    """A new topic whose replicas are on these nodes."""
+    partitions = tuple(
+        PartitionState(
+            partition=partition,
+            leader=NodeId(nodes[0]),
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=0,
+            replicas=tuple(NodeId(n) for n in nodes),
+            isr=tuple(NodeId(n) for n in nodes),
+        )
+        for partition, nodes in enumerate(replicas)
+    )
+    return replace(topic(name, number), partitions=partitions)
 
 
 class Node:
@@ -106,10 +123,7 @@ def test_what_was_written_is_there_after_a_clean_stop(tmp_path: Path) -> None:
     assert node.manager.clean
     assert node.manager.previous_node_epoch == 77
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
-    [stray] = node.manager.strays()
     log, _ = node.manager.open_log(topic(), 2)
-    assert log is stray
-    assert node.manager.strays() == []
     assert (log.log_end_offset, log.high_watermark, log.recovered_segments) == (2, 1, 0)
     node.manager.close()
 
@@ -160,7 +174,6 @@ def test_directories_are_named_as_kafka_does_or_by_topic_id(tmp_path: Path) -> N
     node = Node(tmp_path / "a")
     node.manager.open_log(topic("my-topic"), 12)
     node.manager.open_log(topic("secret", 255, instance="tenant"), 0)
-    assert node.manager.strays() == []
     assert node.manager.stats().logs == 2
     node.manager.close()
 
@@ -191,7 +204,51 @@ def test_a_topic_that_was_made_anew_does_not_get_the_old_ones_records(tmp_path: 
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=2), 0)
     assert log.log_end_offset == 0
-    assert len(list((tmp_path / "a").glob("orders-0.*-delete"))) == 1
+    [kept] = (tmp_path / "a").glob("orders-0.*-stray")
+    assert (kept / "00000000000000000000.log").stat().st_size > 0
+    node.manager.close()
+
+
+def image(*topics: TopicState) -> ClusterImage:
+    return ClusterImage(revision=9, cluster_id="c", topics={t.topic_id: t for t in topics})
+
+
+def test_logs_that_no_topic_has_are_set_aside_and_kept(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a", tmp_path / "b")
+    here = placed("orders", 1, replicas=((3,), (3,), (4,)))
+    gone = placed("gone", 2, replicas=((3,),))
+    for state in (here, gone):
+        for partition in range(len(state.partitions)):
+            append(node.manager.open_log(state, partition)[0], make_batch(), epoch=0)
+    node.manager.close()
+    node = Node(tmp_path / "a", tmp_path / "b")
+    kept = node.manager.set_strays_aside(image(here), NodeId(3))
+    names = sorted(Path(path).name.split(".")[0] for path in kept)
+    assert names == ["gone-0", "orders-2"], "no topic, and a partition of another node"
+    assert all(path.endswith("-stray") and Path(path).is_dir() for path in kept)
+    assert node.manager.stats().logs == 2
+    assert node.manager.set_strays_aside(image(here), NodeId(3)) == []
+    node.drain()
+    # A new topic of that name begins empty, and nothing of the old one comes back.
+    log, _ = node.manager.open_log(placed("gone", 5, replicas=((3,),)), 0)
+    assert log.log_end_offset == 0
+    node.manager.close()
+    node = Node(tmp_path / "a", tmp_path / "b")
+    assert node.manager.stats().logs == 3
+    assert all(Path(path).is_dir() for path in kept)
+    node.manager.close()
+
+
+def test_a_damaged_log_of_a_former_topic_makes_way(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    append(node.manager.open_log(topic(number=1), 0)[0], make_batch(), epoch=0)
+    node.manager.close()
+    (tmp_path / "a" / "orders-0" / "00000000000000000000.log.swap").write_bytes(b"")
+    node = Node(tmp_path / "a")
+    with pytest.raises(StorageError):
+        node.manager.open_log(topic(number=1), 0)
+    assert node.manager.open_log(topic(number=2), 0)[0].log_end_offset == 0
+    assert len(list((tmp_path / "a").glob("orders-0.*-stray"))) == 1
     node.manager.close()
 
 
@@ -286,6 +343,43 @@ def test_a_path_that_can_be_no_directory(tmp_path: Path) -> None:
     node.manager.close()
     node = Node(tmp_path / "file" / "a")
     assert node.manager.all_dirs_failed
+    node.manager.close()
+
+
+def test_new_partitions_are_made_although_a_directory_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    new = placed("new", 7, replicas=((3,), (3,)))
+    node = Node(tmp_path / "file" / "a", tmp_path / "b")
+    assert node.manager.open_log(new, 0)[1] == 1
+    # It had a leader before, so it may be in the directory that cannot be read.
+    moved = replace(new.partitions[1], leader_epoch=LeaderEpoch(1))
+    with pytest.raises(LogDirFailure):
+        node.manager.open_log(replace(new, partitions=(new.partitions[0], moved)), 1)
+    node.manager.close()
+
+
+def test_two_logs_of_one_name_after_a_directory_is_repaired(tmp_path: Path) -> None:
+    """A topic was deleted and made anew while the directory of its first log was away."""
+    first, second = placed("orders", 1, replicas=((3,),)), placed("orders", 2, replicas=((3,),))
+    for directory, state, batches in (("a", first, 1), ("b", second, 2)):
+        node = Node(tmp_path / directory)
+        for _ in range(batches):
+            append(node.manager.open_log(state, 0)[0], make_batch(), epoch=0)
+        node.manager.close()
+    for dirs in (("a", "b"), ("b", "a")):
+        node = Node(*(tmp_path / name for name in dirs))
+        assert node.manager.close() == [], "it may stop before it knows which one counts"
+    node = Node(tmp_path / "a", tmp_path / "b")
+    log, _ = node.manager.open_log(second, 0)
+    assert log.log_end_offset == 2
+    assert node.manager.set_strays_aside(image(second), NodeId(3)) == []
+    assert len(list((tmp_path / "a").glob("orders-0.*-stray"))) == 1
+    node.manager.close()
+    next((tmp_path / "a").glob("orders-0.*-stray")).rename(tmp_path / "a" / "orders-0")
+    node = Node(tmp_path / "b", tmp_path / "a")
+    assert node.manager.open_log(second, 0)[0].log_end_offset == 2
+    [kept] = node.manager.set_strays_aside(image(second), NodeId(3))
+    assert kept.startswith(str(tmp_path / "a" / "orders-0."))
     node.manager.close()
 
 

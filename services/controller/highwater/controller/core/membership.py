@@ -8,7 +8,10 @@ from highwater.controller.core.election import Candidates, elect
 from highwater.controller.core.gateways import host_of
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
-from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.ids import NO_NODE, NodeId, TopicId
+
+OfflineReplicas = Mapping[TopicId, frozenset[int]]
+"""Partitions whose logs one node cannot use: a directory has failed, or the log is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +95,11 @@ def change_nodes(
     rules: ElectionRules,
     *,
     lost_tail: frozenset[NodeId] = frozenset(),
+    offline: Mapping[NodeId, OfflineReplicas] | None = None,
 ) -> Decision[int]:
     """Nodes whose flags change, and all elections that follow; the result is their number.
 
+    `offline` is what nodes cannot serve: for these partitions they count as fenced (KIP-112).
     Called without changes it only completes elections that an interrupted change left open.
     """
     nodes = dict(image.nodes)
@@ -108,10 +113,11 @@ def change_nodes(
         draining=frozenset(n.node_id for n in nodes.values() if n.draining),
         lost_tail=lost_tail,
     )
+    nodes_without = _by_topic(offline or {})
     elections = 0
     topics = []
     for topic in image.topics.values():
-        after = _elect_topic(topic, candidates, rules)
+        after = _elect_topic(topic, candidates, rules, nodes_without.get(topic.topic_id, {}))
         if after is not None:
             topics.append(after[0])
             elections += after[1]
@@ -152,10 +158,25 @@ def leaderless(image: ClusterImage) -> int:
     return sum(1 for t in image.topics.values() for p in t.partitions if p.leader == NO_NODE)
 
 
+def _by_topic(
+    offline: Mapping[NodeId, OfflineReplicas],
+) -> dict[TopicId, dict[int, set[NodeId]]]:
+    """By topic and partition, the nodes that cannot serve it."""
+    found: dict[TopicId, dict[int, set[NodeId]]] = {}
+    for node, topics in offline.items():
+        for topic_id, partitions in topics.items():
+            for partition in partitions:
+                found.setdefault(topic_id, {}).setdefault(partition, set()).add(node)
+    return found
+
+
 def _elect_topic(
-    topic: TopicState, candidates: Candidates, rules: ElectionRules
+    topic: TopicState,
+    candidates: Candidates,
+    rules: ElectionRules,
+    nodes_without: Mapping[int, set[NodeId]],
 ) -> tuple[TopicState, int] | None:
-    settled = True
+    settled = not nodes_without
     for p in topic.partitions:
         # The usual case, checked without a call: a healthy partition that nothing happens to.
         if (
@@ -172,7 +193,10 @@ def _elect_topic(
     min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
     changed = {}
     for p in topic.partitions:
-        after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
+        able = candidates
+        if without := nodes_without.get(p.partition):
+            able = replace(candidates, alive=candidates.alive - without)
+        after = elect(p, able, min_isr=min_isr, unclean=unclean)
         if after is not None:
             changed[p.partition] = after
     return (replace_partitions(topic, changed), len(changed)) if changed else None

@@ -104,6 +104,10 @@ class ControllerServicer:
                     applied_revision=request.applied_revision,
                     wants_shutdown=request.wants_shutdown,
                     failed_log_dirs=tuple(request.failed_log_dirs),
+                    offline_replicas={
+                        TopicId(topic.topic_id): frozenset(topic.partitions)
+                        for topic in request.offline_replicas
+                    },
                 )
             )
         return pb.HeartbeatResponse(

@@ -27,6 +27,7 @@ from highwater.partition.storage.log_directory import (
 from highwater.partition.storage.names import (
     PARTITION_METADATA,
     parse_partition_directory,
+    stray_directory,
 )
 from highwater.partition.storage.stall import StallMonitor
 from highwater.partition.storage.worker import DirectoryWorker
@@ -62,15 +63,13 @@ class HandleLimits:
 class HostedLog:
     """A log, its directory and its topic's id."""
 
-    __slots__ = ("claimed", "directory", "flush_waiters", "flushing", "log", "topic_id")
+    __slots__ = ("directory", "flush_waiters", "flushing", "log", "topic_id")
 
     def __init__(self, log: PartitionLog, directory: "HostedDirectory", topic_id: TopicId) -> None:
         """`topic_id` is `NO_TOPIC_ID` for logs from before Kafka 2.8."""
         self.log = log
         self.directory = directory
         self.topic_id = topic_id
-        self.claimed = False
-        """Whether the node asked for it since the start."""
         self.flushing = False
         self.flush_waiters: list[Callable[[], None]] = []
 
@@ -157,8 +156,7 @@ class HostedDirectory:
         compacted: frozenset[Partition],
     ) -> HostedLog:
         path = os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
-        metadata = os.path.join(path, PARTITION_METADATA)
-        topic_id = checkpoint.read_topic_id(self.filesystem, metadata) or NO_TOPIC_ID
+        topic_id = self.topic_id_of(os.path.basename(path))
         log = PartitionLog.open(
             path,
             topic=partition[0],
@@ -237,6 +235,29 @@ class HostedDirectory:
             checkpoint.write_topic_id(self.filesystem, path, topic_id)
         except OSError as error:
             raise LogDirFailure(path, error) from error
+
+    def topic_id_of(self, name: str) -> TopicId:
+        """What the `partition.metadata` of a partition's directory says; `NO_TOPIC_ID` if none.
+
+        Raises LogDirFailure, CorruptCheckpointError.
+        """
+        path = os.path.join(self.directory.path, name, PARTITION_METADATA)
+        try:
+            return checkpoint.read_topic_id(self.filesystem, path) or NO_TOPIC_ID
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+
+    def set_aside(self, name: str, token: str) -> None:
+        """Renames the directory of a log that is not open. Raises LogDirFailure."""
+        path = os.path.join(self.directory.path, name)
+        try:
+            self.filesystem.rename(
+                path, os.path.join(self.directory.path, stray_directory(name, token))
+            )
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+        if self.names is not None:
+            self.names.discard(name)
 
     def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
         """Syncs a log up to its present end, then calls `done`.

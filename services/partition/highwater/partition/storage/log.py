@@ -29,7 +29,11 @@ from highwater.partition.storage.errors import (
 from highwater.partition.storage.late_writer import LateLogWriter
 from highwater.partition.storage.loader import LogLoader
 from highwater.partition.storage.log_reader import LogSlice
-from highwater.partition.storage.names import DELETED_SUFFIX, deleted_directory
+from highwater.partition.storage.names import (
+    DELETED_SUFFIX,
+    deleted_directory,
+    stray_directory,
+)
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
 from highwater.partition.storage.retention import expired_segments
 from highwater.partition.storage.segment import Segment, SegmentFactory
@@ -307,8 +311,15 @@ class PartitionLog(LateLogWriter):
 
         `token` is 32 hexadecimal digits that nobody used before. Pinned segments stay readable.
         """
-        parent, name = os.path.split(self.directory)
-        target = os.path.join(parent, deleted_directory(name, token))
+        self._move(deleted_directory(os.path.basename(self.directory), token))
+        self._environment.delete_later([self.directory], self.config.file_delete_delay_ms)
+
+    def set_aside(self, token: str) -> None:
+        """Renames the directory to `<name>.<token>-stray`, where it stays; else as `delete`."""
+        self._move(stray_directory(os.path.basename(self.directory), token))
+
+    def _move(self, name: str) -> None:
+        target = os.path.join(os.path.dirname(self.directory), name)
         self.life.ended = True
         try:
             self._environment.filesystem.rename(self.directory, target)
@@ -318,7 +329,6 @@ class PartitionLog(LateLogWriter):
         for segment in self._segments:
             segment.moved(target)
             segment.close()
-        self._environment.delete_later([target], self.config.file_delete_delay_ms)
 
 
 def _cut_indexes(segment: Segment, end: int) -> None:

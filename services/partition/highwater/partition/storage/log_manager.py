@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from highwater.model.cluster import TopicState
-from highwater.model.ids import NO_TOPIC_ID
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
 from highwater.partition.storage.config import LogConfig
@@ -31,7 +31,7 @@ from highwater.partition.storage.names import partition_directory
 
 STOP_TIMEOUT_S: Final = 10.0
 """How long a directory's worker may take to finish at shutdown before it is left behind."""
-DELETION_TOKEN_BYTES: Final = 16
+_TOKEN_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,8 @@ class LogManager:
         self._jitter_share = jitter_share
         self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
         self._logs: dict[str, HostedLog] = {}
+        self._doubles: list[HostedLog] = []
+        """Logs of the same name as one of `_logs`, of other topics, in other directories."""
         self._broker_configs: Mapping[str, str] = {}
         self.unusable: dict[str, StorageError] = {}
         """Partitions' directories that could not be opened, by name, and why."""
@@ -149,6 +151,8 @@ class LogManager:
             hosted.close(self._in(hosted), node_epoch, timeout_s=timeout_s) for hosted in self.dirs
         ]
         self._logs.clear()
+        for entry in self._doubles:
+            entry.log.close(clean=False)  # Nothing was written to it since it was opened.
         return [failure for failure in failures if failure is not None]
 
     @property
@@ -190,11 +194,10 @@ class LogManager:
             entry.topic_id = topic.topic_id
         if entry is not None and entry.topic_id != topic.topic_id:
             # A topic of the same name that was deleted while this node was away.
-            self.delete_log(entry.log)
-            entry = None
+            self._set_aside(entry)
+            entry = self._take_double(name, topic)
         if entry is None:
-            entry = self._create(name, topic)
-        entry.claimed = True
+            entry = self._create(name, topic, is_new=_is_new(topic, partition))
         self.reconfigure(entry.log, topic)
         return entry.log, entry.directory.index
 
@@ -207,7 +210,23 @@ class LogManager:
         if entry.directory.names is not None:
             entry.directory.names.discard(entry.name)
         with self.guard(entry.directory):
-            log.delete(os.urandom(DELETION_TOKEN_BYTES).hex())
+            log.delete(_token())
+
+    def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> list[str]:
+        """Renames logs that the image has no replica for on this node; their new directories.
+
+        They are kept, for people to look at: what is missing may be the metadata (Kafka 4's
+        `LogManager.isStrayReplica`, which keeps them, too). A log without a topic's id that
+        nobody has claimed is one of them.
+        """
+        self._doubles, doubles = [], self._doubles
+        strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
+        for entry in strays:
+            self._set_aside(entry)
+        for entry in doubles:
+            with self.guard(entry.directory):
+                entry.log.set_aside(_token())
+        return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """Follows a topic's changed configs."""
@@ -224,10 +243,6 @@ class LogManager:
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
         """The brokers' dynamic configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
-
-    def strays(self) -> list[PartitionLog]:
-        """Logs on disk that `open_log` never asked for: their topics may be gone."""
-        return [entry.log for entry in self._logs.values() if not entry.claimed]
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""
@@ -304,11 +319,12 @@ class LogManager:
             stalled_dirs=sum(hosted.stall.stalled for hosted in online),
         )
 
-    def _create(self, name: str, topic: TopicState) -> HostedLog:
-        if name in self.unusable:
+    def _create(self, name: str, topic: TopicState, *, is_new: bool) -> HostedLog:
+        if name in self.unusable and not self._set_unusable_aside(name, topic):
             raise self.unusable[name]
         for hosted in self.dirs:
-            if hosted.failure is not None and (hosted.names is None or name in hosted.names):
+            may_be_here = not is_new if hosted.names is None else name in hosted.names
+            if hosted.failure is not None and may_be_here:
                 # An empty log in its place would be worse than none.
                 raise hosted.failure
         online = self.online()
@@ -325,11 +341,42 @@ class LogManager:
 
     def _add(self, entry: HostedLog) -> None:
         other = self._logs.get(entry.name)
+        if other is not None and NO_TOPIC_ID != entry.topic_id != other.topic_id != NO_TOPIC_ID:
+            # Made while this directory could not be read; the image will tell which one counts.
+            self._doubles.append(entry)
+            return
         if other is not None:
             paths = f"{other.log.directory} and {entry.log.directory}"
             raise StorageError(f"the same partition is in two log directories: {paths}")
         self._logs[entry.name] = entry
         entry.directory.log_count += 1
+
+    def _set_aside(self, entry: HostedLog) -> None:
+        """Keeps a log's files under another name, out of everybody's way."""
+        self._remove(entry)
+        if entry.directory.names is not None:
+            entry.directory.names.discard(entry.name)
+        with self.guard(entry.directory):
+            entry.log.set_aside(_token())
+
+    def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
+        """Makes way for a topic if a log that cannot be opened is a former one's."""
+        for hosted in self.online():
+            if hosted.names is not None and name in hosted.names:
+                with self.guard(hosted):
+                    if hosted.topic_id_of(name) not in (NO_TOPIC_ID, topic.topic_id):
+                        hosted.set_aside(name, _token())
+                        del self.unusable[name]
+                        return True
+        return False
+
+    def _take_double(self, name: str, topic: TopicState) -> HostedLog | None:
+        for entry in self._doubles:
+            if entry.name == name and entry.topic_id == topic.topic_id:
+                self._doubles.remove(entry)
+                self._add(entry)
+                return entry
+        return None
 
     def _remove(self, entry: HostedLog) -> None:
         del self._logs[entry.name]
@@ -349,3 +396,25 @@ class LogManager:
             paths = ", ".join(hosted.directory.path for hosted in opened)
             raise StorageError(f"log directories of different nodes or clusters: {paths}")
         return known[0] if known else DirectoryIdentity()
+
+
+def _is_new(topic: TopicState, partition: int) -> bool:
+    """Whether this partition's log cannot have been made before the node's present start.
+
+    A start fences the former incarnation, which changes the leader and with it the epoch.
+    """
+    for state in topic.partitions[partition : partition + 1]:
+        return state.leader_epoch == 0 and state.partition_epoch == 0
+    return False
+
+
+def _is_stray(entry: HostedLog, image: ClusterImage, node_id: NodeId) -> bool:
+    topic = image.topics.get(entry.topic_id)
+    number = entry.log.partition
+    if topic is None or number >= len(topic.partitions):
+        return True
+    return node_id not in topic.partitions[number].replicas
+
+
+def _token() -> str:
+    return os.urandom(_TOKEN_BYTES).hex()

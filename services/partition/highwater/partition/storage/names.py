@@ -36,6 +36,7 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 _OFFSET_DIGITS: Final = 20
 _MAX_NAME: Final = 255
 
@@ -87,5 +88,13 @@ def deleted_directory(name: str, token: str) -> str:
 
     A long topic name is cut so that the result stays a legal file name, as in Kafka.
     """
-    tail = f".{token}{DELETED_DIRECTORY_SUFFIX}"
+    return _with_tail(name, f".{token}{DELETED_DIRECTORY_SUFFIX}")
+
+
+def stray_directory(name: str, token: str) -> str:
+    """The name under which a log is kept that no topic has: `<name>.<token>-stray`, as in Kafka."""
+    return _with_tail(name, f".{token}{STRAY_DIRECTORY_SUFFIX}")
+
+
+def _with_tail(name: str, tail: str) -> str:
     return name[: _MAX_NAME - len(tail)] + tail
