@@ -51,8 +51,15 @@ def test_refusals_are_told_as_codes(node, log):
     assert append(log, make_batch(), EPOCH + 1) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
+def test_where_the_log_is(node, log):
+    replica = node.add()
+    place = log.place(0)
+    assert (place.topic_id, place.partition) == (TOPIC, 0)
+    assert place.directory == replica.log.directory
+
+
 def test_a_partition_that_is_not_here(node, log):
-    for question in (log.log_start_offset, log.log_end_offset):
+    for question in (log.log_start_offset, log.log_end_offset, log.place):
         with pytest.raises(PartitionAwayError, match="NOT_COORDINATOR"):
             question(0)
     with pytest.raises(PartitionAwayError):

@@ -10,6 +10,7 @@ from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.groups.log_port import LogPlace
 
 
 class PartitionAwayError(HighwaterError):
@@ -62,6 +63,13 @@ class DataPlaneLog:
             return os.pread(segment.fd, found.length, found.position)
         finally:
             segment.unpin()
+
+    def place(self, partition: int) -> LogPlace:
+        """Where the log is. Raises PartitionAwayError."""
+        replica = self._replica(partition)
+        return LogPlace(
+            topic_id=replica.topic_id, partition=partition, directory=replica.log.directory
+        )
 
     def log_start_offset(self, partition: int) -> int:
         """The first offset that is left."""

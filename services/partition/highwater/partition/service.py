@@ -7,7 +7,6 @@ let requests end, close coordinators, then logs, writing checkpoints and the cle
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -48,7 +47,6 @@ from highwater.runtime.metrics import MetricsServer
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
-GROUP_SNAPSHOTS: Final = "group-snapshots"
 
 
 class PartitionService:
@@ -98,7 +96,7 @@ class PartitionService:
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
-            snapshots=FileSnapshotStore(Path(config.log_dirs[0]) / GROUP_SNAPSHOTS),
+            snapshots=FileSnapshotStore(),
             partitions=group_metadata_partitions,
             clock=clock,
             logger=log,

@@ -6,6 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from highwater.kafka.records.batch import iter_batches, set_base_offset_and_epoch
+from highwater.model.ids import TopicId
+from highwater.partition.groups.log_port import LogPlace
+
+TOPIC_ID = TopicId(b"consumer offsets")
+
+
+def place_of(partition: int, directory: str = "(memory)", topic_id: TopicId = TOPIC_ID) -> LogPlace:
+    return LogPlace(topic_id=topic_id, partition=partition, directory=directory)
 
 
 class MemoryLog:
@@ -88,6 +96,9 @@ class MemoryLog:
             found += data
         return found
 
+    def place(self, partition: int) -> LogPlace:
+        return place_of(partition)
+
     def log_start_offset(self, partition: int) -> int:
         return self.start.get(partition, 0)
 
@@ -103,13 +114,13 @@ class MemorySnapshots:
         self.saves = 0
         self.fail = False
 
-    def load(self, partition: int) -> bytes | None:
-        return self.files.get(partition)
+    def load(self, place: LogPlace) -> bytes | None:
+        return self.files.get(place.partition)
 
-    def save(self, partition: int, data: bytes) -> None:
+    def save(self, place: LogPlace, data: bytes) -> None:
         if self.fail:
             raise OSError(28, "No space left on device")
-        self.files[partition] = data
+        self.files[place.partition] = data
         self.saves += 1
 
 

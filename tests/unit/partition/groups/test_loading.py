@@ -1,15 +1,16 @@
 import pytest
 
 from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.groups.core.durable import CommittedOffset, DurableState, OffsetRecord
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.loading import CorruptLogError, load_shard
+from highwater.partition.groups.log_port import LogPlace
 from highwater.partition.groups.records import encode
 from highwater.partition.groups.snapshot import encode_snapshot
 from tests.unit.partition.groups.dialogue import NO_DELAY
-from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
+from tests.unit.partition.groups.memory_log import TOPIC_ID, MemoryLog, MemorySnapshots, place_of
 
 KEY = GroupKey(DEFAULT_INSTANCE, "g")
 
@@ -32,7 +33,7 @@ async def load(log: MemoryLog, snapshots: MemorySnapshots | None = None):
     log.in_call = True
     shard, report = await load_shard(
         lambda: GroupCoordinatorShard(NO_DELAY, lambda: "x"),
-        partition=0,
+        place=place_of(0),
         log=log,
         snapshots=snapshots or MemorySnapshots(),
     )
@@ -44,12 +45,12 @@ def new_log() -> MemoryLog:
     return MemoryLog(in_call=True)
 
 
-def snapshot_of(*records, offset: int) -> MemorySnapshots:
+def snapshot_of(*records, offset: int, place: LogPlace | None = None) -> MemorySnapshots:
     state = DurableState()
     for record in records:
         state.replay(record)
     snapshots = MemorySnapshots()
-    snapshots.files[0] = encode_snapshot(state, 1, offset)
+    snapshots.files[0] = encode_snapshot(state, 1, offset, place or place_of(0))
     return snapshots
 
 
@@ -105,12 +106,21 @@ async def test_unusable_snapshot_falls_back_to_the_log(reason):
 
         from crc32c import crc32c
 
-        body = pack(">iqq", 1, 1, 1) + b"\0\0\0\2\0\1" + bytes(4)
-        snapshots.files[0] = pack(">4shI", b"HWGS", 1, crc32c(body)) + body
+        body = pack(">iqq16si", 1, 1, 1, TOPIC_ID, 0) + b"\0\0\0\2\0\1" + bytes(4)
+        snapshots.files[0] = pack(">4shI", b"HWGS", 2, crc32c(body)) + body
     offsets, report = await load(log, snapshots)
     assert offsets == {("t", 0): 1, ("t", 1): 1}
     assert report.snapshot_problem
     assert report.from_snapshot == 0
+
+
+@pytest.mark.parametrize("place", [place_of(1), place_of(0, topic_id=TopicId(b"its predecessor!"))])
+async def test_snapshot_of_another_log_is_ignored(place):
+    log = new_log()
+    write(log, offset(0, 1), offset(1, 1))
+    offsets, report = await load(log, snapshot_of(offset(0, 100), offset=1, place=place))
+    assert offsets == {("t", 0): 1, ("t", 1): 1}
+    assert f"partition {place.partition} of topic {place.topic_id.hex()}" in report.snapshot_problem
 
 
 async def test_records_of_newer_versions_and_markers_are_passed_over():
@@ -140,7 +150,7 @@ async def test_what_is_not_committed_is_waited_for():
 
     shard, _ = await load_shard(
         lambda: GroupCoordinatorShard(NO_DELAY, lambda: "x"),
-        partition=0,
+        place=place_of(0),
         log=log,
         snapshots=MemorySnapshots(),
         pause=pause,

@@ -10,7 +10,12 @@ from highwater.partition.groups.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.environment import InlineEnvironment
+from highwater.partition.storage.log import PartitionLog
+from tests.support.log_batches import ManualClock
 from tests.unit.partition.groups.dialogue import Dialogue
+from tests.unit.partition.groups.memory_log import TOPIC_ID, place_of
 
 
 def state_with(count: int) -> DurableState:
@@ -25,8 +30,9 @@ def test_snapshot_holds_the_state_its_epoch_and_its_offset():
     d = Dialogue()
     leader, _ = d.stable_pair()
     d.commit({("t", 0): 4}, leader, 1)
-    snapshot = decode_snapshot(encode_snapshot(d.shard.durable, 7, 99))
+    snapshot = decode_snapshot(encode_snapshot(d.shard.durable, 7, 99, place_of(3)))
     assert (snapshot.leader_epoch, snapshot.offset, snapshot.record_count) == (7, 99, 2)
+    assert (snapshot.topic_id, snapshot.partition) == (TOPIC_ID, 3)
     copy = DurableState()
     for key, value in snapshot.records():
         copy.replay(decode(key, value))
@@ -35,15 +41,16 @@ def test_snapshot_holds_the_state_its_epoch_and_its_offset():
 
 
 def test_layout_by_example():
-    data = encode_snapshot(state_with(1), 1, 2)
-    assert data[:6].hex() == "485747530001"
+    data = encode_snapshot(state_with(1), 1, 2, place_of(3))
+    assert data[:6].hex() == "485747530002"
     assert data[10:30].hex() == "00000001" + "0000000000000002" + "0000000000000001"
-    assert data[30:34].hex() == "0000000d"  # Length of the key 0001 0002 6730 0001 74 00000000.
-    assert data[34:47].hex() == "00010002673000017400000000"
+    assert data[30:50] == b"consumer offsets" + b"\0\0\0\3"
+    assert data[50:54].hex() == "0000000d"  # Length of the key 0001 0002 6730 0001 74 00000000.
+    assert data[54:67].hex() == "00010002673000017400000000"
 
 
 def test_every_flipped_byte_and_every_cut_is_noticed():
-    data = encode_snapshot(state_with(3), 1, 2)
+    data = encode_snapshot(state_with(3), 1, 2, place_of(0))
     for index in range(len(data)):
         broken = bytearray(data)
         broken[index] ^= 0x41
@@ -59,34 +66,59 @@ def test_wrong_lengths_under_a_right_checksum():
     from crc32c import crc32c
 
     def seal(body: bytes) -> bytes:
-        return struct.pack(">4shI", b"HWGS", 1, crc32c(body)) + body
+        return struct.pack(">4shI", b"HWGS", 2, crc32c(body)) + body
 
-    head = struct.pack(">iqq", 1, 2, 1)
+    head = struct.pack(">iqq16si", 1, 2, 1, TOPIC_ID, 0)
     for payload in (b"", b"\0\0\0\5abc", b"\xff\xff\xff\xff", bytes(8) + b"more"):
         with pytest.raises(SnapshotError):
             list(decode_snapshot(seal(head + payload)).records())
 
 
 def test_file_is_replaced_whole(tmp_path):
-    store = FileSnapshotStore(tmp_path / "groups")
-    assert store.load(3) is None
-    store.save(3, b"one")
-    store.save(3, b"two")
-    store.save(4, b"other")
-    assert store.load(3) == b"two"
-    names = sorted(path.name for path in (tmp_path / "groups").iterdir())
-    assert names == ["3.groupsnapshot", "4.groupsnapshot"]
+    store, here = FileSnapshotStore(), place_of(3, str(tmp_path))
+    assert store.load(here) is None
+    store.save(here, b"one")
+    store.save(here, b"two")
+    assert store.load(here) == b"two"
+    assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
 
 
 def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
-    store = FileSnapshotStore(tmp_path)
-    store.save(3, b"one")
+    store, here = FileSnapshotStore(), place_of(3, str(tmp_path))
+    store.save(here, b"one")
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        store.save(3, b"two")
-    assert store.load(3) == b"one"
-    assert [path.name for path in tmp_path.iterdir()] == ["3.groupsnapshot"]
+        store.save(here, b"two")
+    assert store.load(here) == b"one"
+    assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
+
+
+def test_the_directory_of_a_deleted_log_is_not_made_again(tmp_path):
+    gone = tmp_path / "gone"
+    with pytest.raises(FileNotFoundError):
+        FileSnapshotStore().save(place_of(0, str(gone)), b"late")
+    assert not gone.exists()
+
+
+def test_the_log_opens_and_goes_with_the_file_in_its_directory(tmp_path):
+    def open_log() -> PartitionLog:
+        return PartitionLog.open(
+            tmp_path / "t-0",
+            topic="t",
+            partition=0,
+            config=LogConfig(),
+            clock=ManualClock(),
+            environment=InlineEnvironment(),
+        )
+
+    open_log().close(clean=True)
+    here = place_of(0, str(tmp_path / "t-0"))
+    FileSnapshotStore().save(here, b"kept")
+    log = open_log()
+    assert FileSnapshotStore().load(here) == b"kept"
+    log.delete("0" * 32)
+    assert FileSnapshotStore().load(here) is None

@@ -14,7 +14,7 @@ from highwater.kafka.records.batch import RecordBatchView, is_control, iter_batc
 from highwater.kafka.records.record import read_records
 from highwater.partition.groups.core.durable import Record
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
-from highwater.partition.groups.log_port import CoordinatorLog
+from highwater.partition.groups.log_port import CoordinatorLog, LogPlace
 from highwater.partition.groups.records import EncodedRecord, UnknownRecordError, decode
 from highwater.partition.groups.snapshot import (
     Snapshot,
@@ -58,7 +58,7 @@ class LoadReport:
 async def load_shard(
     new_shard: Callable[[], GroupCoordinatorShard],
     *,
-    partition: int,
+    place: LogPlace,
     log: CoordinatorLog,
     snapshots: SnapshotStore,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -68,14 +68,16 @@ async def load_shard(
     Raises CorruptLogError, or what reading the log raises.
     """
     report = LoadReport()
+    partition = place.partition
     end_offset = log.log_end_offset(partition)
     start_offset = log.log_start_offset(partition)
-    data = await asyncio.to_thread(snapshots.load, partition)
+    data = await asyncio.to_thread(snapshots.load, place)
     shard = new_shard()
     report.next_offset = start_offset
     if data is not None:
         try:
             snapshot = decode_snapshot(data)
+            _check_log(snapshot, place)
             _check_range(snapshot, start_offset, end_offset)
             await _replay_snapshot(shard, snapshot, report, pause)
         except (SnapshotError, DecodeError) as error:
@@ -94,6 +96,14 @@ async def load_shard(
         report.log_bytes += len(chunk)
         await pause(0)
     return shard, report
+
+
+def _check_log(snapshot: Snapshot, place: LogPlace) -> None:
+    """A snapshot of a topic that had the same name says nothing of this one's groups."""
+    if (snapshot.topic_id, snapshot.partition) != (place.topic_id, place.partition):
+        raise SnapshotError(
+            f"it belongs to partition {snapshot.partition} of topic {snapshot.topic_id.hex()}"
+        )
 
 
 def _check_range(snapshot: Snapshot, start_offset: int, end_offset: int) -> None:

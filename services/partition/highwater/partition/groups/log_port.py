@@ -1,7 +1,20 @@
 """What the group coordinator needs of the log of its topic's partitions."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
+
+from highwater.model.ids import TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Which log a partition has, and where: for what is kept beside it."""
+
+    topic_id: TopicId
+    partition: int
+    directory: str
+    """Of this partition alone; it is gone once the topic is deleted."""
 
 
 class CoordinatorLog(Protocol):
@@ -29,6 +42,10 @@ class CoordinatorLog(Protocol):
         Empty when there is nothing there yet; at least one batch otherwise, also when it is
         larger than `max_bytes`. Raises OSError or a HighwaterError when the disk fails.
         """
+        ...
+
+    def place(self, partition: int) -> LogPlace:
+        """Where the log is; a HighwaterError when the partition is not here any more."""
         ...
 
     def log_start_offset(self, partition: int) -> int:

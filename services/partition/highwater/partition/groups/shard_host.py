@@ -23,7 +23,7 @@ from highwater.partition.groups.core.timers import Timer, TimerHeap
 from highwater.partition.groups.core.values import JoinResponse, Moment
 from highwater.partition.groups.handlers import join_group, sync_group
 from highwater.partition.groups.loading import load_shard
-from highwater.partition.groups.log_port import CoordinatorLog
+from highwater.partition.groups.log_port import CoordinatorLog, LogPlace
 from highwater.partition.groups.snapshot import SnapshotStore, encode_snapshot
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
@@ -88,6 +88,8 @@ class ShardHost:
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
         self._saving: asyncio.Task[None] | None = None
+        self._place: LogPlace | None = None
+        """Where the log is, since loading has begun."""
         self._closing = False
         self._loader = parts.tasks.start(self._load(0), name=f"group-load-{partition}")
 
@@ -254,9 +256,10 @@ class ShardHost:
         if pause_s:
             await asyncio.sleep(pause_s)
         try:
+            place = self._place = parts.log.place(self.partition)
             shard, report = await load_shard(
                 lambda: GroupCoordinatorShard(parts.config, parts.new_id),
-                partition=self.partition,
+                place=place,
                 log=parts.log,
                 snapshots=parts.snapshots,
             )
@@ -271,8 +274,9 @@ class ShardHost:
             from_snapshot=report.from_snapshot,
             from_log=report.from_log,
             skipped=report.skipped,
-            snapshot_problem=report.snapshot_problem,
         )
+        if report.snapshot_problem is not None:
+            self._logger.warning("group_snapshot_ignored", reason=report.snapshot_problem)
         self._activate(shard, report.next_offset, report.log_bytes)
 
     def _activate(self, shard: GroupCoordinatorShard, next_offset: int, log_bytes: int) -> None:
@@ -324,6 +328,8 @@ class ShardHost:
     async def _save(self, state: DurableState, offset: int) -> None:
         try:
             self._snapshot_bytes = await asyncio.to_thread(self._write, state, offset)
+        except FileNotFoundError:
+            self._logger.info("group_snapshot_dropped", reason="its topic was deleted")
         except OSError:
             # The log has everything; the next one is due after as many bytes again.
             self._logger.exception("group_snapshot_failed", offset=offset)
@@ -331,8 +337,10 @@ class ShardHost:
             self._saving = None
 
     def _write(self, state: DurableState, offset: int) -> int:
-        data = encode_snapshot(state, self.leader_epoch, offset)
-        self._parts.snapshots.save(self.partition, data)
+        place = self._place
+        assert place is not None, "a state comes from a log that was loaded"
+        data = encode_snapshot(state, self.leader_epoch, offset, place)
+        self._parts.snapshots.save(place, data)
         return len(data)
 
     async def close(self) -> None:

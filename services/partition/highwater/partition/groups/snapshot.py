@@ -1,18 +1,22 @@
 """Snapshots of a shard's durable state, so that a start replays only the log behind them.
 
-One file per partition, replaced atomically; all integers big-endian:
+One file per partition, `group-snapshot` in the directory of its log, so that it comes and goes
+with the log and needs no other disk. Kafka passes over a file of this name (its loader looks at
+suffixes only). Replaced atomically; all integers big-endian:
 
     0   4  magic "HWGS"
-    4   2  version, 1
+    4   2  version, 2
     6   4  CRC-32C of everything from byte 10 on
     10  4  leader epoch in which it was taken
     14  8  offset: every record below it is in the snapshot, none from it on
     22  8  record count
-    30  .  the records: key length (i32), key, value length (i32), value, keys and values as in
+    30  16 topic id of the log
+    46  4  partition of the log
+    50  .  the records: key length (i32), key, value length (i32), value, keys and values as in
            the log (`records`); a record never is a deletion
 
 A snapshot holds committed records only. Whatever is wrong with the file (absent, torn, another
-version, a flipped bit), loading gives None and the whole log is replayed instead.
+version, another log's, a flipped bit), loading gives None and the whole log is replayed instead.
 """
 
 import contextlib
@@ -25,13 +29,17 @@ from typing import Final, Protocol
 
 from crc32c import crc32c
 
+from highwater.model.ids import TopicId
 from highwater.partition.groups.core.durable import DurableState
+from highwater.partition.groups.log_port import LogPlace
 from highwater.partition.groups.records import EncodedRecord, encode
+from highwater.partition.storage.names import TEMPORARY_SUFFIX
 
 MAGIC: Final = b"HWGS"
-VERSION: Final = 1
+VERSION: Final = 2
+FILE_NAME: Final = "group-snapshot"
 _HEAD = Struct(">4shI")
-_BODY = Struct(">iqq")
+_BODY = Struct(">iqq16si")
 _LENGTH = Struct(">i")
 
 
@@ -46,6 +54,8 @@ class Snapshot:
     leader_epoch: int
     offset: int
     record_count: int
+    topic_id: TopicId
+    partition: int
     payload: memoryview
 
     def records(self) -> Iterator[EncodedRecord]:
@@ -69,8 +79,8 @@ class Snapshot:
         return bytes(self.payload[start:end]), end
 
 
-def encode_snapshot(state: DurableState, leader_epoch: int, offset: int) -> bytes:
-    """The file's content for `state`, which holds every record below `offset`."""
+def encode_snapshot(state: DurableState, leader_epoch: int, offset: int, place: LogPlace) -> bytes:
+    """The file's content for `state`, which holds every record of the log below `offset`."""
     count = 0
     parts: list[bytes] = []
     for record in state.records():
@@ -78,7 +88,8 @@ def encode_snapshot(state: DurableState, leader_epoch: int, offset: int) -> byte
         assert value is not None, "a state holds no deletions"
         parts += (_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value)
         count += 1
-    body = _BODY.pack(leader_epoch, offset, count) + b"".join(parts)
+    head = _BODY.pack(leader_epoch, offset, count, place.topic_id, place.partition)
+    body = head + b"".join(parts)
     return _HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
 
 
@@ -92,11 +103,13 @@ def decode_snapshot(data: bytes) -> Snapshot:
     body = memoryview(data)[_HEAD.size :]
     if crc32c(body) != checksum:
         raise SnapshotError("checksum mismatch")
-    leader_epoch, offset, count = _BODY.unpack_from(body)
+    leader_epoch, offset, count, topic_id, partition = _BODY.unpack_from(body)
     return Snapshot(
         leader_epoch=leader_epoch,
         offset=offset,
         record_count=count,
+        topic_id=TopicId(topic_id),
+        partition=partition,
         payload=body[_BODY.size :],
     )
 
@@ -104,35 +117,33 @@ def decode_snapshot(data: bytes) -> Snapshot:
 class SnapshotStore(Protocol):
     """Where snapshots are kept. Both calls may block and are made from a thread."""
 
-    def load(self, partition: int) -> bytes | None:
-        """The partition's snapshot file, or None."""
+    def load(self, place: LogPlace) -> bytes | None:
+        """The log's snapshot file, or None."""
         ...
 
-    def save(self, partition: int, data: bytes) -> None:
-        """Replace the partition's snapshot; OSError when the disk does not take it."""
+    def save(self, place: LogPlace, data: bytes) -> None:
+        """Replace the log's snapshot.
+
+        Raises FileNotFoundError if the log is gone, OSError when the disk does not take it.
+        """
         ...
 
 
 class FileSnapshotStore:
-    """Snapshots as files `<partition>.groupsnapshot` in one directory."""
+    """Snapshots as files in the directories of the logs."""
 
-    def __init__(self, directory: Path) -> None:
-        """Keep snapshots in `directory`, which is made when first needed."""
-        self._directory = directory
-
-    def load(self, partition: int) -> bytes | None:
+    def load(self, place: LogPlace) -> bytes | None:
         """The file's bytes; None when there is none or it cannot be read."""
         try:
-            return self._path(partition).read_bytes()
+            return _path(place).read_bytes()
         except OSError:
             # The log has everything; a snapshot only saves time.
             return None
 
-    def save(self, partition: int, data: bytes) -> None:
-        """Write beside, flush, rename, flush the directory."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        path = self._path(partition)
-        temporary = path.with_suffix(".tmp")
+    def save(self, place: LogPlace, data: bytes) -> None:
+        """Write beside, flush, rename, flush the directory, which is never made here."""
+        path = _path(place)
+        temporary = path.with_name(FILE_NAME + TEMPORARY_SUFFIX)
         try:
             with temporary.open("wb") as file:
                 file.write(data)
@@ -143,11 +154,12 @@ class FileSnapshotStore:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        descriptor = os.open(self._directory, os.O_RDONLY)
+        descriptor = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
-    def _path(self, partition: int) -> Path:
-        return self._directory / f"{partition}.groupsnapshot"
+
+def _path(place: LogPlace) -> Path:
+    return Path(place.directory) / FILE_NAME
