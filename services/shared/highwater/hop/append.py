@@ -89,6 +89,7 @@ class AppendGroup:
         "batches",
         "completed",
         "deadline_ms",
+        "doubtful",
         "indexes",
         "instance",
         "later_deadlines",
@@ -129,6 +130,8 @@ class AppendGroup:
         """On the sender's monotonic clock; the earliest of the batches' deadlines."""
         self.later_deadlines: dict[int, int] | None = None
         """By place in `batches`, those that differ from the earliest; rare."""
+        self.doubtful = False
+        """True if it went to a leader of which nobody knows what it did, and will go to another."""
         self.attempted = False
         """True once it was on its way: from then on nobody may say that it is not in a log."""
         self.log_start_offset = -1

@@ -1,0 +1,192 @@
+"""Holding produce while a leader moves: what is held, when it leaves, who is answered what."""
+
+import pytest
+
+from highwater.gateway.core.produce_hold import (
+    HoldLedger,
+    PartitionHold,
+    Refusal,
+    refusal_of,
+)
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.hop.append_expiry import not_sent, unknown
+from highwater.kafka.error_codes import ErrorCode
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Sink, group_of, route
+
+EPOCH = 4
+NOT_LEADER, TIMED_OUT = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT
+
+
+def idempotent(sequence, producer_id=1):
+    return make_batch(producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+
+
+def refused(known_epoch=-1):
+    return Failure(NOT_LEADER, leader_epoch=known_epoch)
+
+
+class World:
+    def __init__(self, bytes_max=1 << 20):
+        self.ledger = HoldLedger(bytes_max)
+        self.hold = PartitionHold(route(epoch=EPOCH), self.ledger, led=True)
+        self.sink = Sink()
+        self.count = 0
+
+    def leave(self, *batches, deadline_ms=1000):
+        """A group goes to the leader in the present epoch."""
+        group = group_of(
+            *(batches or [make_batch()]),
+            epoch=self.hold.epoch,
+            sink=self.sink,
+            deadline_ms=deadline_ms,
+        )
+        group.indexes = list(range(self.count, self.count + len(group.batches)))
+        self.count += len(group.batches)
+        self.hold.sent()
+        return group
+
+    def wait(self, batch=None, deadline_ms=1000):
+        batch = batch or make_batch()
+        self.hold.append(1, batch, len(batch), self.sink, self.count, deadline_ms)
+        self.count += 1
+
+    def end(self, group, failure):
+        return self.hold.completed(
+            group, failure and dict.fromkeys(range(len(group.batches)), failure)
+        )
+
+
+@pytest.fixture
+def w():
+    return World()
+
+
+def indexes(groups):
+    return [index for group in groups for index in group.indexes]
+
+
+def test_batches_go_straight_while_nothing_is_wrong(w):
+    group = w.leave()
+    assert w.hold.straight
+    assert not w.end(group, None)
+    assert not w.end(w.leave(), Failure(45))
+    assert w.hold.straight
+    assert w.hold.take(retry=True) == []
+
+
+def test_refused_groups_and_later_batches_leave_in_order_with_the_newer_image(w):
+    groups = [w.leave(make_batch(), make_batch()), w.leave()]
+    assert w.end(groups[0], refused(EPOCH + 1))
+    assert not w.hold.straight
+    w_before = w.ledger.nbytes
+    assert w_before == groups[0].nbytes
+    assert w.end(groups[1], refused(EPOCH + 1)), "the node will not take it either"
+    w.wait()
+    w.wait()
+    assert w.hold.take() == w.hold.take(retry=True) == [], "the present epoch is over"
+    w.hold.moved(EPOCH + 1, led=False)
+    assert w.hold.take() == []
+    w.hold.moved(EPOCH + 2, led=True)
+    again = w.hold.take()
+    assert indexes(again) == [0, 1, 2, 3, 4]
+    assert {group.leader_epoch for group in again} == {EPOCH + 2}
+    assert (w.ledger.nbytes, w.sink.results) == (0, [])
+    assert w.hold.straight
+    assert w.end(again[0], refused(EPOCH + 3)), "and once more"
+
+
+def test_nothing_overtakes_groups_that_the_old_leader_still_has(w):
+    old = w.leave()
+    w.hold.moved(EPOCH + 1, led=True)
+    assert not w.hold.straight
+    w.wait()
+    assert w.hold.take(retry=True) == []
+    assert w.end(old, refused(EPOCH + 1))
+    assert indexes(w.hold.take()) == [0, 1]
+
+
+def test_an_old_leader_that_appended_lets_the_others_go(w):
+    old = w.leave()
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait()
+    assert not w.end(old, None)
+    assert indexes(w.hold.take()) == [1]
+    assert w.hold.straight
+
+
+def test_a_node_behind_the_image_is_tried_again_when_nothing_else_is_under_way(w):
+    group = w.leave()
+    assert w.end(group, refused(EPOCH - 1))
+    w.wait()
+    assert w.hold.take() == []
+    assert indexes(w.hold.take(retry=True)) == [0, 1]
+
+
+def test_a_refusal_that_may_be_overtaken_goes_to_the_client_and_so_do_those_after_it(w):
+    first, second, third = w.leave(), w.leave(), w.leave()
+    assert not w.end(first, refused())
+    assert not w.end(second, refused(EPOCH + 1))
+    assert not w.end(third, refused()), "the client sends the first ones again, behind nothing"
+    assert w.end(w.leave(), refused()), "that is over"
+
+
+def test_a_lost_link_holds_idempotent_groups_alone(w):
+    assert not w.end(w.leave(make_batch()), unknown("gone"))
+    assert not w.end(w.leave(idempotent(0), make_batch()), unknown("gone"))
+    group = w.leave(idempotent(0))
+    assert w.end(group, unknown("gone"))
+    (again,) = w.hold.take(retry=True)
+    assert again.doubtful
+    assert w.end(again, refused(EPOCH + 1)), "refused there, and still doubtful"
+    w.hold.give_up("the end")
+    assert w.sink.codes == {group.indexes[0]: TIMED_OUT}
+
+
+def test_what_waits_too_long_is_answered_with_those_that_would_overtake_it(w):
+    assert w.end(w.leave(idempotent(0), deadline_ms=100), refused(EPOCH + 1))
+    w.wait(idempotent(1), deadline_ms=900)
+    w.wait(make_batch(), deadline_ms=900)
+    w.hold.expire(99)
+    assert w.sink.results == []
+    w.hold.expire(100)
+    assert w.sink.codes == {0: NOT_LEADER, 1: NOT_LEADER}
+    assert w.ledger.nbytes == len(make_batch())
+    w.hold.expire(900)
+    assert list(w.sink.codes) == [0, 1, 2]
+    assert (w.ledger.nbytes, w.hold.holding, w.hold.straight) == (0, False, True)
+
+
+@pytest.mark.parametrize("by", ["a group", "a batch"])
+def test_without_room_all_are_answered_in_order(by):
+    size = len(make_batch())
+    w = World(bytes_max=2 * size)
+    groups = [w.leave() for _ in range(3 if by == "a group" else 1)]
+    for group in groups:
+        assert w.end(group, refused(EPOCH + 1))
+    if by == "a batch":
+        w.wait()
+        w.wait()
+    assert [(index, f.error_code) for index, _, f in w.sink.results] == [
+        (n, NOT_LEADER) for n in range(3)
+    ]
+    assert (w.ledger.nbytes, w.hold.straight) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("failures", "found"),
+    [
+        ({0: refused(EPOCH + 1), 1: refused()}, Refusal.MOVED),
+        ({0: refused(EPOCH), 1: refused()}, Refusal.BEHIND),
+        ({0: not_sent("gone"), 1: not_sent("gone")}, Refusal.BEHIND),
+        ({0: unknown("gone"), 1: unknown("gone")}, Refusal.UNKNOWN),
+        ({0: unknown("gone")}, None),
+        ({0: refused(), 1: Failure(45)}, None),
+        ({0: refused(), 1: unknown("gone")}, None),
+        ({n: Failure(NOT_LEADER, outcome=OUTCOME_UNKNOWN) for n in range(2)}, None),
+        ({n: Failure(ErrorCode.KAFKA_STORAGE_ERROR) for n in range(2)}, None),
+    ],
+)
+def test_what_may_be_sent_again(failures, found):
+    group = group_of(idempotent(0), idempotent(1), epoch=EPOCH)
+    assert refusal_of(group, failures) is found
