@@ -121,7 +121,22 @@ def test_a_living_log_that_loses_its_directory(tmp_path: Path, job: str) -> None
     assert log.recovery_point == (1 if job == "snapshot" else 0)
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", ["flush", "roll"])
+def test_what_was_deleted_is_not_synced(tmp_path: Path, job: str) -> None:
+    files = FileSystem()
+    environment = Waiting(files)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    begin(job, log, environment)
+    delete(log, removed=False)
+
+    def fail(*_: object, **__: object) -> int:
+        raise AssertionError("nobody will read it again")
+
+    files.fdatasync = fail
+    assert environment.run() == 1
+
+
+@pytest.mark.parametrize("job", ["snapshot", "write"])
 def test_a_bad_disk_is_none_the_better_for_a_deletion(tmp_path: Path, job: str) -> None:
     files = FileSystem()
     environment = Waiting(files)

@@ -263,7 +263,7 @@ def test_deleted_logs_are_removed_after_the_delay(tmp_path: Path) -> None:
     assert node.manager.stats().waiting_deletions == 1
     node.clock.now_ms += 1
     node.run(maintenance.removals())
-    assert list((tmp_path / "a").glob("*-delete")) == []
+    node.drain(lambda: list((tmp_path / "a").glob("*-delete")) == [])
     node.manager.close()
 
 
@@ -273,7 +273,7 @@ def test_what_a_stopped_node_left_to_remove_is_removed_at_the_next_start(tmp_pat
     node.manager.close()
     node = Node(tmp_path / "a")
     node.run(node.maintenance().removals())
-    assert list((tmp_path / "a").glob("*-delete")) == []
+    node.drain(lambda: list((tmp_path / "a").glob("*-delete")) == [])
     node.manager.close()
 
 
