@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from highwater.embed.kafka_client import KafkaClient
@@ -16,6 +19,9 @@ from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 TOPIC = "numbers"
 PARTITIONS = 6
+SLOW_WRITES = "slow_writes.so"
+SLOW_WRITE_S = 0.3
+_SOURCE = Path(__file__).parents[1] / "support" / "slow_writes.c"
 
 
 class Services:
@@ -42,6 +48,12 @@ class Services:
 
     @staticmethod
     def _process(service: str, directory: Path, **settings: object) -> ManagedProcess:
+        slow = {
+            "LD_PRELOAD": str(directory / SLOW_WRITES),
+            "SLOW_WRITES_PATH": str(directory / "b"),
+            "SLOW_WRITES_SWITCH": str(directory / "slow"),
+        }
+        preloaded = slow if (directory / SLOW_WRITES).exists() else {}
         return ManagedProcess(
             service,
             [str(HIGHWATER), service],
@@ -49,7 +61,8 @@ class Services:
             environment={
                 f"HIGHWATER_{service.upper()}_{name.upper()}": str(value)
                 for name, value in settings.items()
-            },
+            }
+            | preloaded,
         )
 
     def start(self) -> None:
@@ -78,6 +91,17 @@ class Services:
     def stop(self) -> None:
         for process in (self.gateway, self.node, self.controller):
             process.stop(timeout_s=30)
+
+
+@pytest.fixture
+def slow_writes(tmp_path: Path) -> Path:
+    """The switch: while this file exists, writes to the second directory hang for 0.3 s."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    command = [compiler, "-shared", "-fPIC", "-o", str(tmp_path / SLOW_WRITES), str(_SOURCE)]
+    subprocess.run([*command, "-ldl"], check=True, timeout=60)
+    return tmp_path / "slow"
 
 
 @pytest.fixture
@@ -162,3 +186,45 @@ def test_no_usable_directory_is_the_operators_mistake(services: Services, tmp_pa
     said = (tmp_path / "partition.log").read_text().removeprefix(before)
     [line] = [line for line in said.splitlines() if "no log directory can be used" in line]
     assert all(str(path) in line for path in services.dirs)
+
+
+def latency(producer: Producer, partition: int) -> float:
+    """Seconds until a record is acknowledged."""
+    began = time.monotonic()
+    producer.produce(TOPIC, b"x", partition=partition)
+    assert producer.flush(20) == 0
+    return time.monotonic() - began
+
+
+def test_a_slow_directory_holds_up_only_its_partitions(
+    slow_writes: Path, services: Services
+) -> None:
+    with KafkaClient(services.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=1, configs={})
+    settings = {"bootstrap.servers": services.bootstrap, "linger.ms": 0, "acks": "all"}
+    quick, slow = Producer(settings), Producer(settings)
+    here, there = min(partitions_in(services.dirs[0])), min(partitions_in(services.dirs[1]))
+    for _ in range(3):
+        latency(quick, here)
+        latency(slow, there)
+    slow_writes.touch()
+    assert latency(slow, there) >= SLOW_WRITE_S, "the write by which the node notices"
+    for _ in range(8):
+        slow.produce(TOPIC, b"x", partition=there)
+    slow.poll(0)
+    times = []
+    ends = time.monotonic() + 1.5
+    while time.monotonic() < ends:
+        times.append(latency(quick, here))
+    times.sort()
+    assert slow.flush(30) == 0
+    assert len(times) > 20
+    assert times[len(times) * 9 // 10] < 0.05
+    assert latency(slow, there) >= SLOW_WRITE_S
+    assert services.leaders() == [1] * PARTITIONS, "nobody took the node for dead"
+    slow_writes.unlink()
+    for _ in range(250):
+        slow.produce(TOPIC, b"x", partition=there)
+        slow.flush(10)
+    assert latency(slow, there) < 0.1
+    assert len(read_all(services.bootstrap, TOPIC, PARTITIONS)) == 3 + 3 + 1 + 8 + len(times) + 252
