@@ -163,3 +163,17 @@ def test_deep_refuses_bombs_and_garbage() -> None:
     garbage = deep(data)
     assert isinstance(garbage, BatchProblem)
     assert garbage.error is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("count", [1, 3])
+def test_deep_counts_the_records(codec: int, count: int) -> None:
+    builder = RecordBatchBuilder(compression=codec)
+    for _ in range(2):
+        builder.append(key=b"k", value=b"value", timestamp_ms=1)
+    data = put(bytearray(builder.build()), b.RECORD_COUNT_AT, 4, count)
+    data = put(data, b.LAST_OFFSET_DELTA_AT, 4, count - 1)
+    assert validate_header(data, 0, len(data)) is None
+    problem = deep(data)
+    assert isinstance(problem, BatchProblem)
+    assert problem.error is ErrorCode.INVALID_RECORD

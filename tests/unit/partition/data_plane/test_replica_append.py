@@ -253,7 +253,7 @@ def test_deep_validation_looks_at_the_records(node):
     nonsense[61:] = b"\xff" * (len(nonsense) - 61)
     nonsense = resealed(nonsense, 21, ">h", 0)
     codes = [node.append(bytearray(nonsense), partition=n).codes[0] for n in range(3)]
-    assert codes == [0, ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE]
+    assert codes == [0, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD]
     assert node.append(good(), partition=1).codes == {0: 0}
     assert node.append(good(), partition=2).codes == {0: 0}, "its records have keys"
 

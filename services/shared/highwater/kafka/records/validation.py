@@ -114,13 +114,20 @@ def validate_deep(
     """Decompress and check every record of a batch that `validate_header` accepted.
 
     Offset deltas must run 0..n-1 and records must fill the payload exactly; on compacted topics
-    each record needs a key; timestamps (CreateTime, ms) must lie within the given bounds.
+    each record needs a key; timestamps (CreateTime, ms) must lie within the given bounds. Records
+    that are not what the header says are INVALID_RECORD (Kafka: DefaultRecordBatch's iterators
+    throw InvalidRecordException); a payload that cannot be decompressed is CORRUPT_MESSAGE.
     """
     header = batch.header()
     max_timestamp = NO_TIMESTAMP
     max_timestamp_delta = 0
     try:
         payload = decompress(batch.compression, batch.payload, decompressed_size_max)
+    except DecompressedTooLargeError as error:
+        return BatchProblem(error=ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
+    except RecordsError as error:
+        return _corrupt(str(error))
+    try:
         for index, record in enumerate(iter_raw_records(payload, header.record_count)):
             if record.offset_delta != index:
                 return _invalid(f"offset delta {record.offset_delta} at record {index}", index)
@@ -138,10 +145,8 @@ def validate_deep(
                     message=f"timestamp {timestamp} is outside the accepted range",
                     batch_index=index,
                 )
-    except DecompressedTooLargeError as error:
-        return BatchProblem(error=ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
     except RecordsError as error:
-        return _corrupt(str(error))
+        return _invalid(str(error))
     return RecordsSummary(
         max_timestamp=max_timestamp, offset_delta_of_max_timestamp=max_timestamp_delta
     )
