@@ -1,5 +1,7 @@
 """The embedded link is the data plane itself, with appends gathered once per turn."""
 
+import pytest
+
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.local_link import LocalLink
@@ -93,3 +95,36 @@ async def test_a_sink_that_raises_fails_neither_the_replica_nor_other_sinks(tmp_
     link.append(to, 1, memoryview(batch), len(batch), sink, 2, 1000)
     due.pop()()
     assert sink.offsets == {1: 1, 2: 2}
+
+
+async def test_a_waiting_fetch_that_raises_does_not_fail_the_append_that_ends_it(tmp_path):
+    node = Node(tmp_path)
+    replica = node.add()
+    due = []
+    link = LocalLink(
+        1,
+        plane=node.plane,
+        queries=OffsetQueries(node.plane, node._log_failed),
+        coordinator=Coordinator(),
+        log_dirs=LogDirQueries([], replicas=lambda _: (), is_online=lambda _: True),
+        schedule=due.append,
+    )
+    bug = RuntimeError("a bug")
+
+    def done(_work):
+        raise bug
+
+    waiting, good = Fetched((ask(0),)), Fetched((ask(0),))
+    waiting.work.done = done
+    link.fetch(waiting.work)
+    link.fetch(good.work)
+    sink, batch = Sink(), make_batch()
+    link.append(route(epoch=EPOCH), 1, memoryview(batch), len(batch), sink, 0, 1000)
+    due.pop(0)()
+    assert sink.offsets == {0: 0}
+    assert (replica.failed, node.bugs) == (False, [])
+    assert good.sizes == [len(batch)]
+    good.results[0].release()
+    (throw,) = due
+    with pytest.raises(RuntimeError, match="a bug"):
+        throw()

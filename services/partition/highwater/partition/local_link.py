@@ -1,6 +1,7 @@
 """A gateway's link to a partition node in the same process: no copy, no message, no thread."""
 
 from collections.abc import Callable
+from functools import partial
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGatherer
@@ -30,10 +31,17 @@ class LocalLink:
         self._log_dirs = log_dirs
         gatherer = AppendGatherer(schedule, plane.append)
         self.append: Callable[..., None] = gatherer.append
-        self.fetch: Callable[[FetchWork], None] = plane.fetch
+        self._schedule = schedule
+        self._fetch: Callable[[FetchWork], None] = plane.fetch
         self.cancel_fetch: Callable[[FetchWork], None] = plane.cancel_fetch
         self.submit: Callable[[CoordinatorCall], None] = coordinator.submit
         self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
+
+    def fetch(self, work: FetchWork) -> None:
+        """Starts a fetch. If it waits, an append ends it, which must not suffer from its bugs."""
+        self._fetch(work)
+        if work.waiting is not None and type(work.done) is not _Guarded:
+            work.done = _Guarded(work.done, self._schedule)
 
     async def list_offsets(
         self, request: pb.ListOffsetsRequest, _timeout_s: float
@@ -52,3 +60,27 @@ class LocalLink:
     ) -> pb.DescribeLogDirsResponse:
         """All directories of the node."""
         return await self._log_dirs.describe(request)
+
+
+class _Guarded:
+    """Answers a fetch from inside an append: what it raises is raised at the end of the turn."""
+
+    __slots__ = ("_done", "_schedule")
+
+    def __init__(
+        self,
+        done: Callable[[FetchWork], None],
+        schedule: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._done = done
+        self._schedule = schedule
+
+    def __call__(self, work: FetchWork) -> None:
+        try:
+            self._done(work)
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
+            self._schedule(partial(_throw, error))
+
+
+def _throw(error: Exception) -> None:
+    raise error
