@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from highwater.embed.kafka_client import KafkaClient
+from highwater.embed.kafka_client import BrokerError, KafkaClient
 from tests.cluster.runner import HIGHWATER, HOST
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.support.process import ManagedProcess, free_port_block, wait_until
@@ -168,8 +168,15 @@ def test_a_topic_that_was_deleted_while_the_node_was_down(
             return sorted(p.name.split(".")[0] for d in services.dirs for p in d.glob("*-stray"))
 
         wait_until(lambda: strays() == [f"{TOPIC}-0", f"{TOPIC}-1"], timeout_s=40, what="strays")
-        wait_until(services.has_a_node, timeout_s=40, what="the node")
-        client.create_topic(TOPIC, partitions=2, replication_factor=1, configs={})
+
+        def created() -> bool:
+            try:
+                client.create_topic(TOPIC, partitions=2, replication_factor=1, configs={})
+            except BrokerError:
+                return False  # The node may not take replicas yet.
+            return True
+
+        wait_until(created, timeout_s=40, what="a new topic of that name")
     assert read_all(services.bootstrap, TOPIC, 2) == []
     assert "stray_log" in (tmp_path / "partition.log").read_text()
 
