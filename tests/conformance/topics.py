@@ -31,7 +31,7 @@ def make_topic(
     def leads() -> bool:
         # Metadata may name a leader that does not know it yet; one that answers does.
         try:
-            return len(end_offsets(bootstrap, name, partitions)) == partitions
+            return len(_end_offsets(admin, name, partitions)) == partitions
         except KafkaException:
             return False
 
@@ -41,7 +41,12 @@ def make_topic(
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     """Returns the high watermark of each partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    return _end_offsets(AdminClient({"bootstrap.servers": bootstrap}), topic, partitions)
+
+
+def _end_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
+    # With a client that has asked before: librdkafka's admin waits for a second or three if it
+    # looks for leaders just while its bootstrap broker gets its id.
     asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(partitions)}
     answers = admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
     return {
