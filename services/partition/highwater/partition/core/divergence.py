@@ -1,0 +1,50 @@
+"""Where two logs part, told by leader epochs and never by high watermarks (KIP-101, 279, 595).
+
+The leader compares the last epoch of a fetcher's log with its own epochs; the follower cuts its
+log to the end of the largest epoch that both may know, and asks again until nothing diverges.
+"""
+
+from typing import Final
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+
+MATCHES: Final = None
+UNKNOWN_EPOCH: Final = (-1, -1)
+"""Nothing is known of the fetcher's last epoch, so its log cannot be compared with ours."""
+
+
+def divergence(
+    epochs: LeaderEpochCache, log_end_offset: int, fetch_offset: int, last_fetched_epoch: int
+) -> tuple[int, int] | None:
+    """None if the fetcher's log is a prefix of this one; else (epoch, where it ends here).
+
+    `last_fetched_epoch` is the epoch of the record before `fetch_offset`, -1 if there is none.
+    Source: Kafka's `Partition.readRecords`.
+    """
+    if last_fetched_epoch == epochs.latest and fetch_offset <= log_end_offset:
+        return MATCHES
+    if last_fetched_epoch < 0:
+        return MATCHES if fetch_offset <= log_end_offset else UNKNOWN_EPOCH
+    epoch, end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
+    if end < 0:
+        return UNKNOWN_EPOCH
+    if epoch < last_fetched_epoch or end < fetch_offset:
+        return epoch, end
+    return MATCHES
+
+
+def truncation_offset(
+    epochs: LeaderEpochCache, log_end_offset: int, leader_epoch: int, leader_end_offset: int
+) -> int:
+    """Where a follower cuts its log, told that `leader_epoch` ends there in the leader's log.
+
+    If the follower does not know that epoch, its largest smaller one ends the common part at the
+    latest; the next fetch finds out whether earlier (KIP-279). Source: Kafka's
+    `AbstractFetcherThread.getOffsetTruncationState`.
+    """
+    own_epoch, own_end = epochs.end_offset_for(leader_epoch, log_end_offset)
+    if own_end < 0:
+        return min(leader_end_offset, log_end_offset)
+    if own_epoch != leader_epoch:
+        return min(own_end, log_end_offset)
+    return min(own_end, leader_end_offset, log_end_offset)

@@ -1,0 +1,81 @@
+"""How far each follower is, as the leader knows it (Kafka's `Replica.updateFetchStateOrThrow`).
+
+Hot path: plain slots, changed in place by each fetch.
+"""
+
+from typing import Final
+
+UNKNOWN: Final = -1
+NEVER_MS: Final = -(1 << 62)
+
+
+class FollowerProgress:
+    """One follower in one term of leadership. Starts afresh with each leader epoch."""
+
+    __slots__ = (
+        "caught_up_ms",
+        "fetched_ms",
+        "in_maximal_isr",
+        "leader_end_at_fetch",
+        "log_end_offset",
+        "near",
+        "node",
+        "node_epoch",
+        "told_high_watermark",
+    )
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.node_epoch = UNKNOWN
+        """The node epoch of its last fetch (KIP-903)."""
+        self.log_end_offset = UNKNOWN
+        """The offset of its last fetch, which acknowledges everything before it."""
+        self.caught_up_ms = NEVER_MS
+        """When it last had all that the leader had."""
+        self.fetched_ms = NEVER_MS
+        self.leader_end_at_fetch = 0
+        self.in_maximal_isr = False
+        self.near = False
+        """Outside the maximal ISR, yet caught up recently: the high watermark waits for it."""
+        self.told_high_watermark = UNKNOWN
+        """The shell's note: a waiting fetch is answered when the leader's is larger."""
+
+    def begin_term(self, now_ms: int, *, in_sync: bool) -> None:
+        """A new leader knows nothing yet; members of the ISR get the whole lag time."""
+        self.node_epoch = UNKNOWN
+        self.log_end_offset = UNKNOWN
+        self.fetched_ms = NEVER_MS
+        self.caught_up_ms = now_ms if in_sync else NEVER_MS
+        self.leader_end_at_fetch = 0
+        self.in_maximal_isr = in_sync
+        self.near = False
+        self.told_high_watermark = UNKNOWN
+
+    def admit(self, node_epoch: int) -> bool:
+        """False for a fetch of a former incarnation; a new one begins with nothing known."""
+        if node_epoch == self.node_epoch:
+            return True
+        if node_epoch < self.node_epoch:
+            return False
+        self.node_epoch = node_epoch
+        self.log_end_offset = UNKNOWN
+        self.leader_end_at_fetch = 0
+        self.near = False
+        return True
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
+        """It has everything before `offset`.
+
+        Who has all that the leader had at the fetch before was caught up at that time.
+        """
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end_at_fetch and self.log_end_offset != UNKNOWN:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end_offset = offset
+        self.fetched_ms = now_ms
+        self.leader_end_at_fetch = leader_end
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
+        """False if it has been behind for longer than replica.lag.time.max.ms."""
+        return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_ms_max

@@ -1,0 +1,89 @@
+"""The in-sync replicas as a leader knows them: committed, and the most that may be (KIP-497).
+
+A proposal that nobody answered may have been committed, or may be yet, as long as the partition
+epoch that it names is the present one. Its members therefore stay in the maximal ISR until the
+epoch moves. Kafka forgets an earlier attempt when a later one is refused, which is only safe if a
+request can never overtake another.
+"""
+
+from collections.abc import Iterable
+
+NO_ATTEMPT = -1
+
+
+class IsrState:
+    """One term of leadership. `pending` is the attempt under way, -1 if there is none."""
+
+    __slots__ = (
+        "_attempts",
+        "_proposed",
+        "_unanswered",
+        "committed",
+        "maximal",
+        "outdated",
+        "partition_epoch",
+        "pending",
+    )
+
+    def __init__(self) -> None:
+        self._attempts = 0
+        self._proposed: tuple[int, ...] = ()
+        self._unanswered: frozenset[int] = frozenset()
+        self.committed: tuple[int, ...] = ()
+        self.maximal: frozenset[int] = frozenset()
+        self.partition_epoch = -1
+        self.pending = NO_ATTEMPT
+        self.outdated = False
+        """The controller has moved on; nothing is proposed until its state arrives."""
+
+    @property
+    def doubtful(self) -> bool:
+        """True if an unanswered proposal may be committed yet, so that a new one has to settle."""
+        return bool(self._unanswered)
+
+    @property
+    def may_propose(self) -> bool:
+        """True if no attempt is under way and the present state is known."""
+        return self.pending == NO_ATTEMPT and not self.outdated
+
+    def commit(self, partition_epoch: int, isr: Iterable[int]) -> bool:
+        """Takes over what the controller committed; False if that is not news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        self.committed = tuple(isr)
+        self.pending = NO_ATTEMPT
+        self.outdated = False
+        self._proposed = ()
+        self._unanswered = frozenset()
+        self._set_maximal()
+        return True
+
+    def propose(self, isr: tuple[int, ...]) -> int:
+        """Begins an attempt and returns its number; from now on the high watermark waits."""
+        assert self.may_propose
+        self._attempts += 1
+        self.pending = self._attempts
+        self._proposed = isr
+        self._set_maximal()
+        return self.pending
+
+    def refused(self, attempt: int, *, outdated: bool) -> None:
+        """The attempt will never be committed. `outdated`: because its epochs are."""
+        if attempt != self.pending:
+            return
+        self.pending = NO_ATTEMPT
+        self._proposed = ()
+        self.outdated = outdated
+        self._set_maximal()
+
+    def unanswered(self, attempt: int) -> None:
+        """Nobody knows what became of the attempt."""
+        if attempt != self.pending:
+            return
+        self._unanswered |= frozenset(self._proposed)
+        self.pending = NO_ATTEMPT
+        self._proposed = ()
+
+    def _set_maximal(self) -> None:
+        self.maximal = self._unanswered.union(self.committed, self._proposed)

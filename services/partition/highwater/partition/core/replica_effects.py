@@ -1,0 +1,78 @@
+"""What a replica wants done on its control path, in the order in which it has to be done."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartLeading:
+    """Note in the log that the epoch begins here (KIP-101), then accept appends."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopLeading:
+    """Whoever waits here for a commit or for bytes is told that the outcome is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFollowing:
+    """Fetch from this leader in this epoch, and from nobody if it is -1."""
+
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopFollowing:
+    """Fetch no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeIsr:
+    """Send AlterPartition; `IsrAnswered` or `IsrUnanswered` with this attempt has to follow."""
+
+    attempt: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    node_epochs: tuple[int, ...]
+    """Parallel to `isr` (KIP-903): under which they fetched; -1 if they have not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateLog:
+    """Cut the log and its epoch cache, then tell `LogTruncated`; no fetch until then.
+
+    Epochs that begin at or after the offset go even if the log ends there already: they held no
+    records, and as long as they stay the leader finds the logs divergent.
+    """
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartLog:
+    """Drop the whole log and begin at the offset, then tell `LogTruncated`."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkMoved:
+    """Everything below is committed: acknowledge, and answer fetches that waited."""
+
+    high_watermark: int
+
+
+Effect = (
+    StartLeading
+    | StopLeading
+    | StartFollowing
+    | StopFollowing
+    | ProposeIsr
+    | TruncateLog
+    | RestartLog
+    | HighWatermarkMoved
+)

@@ -1,0 +1,118 @@
+"""What a replica hears on its control path: the cluster image, answers, ticks, its own log.
+
+Appends and fetches are not events: they are plain calls of `Replica`, because they happen for
+thousands of partitions in one message. Offsets count records, times are milliseconds of any
+monotonic clock, nodes are node ids, and -1 is no node.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChanged:
+    """The partition's record as an image holds it; old and repeated ones are harmless."""
+
+    now_ms: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int
+    """min.insync.replicas of the same image: a change of it adds one to the partition epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IneligibleChanged:
+    """Nodes that the controller would refuse in an ISR: fenced or draining ones."""
+
+    nodes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagChecked:
+    """Time passed: who has not caught up for replica.lag.time.max.ms leaves the ISR."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrDue:
+    """`Replica.isr_due` was seen: a proposal may be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrAnswered:
+    """AlterPartition was answered, with the partition as it stands after the call."""
+
+    attempt: int
+    """Of `ProposeIsr`."""
+    error_code: int
+    """Kafka's; 0 if the proposal was committed."""
+    leader_epoch: int = -1
+    """Of the answered state; -1 if a refusal came without one."""
+    partition_epoch: int = -1
+    isr: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrUnanswered:
+    """AlterPartition got no answer: it may or may not have been committed, or may be yet."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diverged:
+    """The leader's log parts from ours (KIP-595): in it, `epoch` ends at `end_offset`.
+
+    The first three fields are those of our fetch. An answer that comes again, or too late, finds
+    another log end and changes nothing: cutting twice would take back what was acknowledged.
+    """
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfRange:
+    """The leader's log does not reach our fetch offset: it begins later, or ended before.
+
+    The first three fields are those of our fetch, as in `Diverged`.
+    """
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    leader_log_start_offset: int
+    leader_log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTruncated:
+    """`TruncateLog` or `RestartLog` was carried out; the log now ends here."""
+
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFailed:
+    """The log cannot be used any more. Final: a new replica is made when it is opened again."""
+
+
+Event = (
+    PartitionChanged
+    | IneligibleChanged
+    | LagChecked
+    | IsrDue
+    | IsrAnswered
+    | IsrUnanswered
+    | Diverged
+    | OutOfRange
+    | LogTruncated
+    | LogFailed
+)

@@ -1,0 +1,36 @@
+"""Preferred leaders, and replicas whose logs fail although their nodes live."""
+
+from highwater.controller.core.change_leader import elect_preferred, without_failed_replica
+from highwater.model.ids import NodeId
+from tests.unit.controller.core.test_election import alive, partition
+
+
+def test_the_preferred_leader_takes_over() -> None:
+    after = elect_preferred(partition(leader=NodeId(2)), alive(1, 2, 3))
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.partition_epoch) == (1, 6, 8)
+    assert (after.isr, after.last_known_leader) == ((1, 2, 3), 1)
+
+
+def test_only_a_willing_member_of_the_isr() -> None:
+    led_by_2 = partition(leader=NodeId(2))
+    assert elect_preferred(partition(), alive(1, 2, 3)) is None, "it leads already"
+    assert elect_preferred(led_by_2, alive(2, 3)) is None
+    assert elect_preferred(led_by_2, alive(1, 2, 3, draining=(1,))) is None
+    outside = partition(leader=NodeId(2), isr=(2, 3))
+    assert elect_preferred(outside, alive(1, 2, 3)) is None
+
+
+def test_a_failed_leader_is_replaced_here_only() -> None:
+    after = without_failed_replica(partition(), NodeId(1), alive(1, 2, 3), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.isr) == (2, 6, (2, 3))
+
+
+def test_a_failed_follower_leaves_isr_and_eligible_leaders() -> None:
+    after = without_failed_replica(partition(isr=(1, 2)), NodeId(2), alive(1, 2, 3), min_isr=2)
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1,))
+    assert after.eligible_leaders == ()
+    assert without_failed_replica(after, NodeId(2), alive(1, 2, 3), min_isr=2) is None
+    assert without_failed_replica(after, NodeId(9), alive(1, 2, 3), min_isr=2) is None
