@@ -33,6 +33,26 @@ def etcd_missing(version: str = "etcd") -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdTls:
+    """PEM files of a server that wants certificates of its clients; all use the same one."""
+
+    ca: Path
+    cert: Path
+    key: Path
+
+    def server_flags(self) -> list[str]:
+        return [
+            f"--trusted-ca-file={self.ca}",
+            f"--cert-file={self.cert}",
+            f"--key-file={self.key}",
+            "--client-cert-auth",
+        ]
+
+    def ctl_flags(self) -> list[str]:
+        return [f"--cacert={self.ca}", f"--cert={self.cert}", f"--key={self.key}"]
+
+
 @dataclass(slots=True)
 class EtcdMemberProcess:
     """One member, killed and paused by its own process id."""
@@ -42,6 +62,7 @@ class EtcdMemberProcess:
     client_port: int
     peer_port: int
     arguments: list[str]
+    tls: EtcdTls | None = None
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -65,10 +86,17 @@ class EtcdMemberProcess:
 
     def compact(self, revision: int) -> None:
         """Forgets the history up to that revision."""
-        subprocess.run(
-            ["etcdctl", f"--endpoints={self.endpoint}", "compact", str(revision)],
+        self.ctl("compact", str(revision))
+
+    def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        """Runs an etcdctl command on this member."""
+        flags = [f"--endpoints={self.endpoint}", "--command-timeout=3s"]
+        if self.tls is not None:
+            flags += self.tls.ctl_flags()
+        return subprocess.run(
+            ["etcdctl", *flags, *arguments],
             env={**os.environ, "ETCDCTL_API": "3"},
-            check=True,
+            check=check,
             capture_output=True,
             timeout=10,
         )
@@ -95,7 +123,15 @@ class EtcdMemberProcess:
 class EtcdCluster:
     """`size` members; use as a context manager."""
 
-    def __init__(self, directory: Path, size: int = 1, *, version: str = "etcd") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        size: int = 1,
+        *,
+        version: str = "etcd",
+        tls: EtcdTls | None = None,
+    ) -> None:
+        scheme = "http" if tls is None else "https"
         program = VERSIONS[version]
         ports = free_ports(2 * size)
         peers = {f"m{i}": ports[2 * i + 1] for i in range(size)}
@@ -106,16 +142,18 @@ class EtcdCluster:
                 directory=directory,
                 client_port=ports[2 * i],
                 peer_port=port,
+                tls=tls,
                 arguments=[
                     program,
                     f"--name={name}",
                     f"--data-dir={directory / name}",
-                    f"--listen-client-urls=http://127.0.0.1:{ports[2 * i]}",
-                    f"--advertise-client-urls=http://127.0.0.1:{ports[2 * i]}",
+                    f"--listen-client-urls={scheme}://127.0.0.1:{ports[2 * i]}",
+                    f"--advertise-client-urls={scheme}://127.0.0.1:{ports[2 * i]}",
                     f"--listen-peer-urls=http://127.0.0.1:{port}",
                     f"--initial-advertise-peer-urls=http://127.0.0.1:{port}",
                     f"--initial-cluster={initial}",
                     "--initial-cluster-state=new",
+                    *(tls.server_flags() if tls is not None else ()),
                     # Tests need no durability across power cuts, and disks here are shared.
                     "--unsafe-no-fsync"
                     if _supports_no_fsync(program)
@@ -149,7 +187,7 @@ class EtcdCluster:
     def wait_healthy(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
         for member in self.members:
-            while not _healthy(member.endpoint):
+            while member.ctl("endpoint", "health", check=False).returncode != 0:
                 process = member.process
                 if time.monotonic() > deadline or process is None or process.poll() is not None:
                     raise RuntimeError(f"etcd did not start: {member.log_tail()}")
@@ -157,9 +195,11 @@ class EtcdCluster:
 
 
 @contextlib.contextmanager
-def etcd_server(directory: Path, *, version: str = "etcd") -> Iterator[EtcdMemberProcess]:
+def etcd_server(
+    directory: Path, *, version: str = "etcd", tls: EtcdTls | None = None
+) -> Iterator[EtcdMemberProcess]:
     """A single member."""
-    with EtcdCluster(directory, version=version) as cluster:
+    with EtcdCluster(directory, version=version, tls=tls) as cluster:
         yield cluster.members[0]
 
 
@@ -170,17 +210,6 @@ def free_ports(count: int) -> list[int]:
         for s in sockets:
             s.bind(("127.0.0.1", 0))
         return [s.getsockname()[1] for s in sockets]
-
-
-def _healthy(endpoint: str) -> bool:
-    result = subprocess.run(
-        ["etcdctl", f"--endpoints={endpoint}", "--command-timeout=1s", "endpoint", "health"],
-        env={**os.environ, "ETCDCTL_API": "3"},
-        capture_output=True,
-        timeout=5,
-        check=False,
-    )
-    return result.returncode == 0
 
 
 def _supports_no_fsync(program: str) -> bool:

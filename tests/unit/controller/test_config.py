@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from highwater.controller.config import ControllerConfig
-from highwater.model.errors import ConfigError
+from highwater.controller.service import open_store
+from highwater.model.errors import ConfigError, UsageError
 from highwater.runtime.settings import load_settings
 
 
@@ -32,3 +33,36 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWATER_CONTROLLER_STORE", "zookeeper")
     with pytest.raises(ConfigError):
         load_settings(ControllerConfig)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"USER": "u"}, "user and password belong together"),
+        ({"PASSWORD": "sesame"}, "user and password belong together"),
+        ({"USER": "u", "PASSWORD": "sesame"}, "tls_ca_file must be set"),
+        ({"TLS_CERT_FILE": "c.pem", "TLS_CA_FILE": "ca.pem"}, "belong together"),
+        ({"TLS_CERT_FILE": "c.pem", "TLS_KEY_FILE": "k.pem"}, "tls_ca_file must be set"),
+    ],
+)
+def test_halves_of_etcd_s_security(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], message: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"HIGHWATER_CONTROLLER_ETCD__{name}", value)
+    with pytest.raises(ConfigError, match=message) as raised:
+        load_settings(ControllerConfig)
+    assert "sesame" not in str(raised.value)
+
+
+def test_etcd_s_security_reaches_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "TLS_CA_FILE": "/ca.pem", "TLS_CERT_FILE": "/c.pem", "TLS_KEY_FILE": "/k.pem",
+        "USER": "u", "PASSWORD": "sesame",
+    }  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(f"HIGHWATER_CONTROLLER_ETCD__{name}", value)
+    config = load_settings(ControllerConfig, overrides={"store": "etcd"})
+    assert "sesame" not in repr(config)
+    with pytest.raises(UsageError, match=r"cannot read /ca\.pem"):
+        open_store(config)

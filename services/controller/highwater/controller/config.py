@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
@@ -23,6 +23,25 @@ class EtcdSettings(SettingsGroup):
         ge=100,
         description="an etcd member that takes longer is left for another one",
     )
+    tls_ca_file: Path | None = Field(
+        default=None, description="PEM file that etcd's certificate is checked with; turns TLS on"
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of the certificate that etcd is shown"
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of its private key")
+    user: str | None = Field(default=None, description="user of etcd; needs TLS")
+    password: SecretStr | None = Field(default=None, description="the user's password")
+
+    @model_validator(mode="after")
+    def _check_security(self) -> "EtcdSettings":
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file belong together")
+        if (self.user is None) != (self.password is None):
+            raise ValueError("user and password belong together")
+        if self.tls_ca_file is None and (self.tls_cert_file or self.user):
+            raise ValueError("tls_ca_file must be set for a certificate or a user")
+        return self
 
 
 class ControllerConfig(ServiceSettings):

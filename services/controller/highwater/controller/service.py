@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.controller.active import ActiveController, ControllerRules
-from highwater.controller.config import ControllerConfig
+from highwater.controller.config import ControllerConfig, EtcdSettings
 from highwater.controller.config_rules import KafkaConfigRules
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.create_topics import TopicDefaults
@@ -21,6 +21,7 @@ from highwater.controller.metrics import ControllerMetrics
 from highwater.controller.rpc.controller_servicer import ControllerServicer
 from highwater.controller.rpc.metadata_servicer import MetadataServicer
 from highwater.controller.store import factory
+from highwater.controller.store.etcd_security import EtcdSecurity
 from highwater.controller.store.port import MetadataStore
 from highwater.controller.writer import Fence
 from highwater.metadata.endpoints import ControllerEndpoints
@@ -191,6 +192,17 @@ def open_store(config: ControllerConfig) -> MetadataStore:
         prefix=config.etcd.prefix,
         client_id=config.controller_id,
         call_timeout_ms=config.etcd.call_timeout_ms,
+        security=_security(config.etcd),
+    )
+
+
+def _security(etcd: EtcdSettings) -> EtcdSecurity:
+    return EtcdSecurity(
+        ca_file=etcd.tls_ca_file,
+        cert_file=etcd.tls_cert_file,
+        key_file=etcd.tls_key_file,
+        user=etcd.user,
+        password=None if etcd.password is None else etcd.password.get_secret_value(),
     )
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+import grpc
 import grpc.aio
 
 from highwater.runtime.grpc_options import (
@@ -33,8 +34,11 @@ def open_channel(
     message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
     idempotent_methods: Sequence[tuple[str, str]] = (),
     options: GrpcOptions | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
 ) -> grpc.aio.Channel:
-    """An insecure channel to host:port, connecting lazily; it belongs to the running loop.
+    """A channel to host:port, connecting lazily; it belongs to the running loop.
+
+    Plain without `credentials`, TLS with them.
 
     `idempotent_methods` are (service, method) names, e.g. ("highwater.api.controller.v1.
     MetadataService", "GetCluster"): reads that the channel may send again by itself when the peer
@@ -42,19 +46,19 @@ def open_channel(
     the lost call was carried out.
     """
     initial, least, greatest = RECONNECT_BACKOFF_MS
-    return grpc.aio.insecure_channel(
-        address,
-        options=[
-            *shared_options(message_bytes_max),
-            ("grpc.initial_reconnect_backoff_ms", initial),
-            ("grpc.min_reconnect_backoff_ms", least),
-            ("grpc.max_reconnect_backoff_ms", greatest),
-            ("grpc.service_config", service_config(idempotent_methods)),
-            # Peers are named by plain addresses; a proxy of the environment must not get between.
-            ("grpc.enable_http_proxy", 0),
-            *(options or []),
-        ],
-    )
+    all_options: GrpcOptions = [
+        *shared_options(message_bytes_max),
+        ("grpc.initial_reconnect_backoff_ms", initial),
+        ("grpc.min_reconnect_backoff_ms", least),
+        ("grpc.max_reconnect_backoff_ms", greatest),
+        ("grpc.service_config", service_config(idempotent_methods)),
+        # Peers are named by plain addresses; a proxy of the environment must not get between.
+        ("grpc.enable_http_proxy", 0),
+        *(options or []),
+    ]
+    if credentials is not None:
+        return grpc.aio.secure_channel(address, credentials, options=all_options)
+    return grpc.aio.insecure_channel(address, options=all_options)
 
 
 def service_config(idempotent_methods: Sequence[tuple[str, str]]) -> str:

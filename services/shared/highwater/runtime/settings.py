@@ -226,6 +226,7 @@ def _explain_one(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{name} is not set"
     message = detail["msg"].removeprefix("Value error, ").replace("\n", " ")
-    if not name:
-        return message
+    # What a whole group was given may have a password in it, and its message says enough.
+    if not name or isinstance(detail["input"], Mapping):
+        return f"{name}: {message}" if name else message
     return f"{name}: {message} (got {detail['input']!r})"

@@ -61,6 +61,9 @@ class ScriptedMembers:
     def failed(self, _member: object) -> None:
         self.failures += 1
 
+    async def stream_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("hasleader", "true"),)
+
     def watch_stub(self) -> "ScriptedMembers":
         return self
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from highwater.controller.store.etcd_members import EtcdMember, EtcdMembers
+from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2
 from highwater.controller.store.etcd_watch import prefix_end, watch_prefix
 from highwater.controller.store.port import (
@@ -57,7 +58,13 @@ class EtcdStore:
     exclusive = False
 
     def __init__(
-        self, endpoints: Sequence[str], *, prefix: str, client_id: str, call_timeout_ms: int
+        self,
+        endpoints: Sequence[str],
+        *,
+        prefix: str,
+        client_id: str,
+        call_timeout_ms: int,
+        security: EtcdSecurity = PLAIN,
     ) -> None:
         """`client_id` is unique among the processes that use the prefix."""
         assert prefix.endswith("/")
@@ -69,6 +76,7 @@ class EtcdStore:
             endpoints,
             call_timeout_s=self._call_timeout_s,
             now_ms=lambda: time.monotonic_ns() // 1_000_000,
+            security=security,
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="etcd")
         self._closed = False
@@ -145,7 +153,8 @@ class EtcdStore:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
     async def _keep_alive_on(self, member: EtcdMember, lease: int) -> int:
-        call = member.lease_stub().LeaseKeepAlive(metadata=(("hasleader", "true"),))
+        metadata = await member.stream_metadata()
+        call = member.lease_stub().LeaseKeepAlive(metadata=metadata)
         try:
             async with asyncio.timeout(self._call_timeout_s):
                 await call.write(rpc_pb2.LeaseKeepAliveRequest(ID=lease))
@@ -190,7 +199,7 @@ class EtcdStore:
                 key=start, range_end=end, limit=PAGE_KEYS, revision=revision
             )
             response = self._on_some_member(
-                lambda m, r=request: m.client().kvstub.Range(r, self._call_timeout_s)  # type: ignore[misc]
+                lambda m, r=request: _ranged(m, r, self._call_timeout_s)  # type: ignore[misc]
             )
             revision = revision or response.header.revision
             entries += [self._entry(kv) for kv in response.kvs]
@@ -330,11 +339,19 @@ class EtcdStore:
         return t.delete(start, prefix_end(start))
 
 
+def _ranged(member: EtcdMember, request: Any, timeout_s: float) -> Any:
+    client = member.client()
+    return client.kvstub.Range(request, timeout_s, metadata=client.metadata)
+
+
 def _raise_if_refused(error: Exception) -> None:
     """Errors by which etcd itself says that it did nothing, and would do nothing again."""
     code = error.code() if isinstance(error, grpc.RpcError) else None
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         raise StoreUnavailableError("etcd's database is full") from error
+    if "auth" in str(error):
+        # What the token says is out of date; after logging in again it can be carried out.
+        return
     if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED):
         raise error
 

@@ -6,22 +6,36 @@ not lead the other back to a member that is paused.
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2_grpc
+from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
+from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2, rpc_pb2_grpc
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
 
 COOL_DOWN_MS: Final = 5_000
 
+_WITH_LEADER: Final = ("hasleader", "true")
+"""Makes a member without a leader end a stream."""
+
 
 class EtcdMember:
-    """One member. Its blocking client belongs to the store's thread, its channel to the loop."""
+    """One member. Its blocking client belongs to the store's thread, its channel to the loop.
 
-    def __init__(self, endpoint: str, call_timeout_s: float) -> None:
+    With a user, client and channel each log in for a token. Members forget tokens, when they are
+    not used or at a restart, so after any failure both log in again.
+    """
+
+    def __init__(
+        self, endpoint: str, call_timeout_s: float, security: EtcdSecurity = PLAIN
+    ) -> None:
+        self._security = security
+        self._token: str | None = None
+        self._client_is_stale = False
         self.endpoint = endpoint
         self._timeout_s = call_timeout_s
         self._client: Any = None
@@ -29,12 +43,20 @@ class EtcdMember:
 
     def client(self) -> Any:
         """The `etcd3` client of this member, for keys, transactions and leases."""
+        if self._client_is_stale:
+            self._client_is_stale = False
+            self.close_client()
         if self._client is None:
             host, _, port = self.endpoint.rpartition(":")
             self._client = etcd3.client(
                 host=host,
                 port=int(port),
                 timeout=self._timeout_s,
+                ca_cert=_text(self._security.ca_file),
+                cert_cert=_text(self._security.cert_file),
+                cert_key=_text(self._security.key_file),
+                user=self._security.user,
+                password=self._security.password,
                 grpc_options=[
                     *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
                     ("grpc.enable_http_proxy", 0),
@@ -44,6 +66,26 @@ class EtcdMember:
                 ],
             )
         return self._client
+
+    async def stream_metadata(self) -> tuple[tuple[str, str], ...]:
+        """What streams on the loop's channel have to carry. Raises grpc.RpcError."""
+        if self._security.user is None:
+            return (_WITH_LEADER,)
+        token = self._token
+        if token is None:
+            stub: Any = rpc_pb2_grpc.AuthStub(self._open_channel())  # type: ignore[no-untyped-call]
+            request = rpc_pb2.AuthenticateRequest(
+                name=self._security.user, password=self._security.password
+            )
+            token = str((await stub.Authenticate(request, timeout=self._timeout_s)).token)
+            self._token = token
+        return (_WITH_LEADER, ("token", token))
+
+    def forget_tokens(self) -> None:
+        """Logs in again before the next call; from any thread."""
+        if self._security.user is not None:
+            self._token = None
+            self._client_is_stale = True
 
     def watch_stub(self) -> Any:
         """A stub for watches, on the loop."""
@@ -67,7 +109,9 @@ class EtcdMember:
 
     def _open_channel(self) -> grpc.aio.Channel:
         if self._channel is None:
-            self._channel = open_channel(self.endpoint)
+            self._channel = open_channel(
+                self.endpoint, credentials=self._security.channel_credentials()
+            )
         return self._channel
 
 
@@ -75,11 +119,18 @@ class EtcdMembers:
     """All members, with cool-downs. Asked from the loop and from the store's thread."""
 
     def __init__(
-        self, endpoints: Sequence[str], *, call_timeout_s: float, now_ms: Callable[[], int]
+        self,
+        endpoints: Sequence[str],
+        *,
+        call_timeout_s: float,
+        now_ms: Callable[[], int],
+        security: EtcdSecurity = PLAIN,
     ) -> None:
         """`now_ms` is a monotonic clock."""
         assert endpoints
-        self._members = tuple(EtcdMember(endpoint, call_timeout_s) for endpoint in endpoints)
+        self._members = tuple(
+            EtcdMember(endpoint, call_timeout_s, security) for endpoint in endpoints
+        )
         self._now_ms = now_ms
         self.closed = False
         self._lock = threading.Lock()
@@ -110,5 +161,10 @@ class EtcdMembers:
 
     def failed(self, member: EtcdMember) -> None:
         """Leaves the member alone for a while."""
+        member.forget_tokens()
         with self._lock:
             self._cool_until_ms[member.endpoint] = self._now_ms() + COOL_DOWN_MS
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -27,8 +27,6 @@ SILENCE_S: Final = 1.0
 
 RETRY_S: Final = 0.1
 
-_METADATA: Final = (("hasleader", "true"),)
-
 
 class _SilentMemberError(Exception):
     """The member does not answer on an open stream."""
@@ -70,7 +68,7 @@ async def _one_stream(
     member: EtcdMember, readers: TaskOwner, key: str, from_revision: int
 ) -> AsyncGenerator[rpc_pb2.WatchResponse, None]:
     """The responses of one watch on one member, until it fails or falls silent."""
-    call = member.watch_stub().Watch(metadata=_METADATA)
+    call = member.watch_stub().Watch(metadata=await member.stream_metadata())
     reading: asyncio.Task[Any] | None = None
     try:
         await _write(call, _create_request(key, from_revision))

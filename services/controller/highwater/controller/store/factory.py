@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import MetadataStore
 from highwater.controller.store.sqlite import SqliteStore
@@ -19,9 +20,24 @@ def sqlite_store(data_dir: Path) -> MetadataStore:
 
 
 def etcd_store(
-    endpoints: Sequence[str], *, prefix: str, client_id: str, call_timeout_ms: int
+    endpoints: Sequence[str],
+    *,
+    prefix: str,
+    client_id: str,
+    call_timeout_ms: int,
+    security: EtcdSecurity = PLAIN,
 ) -> MetadataStore:
-    """A store in an etcd cluster. Imports the etcd client only when it is asked for."""
+    """A store in an etcd cluster. Raises UsageError if a certificate's file cannot be read.
+
+    Imports the etcd client only when it is asked for.
+    """
     from highwater.controller.store.etcd import EtcdStore
 
-    return EtcdStore(endpoints, prefix=prefix, client_id=client_id, call_timeout_ms=call_timeout_ms)
+    security.check_files()
+    return EtcdStore(
+        endpoints,
+        prefix=prefix,
+        client_id=client_id,
+        call_timeout_ms=call_timeout_ms,
+        security=security,
+    )

@@ -1,0 +1,55 @@
+"""How etcd is reached: plainly, or by TLS, with a certificate of our own, with a user."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from highwater.model.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdSecurity:
+    """Paths of PEM files, and whom to log in as. A user needs TLS: a password is never sent plain."""
+
+    ca_file: Path | None = None
+    """Certificates that etcd's own is checked with; TLS is used if there is one."""
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    user: str | None = None
+    password: str | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.cert_file is None) == (self.key_file is None)
+        assert (self.user is None) == (self.password is None)
+        assert self.ca_file is not None or (self.cert_file is None and self.user is None)
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"EtcdSecurity(ca_file={self.ca_file}, user={self.user})"
+
+    def check_files(self) -> None:
+        """Raises UsageError if a file cannot be read."""
+        for path in (self.ca_file, self.cert_file, self.key_file):
+            if path is not None:
+                _read(path)
+
+    def channel_credentials(self) -> grpc.ChannelCredentials | None:
+        """For channels of the loop, None without TLS. Raises UsageError."""
+        if self.ca_file is None:
+            return None
+        return grpc.ssl_channel_credentials(
+            root_certificates=_read(self.ca_file),
+            private_key=None if self.key_file is None else _read(self.key_file),
+            certificate_chain=None if self.cert_file is None else _read(self.cert_file),
+        )
+
+
+PLAIN = EtcdSecurity()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
