@@ -30,9 +30,12 @@ def make_topic(
 
     def leads() -> bool:
         # Metadata may name a leader that does not know it yet; one that answers does.
+        nonlocal admin
         try:
             return len(_end_offsets(admin, name, partitions)) == partitions
         except KafkaException:
+            # This client goes on saying "no leaders" from its cache; a new one asks.
+            admin = AdminClient({"bootstrap.servers": bootstrap})
             return False
 
     wait_until(leads, timeout_s=_TIMEOUT_S, what=f"leaders for {name}")
