@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import NodeId
+from highwater.model.ids import InstanceId, NodeId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replicas import Replicas
@@ -122,3 +122,14 @@ def test_what_changes_no_config_reconfigures_nothing() -> None:
     node.apply(replace(image_with(2, topics=[replace(A, partitions=moved), B]), revision=101))
     assert node.logs.reconfigured == []
     assert len(node.logs.broker_configs) == 1
+
+
+def test_replicas_of_an_instance_are_those_that_are_here_and_work() -> None:
+    node = Node()
+    foreign = replace(B, instance=InstanceId("other-team"))
+    node.apply(image_with(2, topics=[A, foreign]))
+    mine = list(node.replicas.of_instance(A.instance))
+    assert mine == [node.replica(A, 0), node.replica(A, 2)]
+    assert list(node.replicas.of_instance(foreign.instance)) == [node.replica(foreign)]
+    mine[0].failed = True
+    assert list(node.replicas.of_instance(A.instance)) == mine[1:]
