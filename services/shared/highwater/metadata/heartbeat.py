@@ -192,7 +192,8 @@ _OPTIONS: Final = [
     *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # How long one attempt to connect may take, whatever its name says.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     # Heartbeats must not share a connection, and its flow control, with the watch.
     ("grpc.use_local_subchannel_pool", 1),

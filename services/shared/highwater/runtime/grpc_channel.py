@@ -13,8 +13,12 @@ from highwater.runtime.grpc_options import (
     shared_options,
 )
 
-RECONNECT_BACKOFF_MS: Final = (50, 50, 500)
-"""Initial, least and greatest. gRPC's defaults (1 s, 20 s, 120 s) would outlast a failover."""
+RECONNECT_BACKOFF_MS: Final = (50, 5_000, 500)
+"""Initial, least and greatest. gRPC's defaults (1 s, 20 s, 120 s) would outlast a failover.
+
+What gRPC calls the least is no pause: it is how long one attempt to connect may take. A peer that
+gets no processor time for longer would never be reached.
+"""
 
 _RETRY_POLICY: Final = {
     "maxAttempts": 3,
