@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from struct import Struct
 
 import pytest
 from hypothesis import given, settings
@@ -66,24 +67,27 @@ def test_fetches_say_the_same_at_the_other_end():
     assert [meaning(w) for w in got] == [meaning(w) for w in sample_works()]
 
 
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("topic", [0, 1, 2]),
-        ("topic", [0, 1]),
-        ("call_partitions", [2, 1, 1]),
-        ("call_partitions", [2, 0, 0]),
-        ("call_partitions", [2, 1]),
-        ("call_instance", [0, 2, 0]),
-        ("fetch_offset", []),
-        ("isolation_level", [0]),
-    ],
-)
-def test_arrays_that_do_not_fit_together_are_refused(field, values):
+@pytest.mark.parametrize("field", ["calls", "partitions"])
+@pytest.mark.parametrize("cut", [-1, 1, None])
+def test_rows_that_do_not_fit_together_are_refused(field, cut):
     request = decode_request(encode_request(sample_works(), [], True))
-    array = getattr(request, field)
-    del array[:]
-    array.extend(values)
+    rows = getattr(request, field)
+    whole_row = len(rows) // 3
+    setattr(request, field, rows[:-whole_row] if cut is None else rows[:cut])
+    if field == "calls" and cut is None:
+        assert sample_works()[-1].partitions == [], "the last call asks for nothing"
+        request.calls += rows[:whole_row]
+    with pytest.raises(HopFramingError):
+        works_of(request, lambda _work: None)
+
+
+@pytest.mark.parametrize(("field", "at"), [("calls", 8), ("calls", 12), ("partitions", 0)])
+@pytest.mark.parametrize("value", [3, 1 << 30, -4])
+def test_indexes_that_lead_nowhere_are_refused(field, at, value):
+    request = decode_request(encode_request(sample_works(), [], True))
+    rows = bytearray(getattr(request, field))
+    rows[at : at + 4] = value.to_bytes(4, "little", signed=True)
+    setattr(request, field, bytes(rows))
     with pytest.raises(HopFramingError):
         works_of(request, lambda _work: None)
 
@@ -133,7 +137,7 @@ def gather(messages, isolation_level=0):
     """Answers put together again, as the gateway does: call id -> (results, throttle)."""
     begun, whole = {}, {}
     for message in messages:
-        for answer in parse_response(message):
+        for answer in parse_response(message)[0]:
             first, payload = begun.pop(answer.call_id, (answer, b""))
             payload += bytes(answer.payload)
             if answer.done:
@@ -234,13 +238,14 @@ def test_references_name_places_and_carry_no_bytes(stored):
     places = [one.records, two.records]
     (message,) = write([answered(1, FetchedPartition(6), one), answered(2, two)], references=True)
     assert len(message) < 300
-    first, second = parse_response(message)
-    ((result, reference),) = first.references
+    (first, second), _begun = parse_response(message)
+    ((result, file, position),) = first.references
     assert result is first.results[1]
-    assert (reference.path, reference.log_dir, reference.position) == ("t-0/0.log", 1, 10)
-    assert reference.inode == os.fstat(stored.fileno()).st_ino
+    assert (file.path, file.log_dir, position) == ("t-0/0.log", 1, 10)
+    assert file.inode == os.fstat(stored.fileno()).st_ino
     assert result.nbytes == 4 << 20
-    assert [reference.position for _, reference in second.references] == [20]
+    assert [position for _, _, position in second.references] == [20]
+    assert len(pb.FetchResponse.FromString(message).files) == 1
     assert [place.released for place in places] == [1, 1]
 
 
@@ -276,35 +281,58 @@ def test_a_range_that_cannot_be_read_is_an_error_of_its_partition_alone(stored):
     assert place.released == 1
 
 
+ANSWER_ROW, RESULT_ROW = Struct("<QiiIB"), Struct("<hqqqI")
+
+
 @pytest.mark.parametrize(
-    ("field", "values"),
+    "answers",
     [
-        ("record_bytes", [100, 8]),
-        ("record_bytes", [100]),
-        ("call_partitions", [1]),
-        ("call_partitions", [2, 0]),
-        ("payload_bytes", [106]),
-        ("payload_bytes", [108]),
-        ("done", []),
+        [],
+        [(1, 1, 0, 107, 1)],
+        [(1, 3, 0, 107, 1)],
+        [(1, -1, 0, 107, 1)],
+        [(1, 2, 0, 106, 1)],
+        [(1, 2, 0, 108, 1)],
+        [(1, 2, 0, 107, 1), (2, 1, 0, 0, 1)],
     ],
 )
-def test_answers_that_do_not_fit_together_are_refused(stored, field, values):
+def test_answers_that_do_not_fit_together_are_refused(stored, answers):
     (message,) = write([answered(1, found(stored, 0, 100), found(stored, 0, 7))])
     header = pb.FetchResponse.FromString(message)
-    array = getattr(header, field)
-    del array[:]
-    array.extend(values)
+    assert header.answers == ANSWER_ROW.pack(1, 2, 0, 107, 1)
+    header.answers = b"".join(ANSWER_ROW.pack(*answer) for answer in answers)
     with pytest.raises(HopFramingError):
         gather([framed(header)])
 
 
-@pytest.mark.parametrize("index", [0, 2, 1 << 31])
-def test_references_to_other_partitions_are_refused(stored, index):
+@pytest.mark.parametrize("sizes", [[100, 8], [99, 7], [100], [100, 7, 0]])
+def test_records_that_were_not_promised_are_refused(stored, sizes):
+    (message,) = write([answered(1, found(stored, 0, 100), found(stored, 0, 7))])
+    header = pb.FetchResponse.FromString(message)
+    header.partitions = b"".join(RESULT_ROW.pack(0, 50, 40, 30, size) for size in sizes)
+    with pytest.raises(HopFramingError):
+        gather([framed(header)])
+
+
+@pytest.mark.parametrize(
+    "references",
+    [[(0, 0, 0)], [(2, 0, 0)], [(1 << 31, 0, 0)], [(1, 1, 0)], [(1, 0, 0), (1, 0, 0)]],
+)
+def test_references_to_other_partitions_or_files_are_refused(stored, references):
     (message,) = write([answered(1, FetchedPartition(6), found(stored, 0, 7))], references=True)
     header = pb.FetchResponse.FromString(message)
-    header.references[0].index = index
+    header.references = b"".join(Struct("<IIQ").pack(*reference) for reference in references)
     with pytest.raises(HopFramingError):
         parse_response(framed(header))
+
+
+def test_the_last_message_says_how_many_requests_were_begun(stored):
+    writer = ResponseWriter(references=False)
+    assert writer.take() == []
+    (message,) = writer.take(2)
+    assert parse_response(message) == ([], 2)
+    writer.add(answered(1, found(stored, 0, PIECE_BYTES + 5)))
+    assert [parse_response(message)[1] for message in writer.take(3)] == [0, 3]
 
 
 def test_a_detail_of_no_partition_is_refused():

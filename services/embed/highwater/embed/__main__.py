@@ -1,6 +1,10 @@
 """`python -m highwater.embed` is the `highwater` command."""
 
-from highwater.embed.cli import main
+from highwater.runtime.grpc_engine import poll_in_completion_queues
+
+poll_in_completion_queues()
+
+from highwater.embed.cli import main  # noqa: E402  It loads gRPC, which has to find the choice.
 
 if __name__ == "__main__":
     main()

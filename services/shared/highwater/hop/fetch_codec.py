@@ -1,11 +1,13 @@
 """FetchRequest and FetchResponse between `FetchWork` and bytes; used on both ends.
 
-Flat arrays on purpose: a message is built by a few `extend` calls whatever the number of fetches
-in it, where a submessage per fetch would cost more than the fetch.
+Packed rows on purpose: a fetch in a message costs a few `pack` and `unpack` calls, where a
+submessage per fetch, or an array per field, would cost more than the fetch itself.
 """
 
 import os
+import struct
 from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -19,33 +21,44 @@ from highwater.model.ids import InstanceId, TopicId
 PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
 
+# What the columns are is said in partition_service.proto.
+_CALL: Final = Struct("<QiiiiiB")
+_ASKED: Final = Struct("<iiiqii")
+_ANSWER: Final = Struct("<QiiIB")
+_RESULT: Final = Struct("<hqqqI")
+_REFERENCE: Final = Struct("<IIQ")
+
+_MALFORMED: Final = (DecodeError, IndexError, ValueError, struct.error)
+
 
 def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], references: bool) -> bytes:
     """One message; every work has its `call_id`."""
-    request = pb.FetchRequest(cancelled_call_ids=cancelled, accepts_references=references)
     topics: dict[TopicId, int] = {}
     instances: dict[InstanceId, int] = {}
-    asked = [p for work in works for p in work.partitions]
-    for p in asked:
-        topics.setdefault(p.topic_id, len(topics))
+    calls: list[bytes] = []
+    asked: list[bytes] = []
     for work in works:
-        instances.setdefault(work.instance, len(instances))
-    request.call_id.extend([w.call_id for w in works])
-    request.call_partitions.extend([len(w.partitions) for w in works])
-    request.call_instance.extend([instances[w.instance] for w in works])
-    request.max_wait_ms.extend([w.max_wait_ms for w in works])
-    request.min_bytes.extend([w.min_bytes for w in works])
-    request.max_bytes.extend([w.max_bytes for w in works])
-    request.isolation_level.extend([w.isolation_level for w in works])
-    request.instances.extend(instances)
-    request.topic_ids.extend(topics)
-    request.topic.extend([topics[p.topic_id] for p in asked])
-    request.partition.extend([p.partition for p in asked])
-    request.current_leader_epoch.extend([p.current_leader_epoch for p in asked])
-    request.fetch_offset.extend([p.fetch_offset for p in asked])
-    request.last_fetched_epoch.extend([p.last_fetched_epoch for p in asked])
-    request.partition_max_bytes.extend([p.max_bytes for p in asked])
-    return request.SerializeToString()
+        calls.append(
+            _CALL.pack(
+                work.call_id,
+                len(work.partitions),
+                instances.setdefault(work.instance, len(instances)),
+                work.max_wait_ms,
+                work.min_bytes,
+                work.max_bytes,
+                work.isolation_level,
+            )
+        )
+        for topic_id, *others in work.partitions:
+            asked.append(_ASKED.pack(topics.setdefault(topic_id, len(topics)), *others))
+    return pb.FetchRequest(
+        calls=b"".join(calls),
+        partitions=b"".join(asked),
+        instances=instances,
+        topic_ids=topics,
+        cancelled_call_ids=cancelled,
+        accepts_references=references,
+    ).SerializeToString()
 
 
 def decode_request(message: bytes) -> pb.FetchRequest:
@@ -60,30 +73,15 @@ def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> lis
     """The node's side of `encode_request`. Raises HopFramingError."""
     topic_ids = [TopicId(t) for t in request.topic_ids]
     instances = [InstanceId(i) for i in request.instances]
+    works = []
+    at = 0
     try:
         asked = [
-            FetchPartition(topic_ids[t], p, e, o, le, m)
-            for t, p, e, o, le, m in zip(
-                request.topic,
-                request.partition,
-                request.current_leader_epoch,
-                request.fetch_offset,
-                request.last_fetched_epoch,
-                request.partition_max_bytes,
-                strict=True,
-            )
+            FetchPartition(topic_ids[topic], *others)
+            for topic, *others in _ASKED.iter_unpack(request.partitions)
         ]
-        works = []
-        at = 0
-        for call_id, count, instance, wait, least, most, isolation in zip(
-            request.call_id,
-            request.call_partitions,
-            request.call_instance,
-            request.max_wait_ms,
-            request.min_bytes,
-            request.max_bytes,
-            request.isolation_level,
-            strict=True,
+        for call_id, count, instance, wait, least, most, isolation in _CALL.iter_unpack(
+            request.calls
         ):
             work = FetchWork(
                 instance=instances[instance],
@@ -96,9 +94,11 @@ def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> lis
             )
             work.call_id = call_id
             works.append(work)
-            at += count
-    except (ValueError, IndexError) as error:
-        raise HopFramingError(f"a fetch message's arrays do not fit together: {error}") from error
+            at += len(work.partitions)
+            if len(work.partitions) != count:
+                raise ValueError(f"call {call_id} asks for {count} partitions")
+    except _MALFORMED as error:
+        raise HopFramingError(f"a fetch message's rows do not fit together: {error}") from error
     if at != len(asked):
         raise HopFramingError(f"{len(asked)} partitions for calls that ask for {at}")
     return works
@@ -112,74 +112,96 @@ class ResponseWriter:
     """
 
     def __init__(self, *, references: bool) -> None:
-        self._references = references
+        self._with_references = references
         self._messages: list[bytes] = []
         self._new_message()
 
     def _new_message(self) -> None:
-        self._header = pb.FetchResponse(header_bytes=PLACEHOLDER)
+        self._answers: list[bytes] = []
+        self._results: list[bytes] = []
+        self._references: list[bytes] = []
+        self._files: dict[tuple[int, int], tuple[int, pb.SegmentFile]] = {}
+        self._details: list[pb.FetchPartitionDetail] = []
         self._payload: list[Any] = []
         self._nbytes = 0
-        self._partitions = 0
 
     def add(self, work: FetchWork) -> None:
         """Adds one answer."""
-        header = self._header
         results = work.results
-        records = [] if self._references else _read_ranges(results)
-        header.call_id.append(work.call_id)
-        header.call_partitions.append(len(results))
-        header.throttle_ms.append(work.throttle_ms)
-        header.error_code.extend([r.error_code for r in results])
-        header.high_watermark.extend([r.high_watermark for r in results])
-        header.last_stable_offset.extend([r.last_stable_offset for r in results])
-        header.log_start_offset.extend([r.log_start_offset for r in results])
-        header.record_bytes.extend([r.nbytes for r in results])
-        first = self._partitions
-        self._partitions += len(results)
-        for index, result in enumerate(results, first):
-            _add_detail(header, index, result)
-            if result.nbytes:
-                if self._references:
+        records = [] if self._with_references else _read_ranges(results)
+        index = len(self._results)
+        for result in results:
+            nbytes = result.nbytes
+            self._results.append(
+                _RESULT.pack(
+                    result.error_code,
+                    result.high_watermark,
+                    result.last_stable_offset,
+                    result.log_start_offset,
+                    nbytes,
+                )
+            )
+            if (
+                result.aborted_transactions
+                or result.diverging_epoch >= 0
+                or result.leader_epoch >= 0
+            ):
+                self._details.append(_detail(index, result))
+            if nbytes:
+                if self._with_references:
                     self._add_reference(index, result.records)
                 result.release()
-        self._add_payload(work.call_id, records)
+            index += 1
+        if self._with_references:
+            self._answers.append(
+                _ANSWER.pack(work.call_id, len(results), work.throttle_ms, 0, True)
+            )
+        else:
+            self._add_payload(work, records)
 
     def _add_reference(self, index: int, found: Any) -> None:
-        self._header.references.add(
-            index=index,
-            path=found.path,
-            log_dir=found.log_dir,
-            inode=found.inode,
-            position=found.position,
-        )
+        key = (found.log_dir, found.inode)
+        known = self._files.get(key)
+        if known is None:
+            file = pb.SegmentFile(path=found.path, log_dir=found.log_dir, inode=found.inode)
+            known = self._files[key] = (len(self._files), file)
+        self._references.append(_REFERENCE.pack(index, known[0], found.position))
 
-    def _add_payload(self, call_id: int, records: list[bytes]) -> None:
+    def _add_payload(self, work: FetchWork, records: list[bytes]) -> None:
         """Closes the answer, over as many messages as its bytes need."""
         body = memoryview(records[0] if len(records) == 1 else b"".join(records))
+        count, throttle_ms = len(work.results), work.throttle_ms
         while True:
             piece = body[: PIECE_BYTES - self._nbytes]
             body = body[len(piece) :]
             self._payload.append(piece)
             self._nbytes += len(piece)
-            self._header.payload_bytes.append(len(piece))
-            self._header.done.append(not body)
+            self._answers.append(
+                _ANSWER.pack(work.call_id, count, throttle_ms, len(piece), not body)
+            )
             if self._nbytes >= PIECE_BYTES:
-                self._end_message()
+                self._end_message(0)
             if not body:
                 return
-            self._header.call_id.append(call_id)
-            self._header.call_partitions.append(0)
-            self._header.throttle_ms.append(0)
+            count = throttle_ms = 0
 
-    def _end_message(self) -> None:
-        self._messages.append(frame(self._header.SerializeToString(), self._payload, self._nbytes))
+    def _end_message(self, begun_messages: int) -> None:
+        header = pb.FetchResponse(
+            header_bytes=PLACEHOLDER,
+            answers=b"".join(self._answers),
+            partitions=b"".join(self._results),
+            references=b"".join(self._references),
+            files=[file for _, file in self._files.values()],
+            details=self._details,
+            begun_messages=begun_messages,
+        )
+        self._messages.append(frame(header.SerializeToString(), self._payload, self._nbytes))
         self._new_message()
 
-    def take(self) -> list[bytes]:
-        """All messages so far."""
-        if self._header.call_id:
-            self._end_message()
+    def take(self, begun_messages: int = 0) -> list[bytes]:
+        """All messages so far; the last one says how many requests were begun."""
+        if self._answers or begun_messages:
+            self._end_message(begun_messages)
         messages, self._messages = self._messages, []
         return messages
 
@@ -205,14 +227,12 @@ def _read_range(records: Any) -> bytes:
     return data
 
 
-def _add_detail(header: pb.FetchResponse, index: int, result: FetchedPartition) -> None:
-    aborted = result.aborted_transactions
-    if not aborted and result.diverging_epoch < 0 and result.leader_epoch < 0:
-        return
-    header.details.add(
+def _detail(index: int, result: FetchedPartition) -> pb.FetchPartitionDetail:
+    return pb.FetchPartitionDetail(
         index=index,
         aborted_transactions=[
-            pb.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted or ()
+            pb.AbortedTransaction(producer_id=p, first_offset=o)
+            for p, o in result.aborted_transactions or ()
         ],
         diverging_epoch=result.diverging_epoch,
         diverging_end_offset=result.diverging_end_offset,
@@ -240,14 +260,15 @@ class Answer:
         self.payload = payload
         self.done = done
         self.throttle_ms = throttle_ms
-        self.references: list[tuple[FetchedPartition, pb.SegmentReference]] = []
+        self.references: list[tuple[FetchedPartition, pb.SegmentFile, int]] = []
+        """Results with the file and the position in it of their records."""
 
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
         """The results with their bytes, once all of the payload is here.
 
         Raises HopFramingError if it is not what the results promise.
         """
-        promised = 0 if self.references else sum(r.nbytes for r in self.results)
+        promised = 0 if self.references else sum([r.nbytes for r in self.results])
         if len(payload) != promised:
             raise HopFramingError(f"{len(payload)} bytes of records, {promised} were promised")
         position = 0
@@ -260,49 +281,38 @@ class Answer:
         return self.results
 
 
-def parse_response(message: bytes) -> list[Answer]:
-    """The answers of one message. Raises HopFramingError."""
+def parse_response(message: bytes) -> tuple[list[Answer], int]:
+    """The answers of one message, and how many requests it says were begun.
+
+    Raises HopFramingError.
+    """
     head, payload = split(message)
     try:
         header = pb.FetchResponse.FromString(head)  # type: ignore[arg-type]  # Any buffer will do.
         results = [
             FetchedPartition(error, hw, lso, start, b"", nbytes)
-            for error, hw, lso, start, nbytes in zip(
-                header.error_code,
-                header.high_watermark,
-                header.last_stable_offset,
-                header.log_start_offset,
-                header.record_bytes,
-                strict=True,
-            )
+            for error, hw, lso, start, nbytes in _RESULT.iter_unpack(header.partitions)
         ]
-        answers = list(_answers(header, results, payload))
+        answers = list(_answers(header.answers, results, payload))
         for detail in header.details:
             _apply_detail(results[detail.index], detail)
         if header.references:
-            _spread_references(header, results, answers)
-    except (DecodeError, IndexError, ValueError) as error:
+            _spread_references(header, answers)
+    except _MALFORMED as error:
         raise HopFramingError(f"malformed FetchResponse: {error}") from error
-    return answers
+    return answers, header.begun_messages
 
 
-def _answers(
-    header: pb.FetchResponse, results: list[FetchedPartition], payload: memoryview
-) -> Iterable[Answer]:
+def _answers(rows: bytes, results: list[FetchedPartition], payload: memoryview) -> Iterable[Answer]:
     at = position = 0
-    for call_id, count, throttle_ms, nbytes, done in zip(
-        header.call_id,
-        header.call_partitions,
-        header.throttle_ms,
-        header.payload_bytes,
-        header.done,
-        strict=True,
-    ):
+    for call_id, count, throttle_ms, nbytes, done in _ANSWER.iter_unpack(rows):
+        if count < 0:
+            raise ValueError(f"{count} partitions")
         yield Answer(
             call_id,
             results[at : at + count],
             payload[position : position + nbytes],
-            done,
+            bool(done),
             throttle_ms,
         )
         at += count
@@ -322,15 +332,18 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
         ]
 
 
-def _spread_references(
-    header: pb.FetchResponse, results: list[FetchedPartition], answers: list[Answer]
-) -> None:
-    """Gives each answer the references of its own partitions."""
-    owners: list[Answer] = []
+def _spread_references(header: pb.FetchResponse, answers: list[Answer]) -> None:
+    """Gives each answer the references of its own partitions; exactly those with records."""
+    files = list(header.files)
+    references = _REFERENCE.iter_unpack(header.references)
+    at = 0
     for answer in answers:
-        owners.extend([answer] * len(answer.results))
-    wanted = [index for index, result in enumerate(results) if result.nbytes]
-    if [reference.index for reference in header.references] != wanted:
-        raise ValueError("references are not those of the partitions with records")
-    for reference in header.references:
-        owners[reference.index].references.append((results[reference.index], reference))
+        for result in answer.results:
+            if result.nbytes:
+                index, file, position = next(references, (-1, 0, 0))
+                if index != at:
+                    raise ValueError("references are not those of the partitions with records")
+                answer.references.append((result, files[file], position))
+            at += 1
+    if next(references, None) is not None:
+        raise ValueError("more references than partitions with records")

@@ -2,9 +2,14 @@
 
 import asyncio
 import os
+from types import SimpleNamespace
 
 import pytest
 
+from highwater.gateway.clients.fetch_stream import FetchStream
+from highwater.gateway.clients.segment_files import SegmentFiles
+from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
+from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
@@ -174,3 +179,46 @@ async def test_unreadable_bytes_are_an_error_of_the_fetch_and_not_of_the_stream(
     assert fetched.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
     node.append(make_batch(), partition=1)
     assert (await answered(link, ask(0, 1))).sizes == [len(make_batch())]
+
+
+@pytest.fixture
+def unconnected():
+    """A fetch stream whose messages the test carries."""
+    channel = SimpleNamespace(stream_stream=lambda _method: None)
+    made = FetchStream(channel, SegmentFiles([], ""))
+    made.stream.is_open = True
+    return made
+
+
+def calls_in(message):
+    return len(works_of(decode_request(message), lambda _work: None))
+
+
+async def test_fetches_gather_while_two_messages_are_outstanding(unconnected):
+    for _ in range(2):
+        unconnected.fetch(Fetched([ask(0)]).work)
+        assert calls_in(unconnected._next_message()) == 1
+    for _ in range(3):
+        unconnected.fetch(Fetched([ask(0)]).work)
+    assert unconnected._next_message() is None
+    (begun,) = ResponseWriter(references=False).take(1)
+    unconnected._received(begun)
+    assert calls_in(unconnected._next_message()) == 3
+    assert unconnected._next_message() is None
+
+
+async def test_a_broken_stream_has_nothing_outstanding(unconnected):
+    for _ in range(2):
+        unconnected.fetch(Fetched([ask(0)]).work)
+        unconnected._next_message()
+    unconnected._broken("gone")
+    unconnected.fetch(Fetched([ask(0)]).work)
+    assert calls_in(unconnected._next_message()) == 1
+
+
+async def test_more_messages_begun_than_sent_are_refused(unconnected):
+    unconnected.fetch(Fetched([ask(0)]).work)
+    unconnected._next_message()
+    (begun,) = ResponseWriter(references=False).take(2)
+    with pytest.raises(HopFramingError):
+        unconnected._received(begun)

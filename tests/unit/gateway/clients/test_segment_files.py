@@ -26,12 +26,11 @@ def files(directory):
     made.close()
 
 
-def reference(path, name="t-0/0.log", *, position=0, log_dir=0, inode=None):
+def named(path, name="t-0/0.log", *, log_dir=0, inode=None):
     return SimpleNamespace(
         path=name,
         log_dir=log_dir,
         inode=path.stat().st_ino if inode is None else inode,
-        position=position,
     )
 
 
@@ -41,7 +40,7 @@ def content(found):
 
 def test_a_promised_range_can_be_read(directory, files):
     path = directory / "t-0" / "0.log"
-    found = files.open(reference(path, position=3), 4)
+    found = files.open(named(path), 3, 4)
     assert content(found) == b"3456"
     found.release()
 
@@ -64,31 +63,31 @@ def test_paths_stay_inside_the_directory(directory, files, tmp_path):
     (directory / "link.log").symlink_to(secret)
     for name in ("../secret", "t-0/../../secret", str(secret), "link.log"):
         with pytest.raises(StaleReferenceError):
-            files.open(reference(secret, name), 1)
+            files.open(named(secret, name), 0, 1)
     with pytest.raises(StaleReferenceError):
-        files.open(reference(directory / "t-0" / "0.log", log_dir=1), 1)
+        files.open(named(directory / "t-0" / "0.log", log_dir=1), 0, 1)
 
 
 def test_another_or_missing_or_shorter_file_is_refused(directory, files):
     path = directory / "t-0" / "0.log"
     before = open_descriptors()
-    for wrong, length in (
-        (reference(path, inode=1), 1),
-        (reference(path, "t-0/1.log"), 1),
-        (reference(path, position=8), 3),
+    for wrong, position, length in (
+        (named(path, inode=1), 0, 1),
+        (named(path, "t-0/1.log"), 0, 1),
+        (named(path), 8, 3),
     ):
         with pytest.raises(StaleReferenceError):
-            files.open(wrong, length)
+            files.open(wrong, position, length)
     files.close()
     assert open_descriptors() == before
 
 
 def test_a_file_that_grows_is_looked_at_again(directory, files):
     path = directory / "t-0" / "0.log"
-    first = files.open(reference(path), 10)
+    first = files.open(named(path), 0, 10)
     with path.open("ab") as log:
         log.write(b"abcdef")
-    second = files.open(reference(path, position=10), 6)
+    second = files.open(named(path), 10, 6)
     assert content(second) == b"abcdef"
     assert first.fd == second.fd
     first.release()
@@ -97,13 +96,35 @@ def test_a_file_that_grows_is_looked_at_again(directory, files):
 
 def test_a_deleted_file_stays_readable_while_it_is_known(directory, files):
     path = directory / "t-0" / "0.log"
-    promise = reference(path)
-    first = files.open(promise, 10)
+    promise = named(path)
+    first = files.open(promise, 0, 10)
     path.unlink()
-    second = files.open(promise, 10)
+    second = files.open(promise, 0, 10)
     assert content(second) == b"0123456789"
     first.release()
     second.release()
+
+
+def test_removed_files_are_let_go_once_nobody_reads_them(directory, files, monkeypatch):
+    monkeypatch.setattr(module, "FILES_PER_LOOK", 3)
+    before = open_descriptors()
+    found = []
+    for n in range(7):
+        path = directory / "t-0" / f"{n}.log"
+        path.write_bytes(b"x" * 10)
+        found.append(files.open(named(path, f"t-0/{n}.log"), 0, 5))
+    for one in found[1:]:
+        one.release()
+    for n in range(6):
+        (directory / "t-0" / f"{n}.log").unlink()
+    for _ in range(3):
+        files.drop_deleted()
+    assert open_descriptors() == before + 2, "one is being read, one is still there"
+    assert content(found[0]) == b"xxxxx"
+    found[0].release()
+    assert open_descriptors() == before + 1
+    files.drop_deleted()
+    assert open_descriptors() == before + 1
 
 
 def test_equal_inode_numbers_in_two_directories_are_two_files(directory, tmp_path, monkeypatch):
@@ -118,8 +139,8 @@ def test_equal_inode_numbers_in_two_directories_are_two_files(directory, tmp_pat
         lambda fd: SimpleNamespace(st_ino=77, st_size=real(fd).st_size),
     )
     files = SegmentFiles([str(directory), str(other)], "token")
-    one = files.open(reference(None, inode=77), 3)
-    two = files.open(reference(None, inode=77, log_dir=1), 3)
+    one = files.open(named(None, inode=77), 0, 3)
+    two = files.open(named(None, inode=77, log_dir=1), 0, 3)
     assert (content(one), content(two)) == (b"012", b"abc")
     one.release()
     two.release()
@@ -134,7 +155,7 @@ def test_few_stay_open_and_those_in_use_until_they_are_released(directory, monke
     for n in range(5):
         path = directory / "t-0" / f"{n}.log"
         path.write_bytes(b"%d" % n * 10)
-        found.append(files.open(reference(path, f"t-0/{n}.log"), 5))
+        found.append(files.open(named(path, f"t-0/{n}.log"), 0, 5))
     assert open_descriptors() == before + 5
     assert [content(f) for f in found] == [b"%d" % n * 5 for n in range(5)]
     found[0].release()
@@ -149,7 +170,7 @@ def test_few_stay_open_and_those_in_use_until_they_are_released(directory, monke
 def test_close_leaves_ranges_that_are_being_sent(directory):
     before = open_descriptors()
     files = SegmentFiles([str(directory)], "token")
-    found = files.open(reference(directory / "t-0" / "0.log"), 5)
+    found = files.open(named(directory / "t-0" / "0.log"), 0, 5)
     files.close()
     assert content(found) == b"01234"
     found.release()

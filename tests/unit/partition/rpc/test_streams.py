@@ -143,7 +143,25 @@ async def test_answered_fetches_share_messages(context, tmp_path):
     context.inbox.put_nowait(encode_request(works, [], True))
     await until(lambda: context.written)
     (message,) = context.written
-    assert [answer.call_id for answer in parse_response(message)] == list(range(1, 50))
+    answers, begun_messages = parse_response(message)
+    assert [answer.call_id for answer in answers] == list(range(1, 50))
+    assert begun_messages == 1
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+
+
+async def test_fetches_that_wait_are_told_as_begun(context, tmp_path):
+    node = Node(tmp_path)
+    node.add()
+    serving = asyncio.create_task(fetch_stream(node.plane, context))
+    context.inbox.put_nowait(encode_request([work_of(1, ask(0))], [], True))
+    await until(lambda: context.written)
+    assert parse_response(context.written[0]) == ([], 1)
+    node.append(make_batch())
+    await until(lambda: len(context.written) > 1)
+    answers, begun_messages = parse_response(context.written[1])
+    assert [answer.call_id for answer in answers] == [1]
+    assert begun_messages == 0
     context.inbox.put_nowait(grpc.aio.EOF)
     await run(serving)
 

@@ -1,4 +1,8 @@
-"""The Fetch stream of one node: calls out, answers in any order, references opened here."""
+"""The Fetch stream of one node: calls out, answers in any order, references opened here.
+
+Messages go out at once while few are outstanding, that is, not yet begun by the node; else fetches
+gather. A message costs much more than a fetch in it.
+"""
 
 from collections import deque
 from typing import Final
@@ -14,6 +18,8 @@ from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
 CALLS_PER_MESSAGE: Final = 256
+OUTSTANDING_MAX: Final = 2
+"""Messages that the node has not begun; with one the node idles, with more less gathers."""
 RESPONSE_BYTES_MAX: Final = 8 << 20
 """Of an answer that brings its bytes along, since both ends hold them (decision 18)."""
 
@@ -40,6 +46,7 @@ class FetchStream:
         self._waiting: dict[int, FetchWork] = {}
         self._pieces: dict[int, tuple[Answer, list[bytes]]] = {}
         self._last_id = 0
+        self._outstanding = 0
 
     def fetch(self, work: FetchWork) -> None:
         """Queues a fetch; without a stream it is answered at once."""
@@ -61,8 +68,9 @@ class FetchStream:
             self.stream.wake()
 
     def _next_message(self) -> bytes | None:
-        if not self._queue and not self._cancelled:
+        if self._outstanding >= OUTSTANDING_MAX or not (self._queue or self._cancelled):
             return None
+        self._outstanding += 1
         cancelled, self._cancelled = self._cancelled, []
         works: list[FetchWork] = []
         while self._queue and len(works) < CALLS_PER_MESSAGE:
@@ -75,7 +83,13 @@ class FetchStream:
         return encode_request(works, cancelled, self._files.readable)
 
     def _received(self, message: bytes) -> None:
-        for part in parse_response(message):
+        answers, begun_messages = parse_response(message)
+        if begun_messages:
+            self._outstanding -= begun_messages
+            if self._outstanding < 0:
+                raise HopFramingError("more requests were begun than sent")
+            self.stream.wake()
+        for part in answers:
             answer = part
             work = self._waiting.get(answer.call_id)
             if work is None:
@@ -100,9 +114,9 @@ class FetchStream:
             work.done(work)
 
     def _open_references(self, answer: Answer) -> None:
-        for result, reference in answer.references:
+        for result, file, position in answer.references:
             try:
-                result.records = self._files.open(reference, result.nbytes)
+                result.records = self._files.open(file, position, result.nbytes)
             except StaleReferenceError:
                 # The file went away in between; the client asks again and gets a new place.
                 result.nbytes = 0
@@ -116,6 +130,7 @@ class FetchStream:
         self._pieces.clear()
         self._queue.clear()
         self._cancelled = []
+        self._outstanding = 0
         for work in waiting:
             if not work.cancelled:
                 _answer_away(work)

@@ -78,6 +78,7 @@ class GrpcNodeLink:
     def expire(self, now_ms: int) -> None:
         """Ends waiting appends whose time is over; called a few times a second."""
         self._append.expire(now_ms)
+        self._files.drop_deleted()
 
     async def close(self) -> None:
         """Ends the streams; whatever waits is answered."""

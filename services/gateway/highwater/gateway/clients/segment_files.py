@@ -12,19 +12,20 @@ from typing import Final, Protocol
 
 INCARNATION_FILE: Final = ".highwater_incarnation"
 OPEN_FILES_MAX: Final = 512
+FILES_PER_LOOK: Final = 16
+"""Of `drop_deleted`: about 10 us."""
 
 
 class StaleReferenceError(Exception):
     """The named bytes are not there (any more)."""
 
 
-class Reference(Protocol):
-    """A SegmentReference."""
+class NamedFile(Protocol):
+    """A SegmentFile as the node names it."""
 
     path: str
     log_dir: int
     inode: int
-    position: int
 
 
 class OpenFile:
@@ -70,56 +71,66 @@ class SegmentFiles:
     def __init__(self, log_dirs: Sequence[str], incarnation: str) -> None:
         self._log_dirs = [Path(d) for d in log_dirs]
         self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
+        self._unlooked: list[tuple[int, int]] = []
+        """What `drop_deleted` has yet to look at in this round."""
         self.readable = bool(log_dirs) and all(_token_in(d) == incarnation for d in self._log_dirs)
 
-    def open(self, reference: Reference, length: int) -> OpenedRange:
+    def open(self, named: NamedFile, position: int, length: int) -> OpenedRange:
         """The range; raises StaleReferenceError if the file is not what was promised."""
         # Inode numbers are unique in a file system, and each directory may be one of its own.
-        key = (reference.log_dir, reference.inode)
+        key = (named.log_dir, named.inode)
         file = self._files.get(key)
-        end = reference.position + length
+        end = position + length
         if file is not None and file.size < end:
             file.size = os.fstat(file.fd).st_size
         if file is None:
-            file = self._open(reference)
+            file = self._open(named)
         else:
             self._files.move_to_end(key)
         if file.size < end:
-            raise StaleReferenceError(
-                f"{reference.path} has {file.size} bytes, {end} were promised"
-            )
-        return OpenedRange(file, reference.position, length)
+            raise StaleReferenceError(f"{named.path} has {file.size} bytes, {end} were promised")
+        return OpenedRange(file, position, length)
 
-    def _open(self, reference: Reference) -> OpenFile:
-        relative = Path(reference.path)
-        if (
-            reference.log_dir >= len(self._log_dirs)
-            or relative.is_absolute()
-            or ".." in relative.parts
-        ):
-            raise StaleReferenceError(f"{reference.path} is outside the log directories")
-        path = self._log_dirs[reference.log_dir] / relative
+    def drop_deleted(self) -> None:
+        """Looks at a few files, others with each call, and lets go of those that were removed.
+
+        A descriptor would keep their space on the disk; to be called a few times a second.
+        """
+        for _ in range(min(FILES_PER_LOOK, len(self._files))):
+            if not self._unlooked:
+                self._unlooked = list(self._files)
+            key = self._unlooked.pop()
+            file = self._files.get(key)
+            if file is not None and os.fstat(file.fd).st_nlink == 0:
+                self._drop(key)
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        file = self._files.pop(key)
+        file.dropped = True
+        file.close_if_unused()
+
+    def _open(self, named: NamedFile) -> OpenFile:
+        relative = Path(named.path)
+        if named.log_dir >= len(self._log_dirs) or relative.is_absolute() or ".." in relative.parts:
+            raise StaleReferenceError(f"{named.path} is outside the log directories")
+        path = self._log_dirs[named.log_dir] / relative
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             raise StaleReferenceError(str(error)) from error
         file = OpenFile(fd)
-        if file.inode != reference.inode:
+        if file.inode != named.inode:
             os.close(fd)
             raise StaleReferenceError(f"{path} is another file now")
-        self._files[reference.log_dir, reference.inode] = file
+        self._files[named.log_dir, named.inode] = file
         if len(self._files) > OPEN_FILES_MAX:
-            _, oldest = self._files.popitem(last=False)
-            oldest.dropped = True
-            oldest.close_if_unused()
+            self._drop(next(iter(self._files)))
         return file
 
     def close(self) -> None:
         """Drops all files; those in use close after their last range."""
-        for file in self._files.values():
-            file.dropped = True
-            file.close_if_unused()
-        self._files.clear()
+        for key in list(self._files):
+            self._drop(key)
 
 
 def _token_in(directory: Path) -> str | None:

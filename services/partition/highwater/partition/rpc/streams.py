@@ -150,15 +150,17 @@ class FetchAnswers(OutQueue):
         super().__init__(context)
         self.works: list[FetchWork] = []
         self.references = False
+        self.begun_messages = 0
 
     def before_write(self) -> None:
         """Turns what has gathered into messages."""
-        if self.works:
+        if self.works or self.begun_messages:
             writer = ResponseWriter(references=self.references)
             works, self.works = self.works, []
+            begun, self.begun_messages = self.begun_messages, 0
             for work in works:
                 writer.add(work)
-            for message in writer.take():
+            for message in writer.take(begun):
                 self.put(message)
 
 
@@ -179,11 +181,14 @@ async def fetch_stream(plane: DataPlane, context: Any) -> None:
             gone = waiting.pop(call_id, None)
             if gone is not None:
                 plane.cancel_fetch(gone)
-        if len(waiting) + len(request.call_id) > WAITING_CALLS_MAX:
+        works = works_of(request, done)
+        if len(waiting) + len(works) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
-        for work in works_of(request, done):
+        for work in works:
             waiting[work.call_id] = work
             plane.fetch(work)
+        out.begun_messages += 1
+        out.wake()
 
     try:
         await serve_stream(context, out, receive)

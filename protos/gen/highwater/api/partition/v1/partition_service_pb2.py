@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2highwater/api/partition/v1/partition_service.proto\x12\x1ahighwater.api.partition.v1\"\x8f\x02\n\rAppendRequest\x12\x14\n\x0cheader_bytes\x18\x01 \x01(\x07\x12\x12\n\nmessage_id\x18\x02 \x01(\x04\x12\x11\n\ttopic_ids\x18\x03 \x03(\x0c\x12\x11\n\tinstances\x18\x04 \x03(\t\x12\x13\n\x0bgroup_topic\x18\x05 \x03(\r\x12\x17\n\x0fgroup_partition\x18\x06 \x03(\r\x12\x1a\n\x12group_leader_epoch\x18\x07 \x03(\x05\x12\x12\n\ngroup_acks\x18\x08 \x03(\x11\x12\x15\n\rgroup_batches\x18\t \x03(\r\x12\x13\n\x0b\x62\x61tch_bytes\x18\n \x03(\r\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x0b \x01(\r\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\"n\n\x0e\x41ppendResponse\x12\x1c\n\x14\x61ppended_message_ids\x18\x01 \x03(\x04\x12>\n\x07results\x18\x02 \x03(\x0b\x32-.highwater.api.partition.v1.AppendGroupResult\"\xd4\x01\n\x11\x41ppendGroupResult\x12\x12\n\nmessage_id\x18\x01 \x01(\x04\x12\r\n\x05group\x18\x02 \x01(\r\x12\x14\n\x0c\x62\x61se_offsets\x18\x03 \x03(\x12\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12\x1a\n\x12log_append_time_ms\x18\x05 \x01(\x12\x12;\n\x08\x66\x61ilures\x18\x06 \x03(\x0b\x32).highwater.api.partition.v1.AppendFailure\x12\x13\n\x0bthrottle_ms\x18\x07 \x01(\r\"\xa5\x01\n\rAppendFailure\x12\r\n\x05\x62\x61tch\x18\x01 \x01(\r\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12:\n\x07outcome\x18\x03 \x01(\x0e\x32).highwater.api.partition.v1.AppendOutcome\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\"\x90\x03\n\x0c\x46\x65tchRequest\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x03(\x04\x12\x17\n\x0f\x63\x61ll_partitions\x18\x02 \x03(\r\x12\x15\n\rcall_instance\x18\x03 \x03(\r\x12\x13\n\x0bmax_wait_ms\x18\x04 \x03(\r\x12\x11\n\tmin_bytes\x18\x05 \x03(\r\x12\x11\n\tmax_bytes\x18\x06 \x03(\r\x12\x17\n\x0fisolation_level\x18\x07 \x03(\r\x12\x11\n\tinstances\x18\x08 \x03(\t\x12\x11\n\ttopic_ids\x18\t \x03(\x0c\x12\r\n\x05topic\x18\n \x03(\r\x12\x11\n\tpartition\x18\x0b \x03(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x0c \x03(\x11\x12\x14\n\x0c\x66\x65tch_offset\x18\r \x03(\x12\x12\x1a\n\x12last_fetched_epoch\x18\x0e \x03(\x11\x12\x1b\n\x13partition_max_bytes\x18\x0f \x03(\r\x12\x1a\n\x12\x63\x61ncelled_call_ids\x18\x10 \x03(\x04\x12\x1a\n\x12\x61\x63\x63\x65pts_references\x18\x11 \x01(\x08\"\x97\x03\n\rFetchResponse\x12\x14\n\x0cheader_bytes\x18\x01 \x01(\x07\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x03(\x04\x12\x17\n\x0f\x63\x61ll_partitions\x18\x03 \x03(\r\x12\x13\n\x0bthrottle_ms\x18\x04 \x03(\r\x12\x15\n\rpayload_bytes\x18\x05 \x03(\r\x12\x0c\n\x04\x64one\x18\x06 \x03(\x08\x12\x12\n\nerror_code\x18\x07 \x03(\x11\x12\x16\n\x0ehigh_watermark\x18\x08 \x03(\x12\x12\x1a\n\x12last_stable_offset\x18\t \x03(\x12\x12\x18\n\x10log_start_offset\x18\n \x03(\x12\x12\x14\n\x0crecord_bytes\x18\x0b \x03(\r\x12@\n\nreferences\x18\x0c \x03(\x0b\x32,.highwater.api.partition.v1.SegmentReference\x12\x41\n\x07\x64\x65tails\x18\r \x03(\x0b\x32\x30.highwater.api.partition.v1.FetchPartitionDetail\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\"a\n\x10SegmentReference\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07log_dir\x18\x03 \x01(\r\x12\r\n\x05inode\x18\x04 \x01(\x04\x12\x10\n\x08position\x18\x05 \x01(\x04\"\xd0\x01\n\x14\x46\x65tchPartitionDetail\x12\r\n\x05index\x18\x01 \x01(\r\x12L\n\x14\x61\x62orted_transactions\x18\x02 \x03(\x0b\x32..highwater.api.partition.v1.AbortedTransaction\x12\x17\n\x0f\x64iverging_epoch\x18\x03 \x01(\x11\x12\x1c\n\x14\x64iverging_end_offset\x18\x04 \x01(\x12\x12\x0e\n\x06leader\x18\x05 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\"?\n\x12\x41\x62ortedTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\"k\n\x11\x43oordinateRequest\x12:\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32+.highwater.api.partition.v1.CoordinatorCall\x12\x1a\n\x12\x63\x61ncelled_call_ids\x18\x02 \x03(\x04\"\xc4\x01\n\x0f\x43oordinatorCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12\x0f\n\x07\x61pi_key\x18\x02 \x01(\x05\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\x05\x12\x10\n\x08instance\x18\x04 \x01(\t\x12\x11\n\tclient_id\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x06 \x01(\t\x12\x0c\n\x04\x62ody\x18\x07 \x01(\x0c\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x08 \x01(\r\x12\x1d\n\x15\x63oordinator_partition\x18\t \x01(\x11\"S\n\x12\x43oordinateResponse\x12=\n\x07replies\x18\x01 \x03(\x0b\x32,.highwater.api.partition.v1.CoordinatorReply\"E\n\x10\x43oordinatorReply\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\"\x85\x01\n\x12ListOffsetsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x17\n\x0fisolation_level\x18\x02 \x01(\r\x12\x44\n\npartitions\x18\x03 \x03(\x0b\x32\x30.highwater.api.partition.v1.ListOffsetsPartition\"l\n\x14ListOffsetsPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x11\n\ttimestamp\x18\x04 \x01(\x12\"U\n\x13ListOffsetsResponse\x12>\n\x07results\x18\x01 \x03(\x0b\x32-.highwater.api.partition.v1.ListOffsetsResult\"`\n\x11ListOffsetsResult\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x11\n\ttimestamp\x18\x02 \x01(\x12\x12\x0e\n\x06offset\x18\x03 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\"o\n\x1cOffsetsForLeaderEpochRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12=\n\npartitions\x18\x02 \x03(\x0b\x32).highwater.api.partition.v1.EpochQuestion\"h\n\rEpochQuestion\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\"Y\n\x1dOffsetsForLeaderEpochResponse\x12\x38\n\x07results\x18\x01 \x03(\x0b\x32\'.highwater.api.partition.v1.EpochAnswer\"K\n\x0b\x45pochAnswer\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x11\x12\x12\n\nend_offset\x18\x03 \x01(\x12\"w\n\x16\x44\x65scribeLogDirsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x12\n\nall_topics\x18\x02 \x01(\x08\x12\x37\n\x06topics\x18\x03 \x03(\x0b\x32\'.highwater.api.partition.v1.LogDirTopic\"3\n\x0bLogDirTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x03(\r\"V\n\x17\x44\x65scribeLogDirsResponse\x12;\n\x04\x64irs\x18\x01 \x03(\x0b\x32-.highwater.api.partition.v1.LogDirDescription\"\x9d\x01\n\x11LogDirDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x12\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x12\x12;\n\x08replicas\x18\x05 \x03(\x0b\x32).highwater.api.partition.v1.LogDirReplica\"H\n\rLogDirReplica\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04*\x89\x01\n\rAppendOutcome\x12\x1e\n\x1a\x41PPEND_OUTCOME_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41PPEND_OUTCOME_NOT_APPENDED\x10\x01\x12\x1b\n\x17\x41PPEND_OUTCOME_APPENDED\x10\x02\x12\x1a\n\x16\x41PPEND_OUTCOME_UNKNOWN\x10\x03\x32\xc5\x05\n\x10PartitionService\x12\x63\n\x06\x41ppend\x12).highwater.api.partition.v1.AppendRequest\x1a*.highwater.api.partition.v1.AppendResponse(\x01\x30\x01\x12`\n\x05\x46\x65tch\x12(.highwater.api.partition.v1.FetchRequest\x1a).highwater.api.partition.v1.FetchResponse(\x01\x30\x01\x12o\n\nCoordinate\x12-.highwater.api.partition.v1.CoordinateRequest\x1a..highwater.api.partition.v1.CoordinateResponse(\x01\x30\x01\x12n\n\x0bListOffsets\x12..highwater.api.partition.v1.ListOffsetsRequest\x1a/.highwater.api.partition.v1.ListOffsetsResponse\x12\x8c\x01\n\x15OffsetsForLeaderEpoch\x12\x38.highwater.api.partition.v1.OffsetsForLeaderEpochRequest\x1a\x39.highwater.api.partition.v1.OffsetsForLeaderEpochResponse\x12z\n\x0f\x44\x65scribeLogDirs\x12\x32.highwater.api.partition.v1.DescribeLogDirsRequest\x1a\x33.highwater.api.partition.v1.DescribeLogDirsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2highwater/api/partition/v1/partition_service.proto\x12\x1ahighwater.api.partition.v1\"\x8f\x02\n\rAppendRequest\x12\x14\n\x0cheader_bytes\x18\x01 \x01(\x07\x12\x12\n\nmessage_id\x18\x02 \x01(\x04\x12\x11\n\ttopic_ids\x18\x03 \x03(\x0c\x12\x11\n\tinstances\x18\x04 \x03(\t\x12\x13\n\x0bgroup_topic\x18\x05 \x03(\r\x12\x17\n\x0fgroup_partition\x18\x06 \x03(\r\x12\x1a\n\x12group_leader_epoch\x18\x07 \x03(\x05\x12\x12\n\ngroup_acks\x18\x08 \x03(\x11\x12\x15\n\rgroup_batches\x18\t \x03(\r\x12\x13\n\x0b\x62\x61tch_bytes\x18\n \x03(\r\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x0b \x01(\r\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\"n\n\x0e\x41ppendResponse\x12\x1c\n\x14\x61ppended_message_ids\x18\x01 \x03(\x04\x12>\n\x07results\x18\x02 \x03(\x0b\x32-.highwater.api.partition.v1.AppendGroupResult\"\xd4\x01\n\x11\x41ppendGroupResult\x12\x12\n\nmessage_id\x18\x01 \x01(\x04\x12\r\n\x05group\x18\x02 \x01(\r\x12\x14\n\x0c\x62\x61se_offsets\x18\x03 \x03(\x12\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12\x1a\n\x12log_append_time_ms\x18\x05 \x01(\x12\x12;\n\x08\x66\x61ilures\x18\x06 \x03(\x0b\x32).highwater.api.partition.v1.AppendFailure\x12\x13\n\x0bthrottle_ms\x18\x07 \x01(\r\"\xa5\x01\n\rAppendFailure\x12\r\n\x05\x62\x61tch\x18\x01 \x01(\r\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12:\n\x07outcome\x18\x03 \x01(\x0e\x32).highwater.api.partition.v1.AppendOutcome\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\"\x8f\x01\n\x0c\x46\x65tchRequest\x12\r\n\x05\x63\x61lls\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x01(\x0c\x12\x11\n\tinstances\x18\x03 \x03(\t\x12\x11\n\ttopic_ids\x18\x04 \x03(\x0c\x12\x1a\n\x12\x63\x61ncelled_call_ids\x18\x05 \x03(\x04\x12\x1a\n\x12\x61\x63\x63\x65pts_references\x18\x06 \x01(\x08\"\x82\x02\n\rFetchResponse\x12\x14\n\x0cheader_bytes\x18\x01 \x01(\x07\x12\x0f\n\x07\x61nswers\x18\x02 \x01(\x0c\x12\x12\n\npartitions\x18\x03 \x01(\x0c\x12\x12\n\nreferences\x18\x04 \x01(\x0c\x12\x36\n\x05\x66iles\x18\x05 \x03(\x0b\x32\'.highwater.api.partition.v1.SegmentFile\x12\x41\n\x07\x64\x65tails\x18\x06 \x03(\x0b\x32\x30.highwater.api.partition.v1.FetchPartitionDetail\x12\x16\n\x0e\x62\x65gun_messages\x18\x07 \x01(\r\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\";\n\x0bSegmentFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0f\n\x07log_dir\x18\x02 \x01(\r\x12\r\n\x05inode\x18\x03 \x01(\x04\"\xd0\x01\n\x14\x46\x65tchPartitionDetail\x12\r\n\x05index\x18\x01 \x01(\r\x12L\n\x14\x61\x62orted_transactions\x18\x02 \x03(\x0b\x32..highwater.api.partition.v1.AbortedTransaction\x12\x17\n\x0f\x64iverging_epoch\x18\x03 \x01(\x11\x12\x1c\n\x14\x64iverging_end_offset\x18\x04 \x01(\x12\x12\x0e\n\x06leader\x18\x05 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\"?\n\x12\x41\x62ortedTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\"k\n\x11\x43oordinateRequest\x12:\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32+.highwater.api.partition.v1.CoordinatorCall\x12\x1a\n\x12\x63\x61ncelled_call_ids\x18\x02 \x03(\x04\"\xc4\x01\n\x0f\x43oordinatorCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12\x0f\n\x07\x61pi_key\x18\x02 \x01(\x05\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\x05\x12\x10\n\x08instance\x18\x04 \x01(\t\x12\x11\n\tclient_id\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x06 \x01(\t\x12\x0c\n\x04\x62ody\x18\x07 \x01(\x0c\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x08 \x01(\r\x12\x1d\n\x15\x63oordinator_partition\x18\t \x01(\x11\"S\n\x12\x43oordinateResponse\x12=\n\x07replies\x18\x01 \x03(\x0b\x32,.highwater.api.partition.v1.CoordinatorReply\"E\n\x10\x43oordinatorReply\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\"\x85\x01\n\x12ListOffsetsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x17\n\x0fisolation_level\x18\x02 \x01(\r\x12\x44\n\npartitions\x18\x03 \x03(\x0b\x32\x30.highwater.api.partition.v1.ListOffsetsPartition\"l\n\x14ListOffsetsPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x11\n\ttimestamp\x18\x04 \x01(\x12\"U\n\x13ListOffsetsResponse\x12>\n\x07results\x18\x01 \x03(\x0b\x32-.highwater.api.partition.v1.ListOffsetsResult\"`\n\x11ListOffsetsResult\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x11\n\ttimestamp\x18\x02 \x01(\x12\x12\x0e\n\x06offset\x18\x03 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\"o\n\x1cOffsetsForLeaderEpochRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12=\n\npartitions\x18\x02 \x03(\x0b\x32).highwater.api.partition.v1.EpochQuestion\"h\n\rEpochQuestion\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\"Y\n\x1dOffsetsForLeaderEpochResponse\x12\x38\n\x07results\x18\x01 \x03(\x0b\x32\'.highwater.api.partition.v1.EpochAnswer\"K\n\x0b\x45pochAnswer\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x02 \x01(\x11\x12\x12\n\nend_offset\x18\x03 \x01(\x12\"w\n\x16\x44\x65scribeLogDirsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x12\n\nall_topics\x18\x02 \x01(\x08\x12\x37\n\x06topics\x18\x03 \x03(\x0b\x32\'.highwater.api.partition.v1.LogDirTopic\"3\n\x0bLogDirTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x03(\r\"V\n\x17\x44\x65scribeLogDirsResponse\x12;\n\x04\x64irs\x18\x01 \x03(\x0b\x32-.highwater.api.partition.v1.LogDirDescription\"\x9d\x01\n\x11LogDirDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x12\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x12\x12;\n\x08replicas\x18\x05 \x03(\x0b\x32).highwater.api.partition.v1.LogDirReplica\"H\n\rLogDirReplica\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04*\x89\x01\n\rAppendOutcome\x12\x1e\n\x1a\x41PPEND_OUTCOME_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41PPEND_OUTCOME_NOT_APPENDED\x10\x01\x12\x1b\n\x17\x41PPEND_OUTCOME_APPENDED\x10\x02\x12\x1a\n\x16\x41PPEND_OUTCOME_UNKNOWN\x10\x03\x32\xc5\x05\n\x10PartitionService\x12\x63\n\x06\x41ppend\x12).highwater.api.partition.v1.AppendRequest\x1a*.highwater.api.partition.v1.AppendResponse(\x01\x30\x01\x12`\n\x05\x46\x65tch\x12(.highwater.api.partition.v1.FetchRequest\x1a).highwater.api.partition.v1.FetchResponse(\x01\x30\x01\x12o\n\nCoordinate\x12-.highwater.api.partition.v1.CoordinateRequest\x1a..highwater.api.partition.v1.CoordinateResponse(\x01\x30\x01\x12n\n\x0bListOffsets\x12..highwater.api.partition.v1.ListOffsetsRequest\x1a/.highwater.api.partition.v1.ListOffsetsResponse\x12\x8c\x01\n\x15OffsetsForLeaderEpoch\x12\x38.highwater.api.partition.v1.OffsetsForLeaderEpochRequest\x1a\x39.highwater.api.partition.v1.OffsetsForLeaderEpochResponse\x12z\n\x0f\x44\x65scribeLogDirs\x12\x32.highwater.api.partition.v1.DescribeLogDirsRequest\x1a\x33.highwater.api.partition.v1.DescribeLogDirsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'highwater.api.partition.v1.partition_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_APPENDOUTCOME']._serialized_start=3818
-  _globals['_APPENDOUTCOME']._serialized_end=3955
+  _globals['_APPENDOUTCOME']._serialized_start=3374
+  _globals['_APPENDOUTCOME']._serialized_end=3511
   _globals['_APPENDREQUEST']._serialized_start=83
   _globals['_APPENDREQUEST']._serialized_end=354
   _globals['_APPENDRESPONSE']._serialized_start=356
@@ -42,49 +42,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPENDFAILURE']._serialized_start=684
   _globals['_APPENDFAILURE']._serialized_end=849
   _globals['_FETCHREQUEST']._serialized_start=852
-  _globals['_FETCHREQUEST']._serialized_end=1252
-  _globals['_FETCHRESPONSE']._serialized_start=1255
-  _globals['_FETCHRESPONSE']._serialized_end=1662
-  _globals['_SEGMENTREFERENCE']._serialized_start=1664
-  _globals['_SEGMENTREFERENCE']._serialized_end=1761
-  _globals['_FETCHPARTITIONDETAIL']._serialized_start=1764
-  _globals['_FETCHPARTITIONDETAIL']._serialized_end=1972
-  _globals['_ABORTEDTRANSACTION']._serialized_start=1974
-  _globals['_ABORTEDTRANSACTION']._serialized_end=2037
-  _globals['_COORDINATEREQUEST']._serialized_start=2039
-  _globals['_COORDINATEREQUEST']._serialized_end=2146
-  _globals['_COORDINATORCALL']._serialized_start=2149
-  _globals['_COORDINATORCALL']._serialized_end=2345
-  _globals['_COORDINATERESPONSE']._serialized_start=2347
-  _globals['_COORDINATERESPONSE']._serialized_end=2430
-  _globals['_COORDINATORREPLY']._serialized_start=2432
-  _globals['_COORDINATORREPLY']._serialized_end=2501
-  _globals['_LISTOFFSETSREQUEST']._serialized_start=2504
-  _globals['_LISTOFFSETSREQUEST']._serialized_end=2637
-  _globals['_LISTOFFSETSPARTITION']._serialized_start=2639
-  _globals['_LISTOFFSETSPARTITION']._serialized_end=2747
-  _globals['_LISTOFFSETSRESPONSE']._serialized_start=2749
-  _globals['_LISTOFFSETSRESPONSE']._serialized_end=2834
-  _globals['_LISTOFFSETSRESULT']._serialized_start=2836
-  _globals['_LISTOFFSETSRESULT']._serialized_end=2932
-  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_start=2934
-  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_end=3045
-  _globals['_EPOCHQUESTION']._serialized_start=3047
-  _globals['_EPOCHQUESTION']._serialized_end=3151
-  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_start=3153
-  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_end=3242
-  _globals['_EPOCHANSWER']._serialized_start=3244
-  _globals['_EPOCHANSWER']._serialized_end=3319
-  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_start=3321
-  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=3440
-  _globals['_LOGDIRTOPIC']._serialized_start=3442
-  _globals['_LOGDIRTOPIC']._serialized_end=3493
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=3495
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=3581
-  _globals['_LOGDIRDESCRIPTION']._serialized_start=3584
-  _globals['_LOGDIRDESCRIPTION']._serialized_end=3741
-  _globals['_LOGDIRREPLICA']._serialized_start=3743
-  _globals['_LOGDIRREPLICA']._serialized_end=3815
-  _globals['_PARTITIONSERVICE']._serialized_start=3958
-  _globals['_PARTITIONSERVICE']._serialized_end=4667
+  _globals['_FETCHREQUEST']._serialized_end=995
+  _globals['_FETCHRESPONSE']._serialized_start=998
+  _globals['_FETCHRESPONSE']._serialized_end=1256
+  _globals['_SEGMENTFILE']._serialized_start=1258
+  _globals['_SEGMENTFILE']._serialized_end=1317
+  _globals['_FETCHPARTITIONDETAIL']._serialized_start=1320
+  _globals['_FETCHPARTITIONDETAIL']._serialized_end=1528
+  _globals['_ABORTEDTRANSACTION']._serialized_start=1530
+  _globals['_ABORTEDTRANSACTION']._serialized_end=1593
+  _globals['_COORDINATEREQUEST']._serialized_start=1595
+  _globals['_COORDINATEREQUEST']._serialized_end=1702
+  _globals['_COORDINATORCALL']._serialized_start=1705
+  _globals['_COORDINATORCALL']._serialized_end=1901
+  _globals['_COORDINATERESPONSE']._serialized_start=1903
+  _globals['_COORDINATERESPONSE']._serialized_end=1986
+  _globals['_COORDINATORREPLY']._serialized_start=1988
+  _globals['_COORDINATORREPLY']._serialized_end=2057
+  _globals['_LISTOFFSETSREQUEST']._serialized_start=2060
+  _globals['_LISTOFFSETSREQUEST']._serialized_end=2193
+  _globals['_LISTOFFSETSPARTITION']._serialized_start=2195
+  _globals['_LISTOFFSETSPARTITION']._serialized_end=2303
+  _globals['_LISTOFFSETSRESPONSE']._serialized_start=2305
+  _globals['_LISTOFFSETSRESPONSE']._serialized_end=2390
+  _globals['_LISTOFFSETSRESULT']._serialized_start=2392
+  _globals['_LISTOFFSETSRESULT']._serialized_end=2488
+  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_start=2490
+  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_end=2601
+  _globals['_EPOCHQUESTION']._serialized_start=2603
+  _globals['_EPOCHQUESTION']._serialized_end=2707
+  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_start=2709
+  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_end=2798
+  _globals['_EPOCHANSWER']._serialized_start=2800
+  _globals['_EPOCHANSWER']._serialized_end=2875
+  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_start=2877
+  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=2996
+  _globals['_LOGDIRTOPIC']._serialized_start=2998
+  _globals['_LOGDIRTOPIC']._serialized_end=3049
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=3051
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=3137
+  _globals['_LOGDIRDESCRIPTION']._serialized_start=3140
+  _globals['_LOGDIRDESCRIPTION']._serialized_end=3297
+  _globals['_LOGDIRREPLICA']._serialized_start=3299
+  _globals['_LOGDIRREPLICA']._serialized_end=3371
+  _globals['_PARTITIONSERVICE']._serialized_start=3514
+  _globals['_PARTITIONSERVICE']._serialized_end=4223
 # @@protoc_insertion_point(module_scope)

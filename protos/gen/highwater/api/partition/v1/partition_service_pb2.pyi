@@ -89,88 +89,50 @@ class AppendFailure(_message.Message):
     def __init__(self, batch: _Optional[int] = ..., error_code: _Optional[int] = ..., outcome: _Optional[_Union[AppendOutcome, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("call_id", "call_partitions", "call_instance", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "instances", "topic_ids", "topic", "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "partition_max_bytes", "cancelled_call_ids", "accepts_references")
-    CALL_ID_FIELD_NUMBER: _ClassVar[int]
-    CALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    CALL_INSTANCE_FIELD_NUMBER: _ClassVar[int]
-    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
-    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_CALL_IDS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
-    call_id: _containers.RepeatedScalarFieldContainer[int]
-    call_partitions: _containers.RepeatedScalarFieldContainer[int]
-    call_instance: _containers.RepeatedScalarFieldContainer[int]
-    max_wait_ms: _containers.RepeatedScalarFieldContainer[int]
-    min_bytes: _containers.RepeatedScalarFieldContainer[int]
-    max_bytes: _containers.RepeatedScalarFieldContainer[int]
-    isolation_level: _containers.RepeatedScalarFieldContainer[int]
+    calls: bytes
+    partitions: bytes
     instances: _containers.RepeatedScalarFieldContainer[str]
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    topic: _containers.RepeatedScalarFieldContainer[int]
-    partition: _containers.RepeatedScalarFieldContainer[int]
-    current_leader_epoch: _containers.RepeatedScalarFieldContainer[int]
-    fetch_offset: _containers.RepeatedScalarFieldContainer[int]
-    last_fetched_epoch: _containers.RepeatedScalarFieldContainer[int]
-    partition_max_bytes: _containers.RepeatedScalarFieldContainer[int]
     cancelled_call_ids: _containers.RepeatedScalarFieldContainer[int]
     accepts_references: bool
-    def __init__(self, call_id: _Optional[_Iterable[int]] = ..., call_partitions: _Optional[_Iterable[int]] = ..., call_instance: _Optional[_Iterable[int]] = ..., max_wait_ms: _Optional[_Iterable[int]] = ..., min_bytes: _Optional[_Iterable[int]] = ..., max_bytes: _Optional[_Iterable[int]] = ..., isolation_level: _Optional[_Iterable[int]] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., topic: _Optional[_Iterable[int]] = ..., partition: _Optional[_Iterable[int]] = ..., current_leader_epoch: _Optional[_Iterable[int]] = ..., fetch_offset: _Optional[_Iterable[int]] = ..., last_fetched_epoch: _Optional[_Iterable[int]] = ..., partition_max_bytes: _Optional[_Iterable[int]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
+    def __init__(self, calls: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., instances: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., cancelled_call_ids: _Optional[_Iterable[int]] = ..., accepts_references: _Optional[bool] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("header_bytes", "call_id", "call_partitions", "throttle_ms", "payload_bytes", "done", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "record_bytes", "references", "details", "payload")
+    __slots__ = ("header_bytes", "answers", "partitions", "references", "files", "details", "begun_messages", "payload")
     HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
-    CALL_ID_FIELD_NUMBER: _ClassVar[int]
-    CALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    RECORD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     header_bytes: int
-    call_id: _containers.RepeatedScalarFieldContainer[int]
-    call_partitions: _containers.RepeatedScalarFieldContainer[int]
-    throttle_ms: _containers.RepeatedScalarFieldContainer[int]
-    payload_bytes: _containers.RepeatedScalarFieldContainer[int]
-    done: _containers.RepeatedScalarFieldContainer[bool]
-    error_code: _containers.RepeatedScalarFieldContainer[int]
-    high_watermark: _containers.RepeatedScalarFieldContainer[int]
-    last_stable_offset: _containers.RepeatedScalarFieldContainer[int]
-    log_start_offset: _containers.RepeatedScalarFieldContainer[int]
-    record_bytes: _containers.RepeatedScalarFieldContainer[int]
-    references: _containers.RepeatedCompositeFieldContainer[SegmentReference]
+    answers: bytes
+    partitions: bytes
+    references: bytes
+    files: _containers.RepeatedCompositeFieldContainer[SegmentFile]
     details: _containers.RepeatedCompositeFieldContainer[FetchPartitionDetail]
+    begun_messages: int
     payload: bytes
-    def __init__(self, header_bytes: _Optional[int] = ..., call_id: _Optional[_Iterable[int]] = ..., call_partitions: _Optional[_Iterable[int]] = ..., throttle_ms: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[_Iterable[int]] = ..., done: _Optional[_Iterable[bool]] = ..., error_code: _Optional[_Iterable[int]] = ..., high_watermark: _Optional[_Iterable[int]] = ..., last_stable_offset: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[_Iterable[int]] = ..., record_bytes: _Optional[_Iterable[int]] = ..., references: _Optional[_Iterable[_Union[SegmentReference, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, header_bytes: _Optional[int] = ..., answers: _Optional[bytes] = ..., partitions: _Optional[bytes] = ..., references: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[SegmentFile, _Mapping]]] = ..., details: _Optional[_Iterable[_Union[FetchPartitionDetail, _Mapping]]] = ..., begun_messages: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
-class SegmentReference(_message.Message):
-    __slots__ = ("index", "path", "log_dir", "inode", "position")
-    INDEX_FIELD_NUMBER: _ClassVar[int]
+class SegmentFile(_message.Message):
+    __slots__ = ("path", "log_dir", "inode")
     PATH_FIELD_NUMBER: _ClassVar[int]
     LOG_DIR_FIELD_NUMBER: _ClassVar[int]
     INODE_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    index: int
     path: str
     log_dir: int
     inode: int
-    position: int
-    def __init__(self, index: _Optional[int] = ..., path: _Optional[str] = ..., log_dir: _Optional[int] = ..., inode: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., log_dir: _Optional[int] = ..., inode: _Optional[int] = ...) -> None: ...
 
 class FetchPartitionDetail(_message.Message):
     __slots__ = ("index", "aborted_transactions", "diverging_epoch", "diverging_end_offset", "leader", "leader_epoch")

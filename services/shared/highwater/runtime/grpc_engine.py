@@ -1,0 +1,26 @@
+"""Which of gRPC's two I/O engines carries the hop.
+
+Since gRPC 1.7x, sockets are polled by a thread pool of its own (EventEngine), which hands each
+event to the completion queue's thread, which wakes the event loop: seven thread switches for a
+message and its answer. The former engine lets the completion queue's thread poll the sockets: four
+switches, and half of the processor time on each side (DECISIONS, 2026-11-21). gRPC reads the
+choice when it is loaded, so this module must come before it and imports nothing of it.
+"""
+
+import os
+import sys
+from typing import Final
+
+VARIABLE: Final = "GRPC_EXPERIMENTS"
+POLLING_QUEUES: Final = "-event_engine_client,-event_engine_listener"
+
+
+def poll_in_completion_queues() -> bool:
+    """Chooses the engine for this process and its children.
+
+    False if it is too late, or if the operator has set the variable and so has chosen.
+    """
+    if VARIABLE in os.environ or "grpc" in sys.modules:
+        return False
+    os.environ[VARIABLE] = POLLING_QUEUES
+    return True
