@@ -67,6 +67,20 @@ async def test_a_late_subscriber_gets_the_present_image_at_once(watched: Watched
     end()
 
 
+async def test_an_image_counts_as_applied_once_every_subscriber_has_taken_it(
+    watched: Watched,
+) -> None:
+    during: list[tuple[int, int]] = []
+    watched.watch.subscribe(
+        lambda image, _: during.append((image.revision, watched.watch.applied_revision))
+    )
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12)]]
+    watched.watch.start()
+    await watched.at(12)
+    assert during == [(10, 0), (12, 10)]
+    assert watched.watch.applied_revision == 12
+
+
 async def test_a_broken_stream_resumes(watched: Watched) -> None:
     fake = watched.fakes["a:1"]
     fake.streams = [[snapshot(10), delta(12), unavailable()], [delta(15)]]

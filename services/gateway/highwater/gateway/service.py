@@ -256,7 +256,7 @@ class GatewayService:
                 make_request=lambda: pb.HeartbeatRequest(
                     node_id=-1,
                     gateway_id=state.gateway_id,
-                    applied_revision=self.watch.revision,
+                    applied_revision=self.watch.applied_revision,
                 ),
                 on_response=self._heartbeat_answered,
                 interval_ms=response.heartbeat_interval_ms,

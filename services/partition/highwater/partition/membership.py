@@ -144,7 +144,7 @@ class Membership:
         return pb.HeartbeatRequest(
             node_id=self.node_id,
             node_epoch=self.node_epoch,
-            applied_revision=self._watch.revision,
+            applied_revision=self._watch.applied_revision,
             failed_log_dirs=self._failed_log_dirs,
             leader_count=self._leader_count(),
             offline_replicas=[

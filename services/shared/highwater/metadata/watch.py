@@ -70,6 +70,7 @@ class ClusterWatch:
         self._cluster_id = cluster_id
         self._log = log or silent_logger()
         self._image: ClusterImage | None = None
+        self._applied_revision = 0
         self._subscribers: list[Subscriber] = []
         self._waiters: list[tuple[int, asyncio.Future[ClusterImage]]] = []
         self._tasks = TaskOwner(self._on_failure)
@@ -89,6 +90,15 @@ class ClusterWatch:
         """The present image's revision, 0 before the first snapshot. Safe from any thread."""
         image = self._image
         return 0 if image is None else image.revision
+
+    @property
+    def applied_revision(self) -> int:
+        """The revision that all subscribers have taken, for heartbeats. Safe from any thread.
+
+        While an image is being handed out it is the one before: a controller acknowledges a
+        change when every node says that it has carried it out.
+        """
+        return self._applied_revision
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Calls `subscriber` for every image from now on, the present one included.
@@ -204,6 +214,7 @@ class ClusterWatch:
         self._image = image
         for subscriber in tuple(self._subscribers):
             subscriber(image, delta)
+        self._applied_revision = image.revision
         for revision, waiter in self._waiters:
             if revision <= image.revision and not waiter.done():
                 waiter.set_result(image)
