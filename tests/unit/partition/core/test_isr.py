@@ -52,3 +52,13 @@ def test_unanswered_proposals_stay_until_the_epoch_moves() -> None:
     isr.commit(4, (1, 2))
     assert not isr.doubtful
     assert isr.maximal == {1, 2}
+
+
+def test_attempts_of_another_term_are_others() -> None:
+    former = state()
+    late = former.propose((1,))
+    isr = IsrState(former.attempts)
+    isr.commit(7, (1, 2))
+    isr.propose((1,))
+    isr.refused(late, outdated=True)
+    assert isr.pending != NO_ATTEMPT

@@ -15,9 +15,9 @@ class IsrState:
     """One term of leadership. `pending` is the attempt under way, -1 if there is none."""
 
     __slots__ = (
-        "_attempts",
         "_proposed",
         "_unanswered",
+        "attempts",
         "committed",
         "maximal",
         "outdated",
@@ -25,8 +25,9 @@ class IsrState:
         "pending",
     )
 
-    def __init__(self) -> None:
-        self._attempts = 0
+    def __init__(self, attempts: int = 0) -> None:
+        """`attempts`: made in earlier terms, whose late answers must not fit a new attempt."""
+        self.attempts = attempts
         self._proposed: tuple[int, ...] = ()
         self._unanswered: frozenset[int] = frozenset()
         self.committed: tuple[int, ...] = ()
@@ -62,8 +63,8 @@ class IsrState:
     def propose(self, isr: tuple[int, ...]) -> int:
         """Begins an attempt and returns its number; from now on the high watermark waits."""
         assert self.may_propose
-        self._attempts += 1
-        self.pending = self._attempts
+        self.attempts += 1
+        self.pending = self.attempts
         self._proposed = isr
         self._set_maximal()
         return self.pending

@@ -147,7 +147,7 @@ class Replica:
         self.leader = event.leader
         self.leader_epoch = event.leader_epoch
         self.min_isr = event.min_isr
-        self.isr = IsrState()
+        self.isr = IsrState(self.isr.attempts)
         self.isr.commit(event.partition_epoch, event.isr)
         if event.leader == self.node:
             return effects + self._lead(event)

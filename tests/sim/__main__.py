@@ -1,0 +1,83 @@
+"""The simulation from the command line: `make sim`, `make sim SEED=n`, `make sim-bugs`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from tests.sim.bug import NO_BUG
+from tests.sim.bugs import BUGS
+from tests.sim.hunt import SEEN, find_bugs, try_seeds
+from tests.sim.options import draw
+from tests.sim.world import World
+
+FAILURES_SHOWN = 10
+
+
+def replay(seed: int, bug_name: str) -> int:
+    """One seed with every message, fault and decision."""
+    bug = next((known for known in BUGS if known.name == bug_name), NO_BUG)
+    options = draw(seed)
+    print(options)
+    world = World(options, bug, trace=print)
+    try:
+        world.run()
+    except SEEN as error:
+        print(f"{world.now:6d} {type(error).__name__}: {error}")
+        return 1
+    print(f"{world.now:6d} passed: {world.events} events, {world.observer.end} records committed")
+    return 0
+
+
+def sweep(first: int, seeds: int, processes: int) -> int:
+    """Many seeds; prints how to repeat those that fail."""
+    began = time.monotonic()
+    failed = events = committed = epochs = losses = 0
+    for outcome in try_seeds(range(first, first + seeds), processes):
+        events += outcome.events
+        committed += outcome.committed
+        epochs += outcome.epochs
+        losses += outcome.losses > 0
+        if outcome.failure:
+            failed += 1
+            if failed <= FAILURES_SHOWN:
+                print(f"make sim SEED={outcome.seed}\n    {outcome.failure}", flush=True)
+    took = time.monotonic() - began
+    print(
+        f"{seeds} seeds from {first}: {failed} failed; {events} events, {committed} records, "
+        f"{epochs} leader epochs, allowed losses in {losses} seeds; {took:.0f} s"
+    )
+    return 1 if failed else 0
+
+
+def show_bugs(processes: int) -> int:
+    """Each known bug and the seed that finds it."""
+    missed = 0
+    for found, seconds in find_bugs(processes):
+        missed += found.seed < 0
+        what = f"seed {found.seed}: {found.failure}" if found.seed >= 0 else "NOT FOUND"
+        print(f"{seconds:5.0f} s  {found.name:30} {what[:150]}", flush=True)
+    print(f"{len(BUGS)} known bugs, {missed} not found")
+    return 1 if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1_000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, default=None, help="replay one, with a trace")
+    parser.add_argument("--bug", default="", help="put a known bug in when replaying")
+    parser.add_argument("--bugs", action="store_true", help="find every known bug")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return replay(arguments.seed, arguments.bug)
+    if arguments.bugs:
+        return show_bugs(arguments.processes)
+    return sweep(arguments.first, arguments.seeds, arguments.processes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""Known bugs, each put in by a subclass or by another function; product code has no switches.
+
+`make sim-bugs` shows that each is found within 1 000 seeds, `make test` replays the recorded ones.
+A simulation that finds them no more is broken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from highwater.controller.core.change_isr import alter_partitions
+from highwater.controller.core.membership import change_nodes
+from highwater.model.cluster import PartitionState
+from highwater.partition.core import replica_effects as effect
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.divergence import UNKNOWN_EPOCH
+from highwater.partition.core.followers import FollowerProgress
+from highwater.partition.core.producers import ACCEPT
+from highwater.partition.core.replica import ACKS_ALL, Replica
+from highwater.partition.core.transitions import Role
+from tests.sim.bug import Bug
+from tests.sim.disk import Entry
+from tests.sim.node import NodeProcess
+
+# ---- replicas ----
+
+
+class TruncatesToHighWatermark(Replica):
+    """A new follower cuts its log at its own high watermark and takes the rest as it comes."""
+
+    __slots__ = ()
+
+    def handle(self, event: on.Event) -> list[effect.Effect]:
+        effects = super().handle(event)
+        if any(isinstance(e, effect.StartFollowing) for e in effects):
+            effects.insert(-1, effect.TruncateLog(offset=self.high_watermark))
+        return effects
+
+    def divergence(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        return None if fetch_offset <= self.log_end_offset else UNKNOWN_EPOCH
+
+
+class CountsCommittedIsr(Replica):
+    """The HW waits for the committed ISR only, although a proposal may be committed already."""
+
+    __slots__ = ()
+
+    def _advance(self) -> int | None:
+        if self.under_min_isr:
+            return None
+        ends = [f.log_end_offset for f in self.progress if f.node in self.isr.committed]
+        candidate = min([self.log_end_offset, *ends])
+        if candidate <= self.high_watermark:
+            return None
+        self.high_watermark = candidate
+        return candidate
+
+
+class ChecksNoEpochOnFetch(Replica):
+    """Whoever asks a leader, of whatever epoch, is served, and counts."""
+
+    __slots__ = ()
+
+    def refuse_fetch(self, current_leader_epoch: int) -> int:
+        return super().refuse_fetch(-1)
+
+    def may_fetch(self, leader_epoch: int) -> bool:
+        return super().may_fetch(self.leader_epoch)
+
+
+class FollowsAhead(Replica):
+    """A follower takes the leader's high watermark although its log does not reach it."""
+
+    __slots__ = ()
+
+    def replicated(self, log_end_offset: int, leader_high_watermark: int) -> int | None:
+        super().replicated(log_end_offset, leader_high_watermark)
+        self.high_watermark = max(self.high_watermark, leader_high_watermark)
+        return self.high_watermark
+
+
+class CommitsBelowMinIsr(Replica):
+    """The HW moves although the ISR is below the minimum, so eligible leaders lack records."""
+
+    __slots__ = ()
+
+    @property
+    def under_min_isr(self) -> bool:
+        return False
+
+
+class CountsAttemptsAnew(Replica):
+    """Attempts are numbered from 1 in each term, so that late answers fit others' attempts."""
+
+    __slots__ = ()
+
+    def _changed(self, event: on.PartitionChanged) -> list[effect.Effect]:
+        if event.leader_epoch > self.leader_epoch:
+            self.isr.attempts = 0
+        return super()._changed(event)
+
+
+class AdmitsAnybody(Replica):
+    """A follower joins the ISR with its first fetch."""
+
+    __slots__ = ()
+
+    def _can_join(self, follower: FollowerProgress) -> bool:
+        return (
+            follower.log_end_offset >= 0
+            and follower.node not in self.isr.committed
+            and follower.node not in self._ineligible
+        )
+
+
+class CutsTwice(Replica):
+    """An answer that diverges is carried out whenever it comes, also a second time."""
+
+    __slots__ = ()
+
+    def _fetched_so(self, event: on.Diverged | on.OutOfRange) -> bool:
+        return self.may_fetch(event.leader_epoch)
+
+
+# ---- shells ----
+
+
+class AcknowledgesAtOnce(NodeProcess):
+    """acks=all is answered as soon as the leader has the record."""
+
+    def on_produce(
+        self, client: int, request: int, epoch: int, acks: int, value: int, pid: int, sequence: int
+    ) -> None:
+        before = self.log.end
+        super().on_produce(client, request, epoch, acks, value, pid, sequence)
+        if acks == ACKS_ALL and self.log.end > before:
+            self.world.observer.acknowledges(self, before)
+
+
+class AcknowledgesRepetitions(NodeProcess):
+    """A batch that is in the log already is acknowledged at once, committed or not."""
+
+    def on_produce(
+        self, client: int, request: int, epoch: int, acks: int, value: int, pid: int, sequence: int
+    ) -> None:
+        if pid >= 0 and not self.replica.refuse_append(epoch, acks):
+            known = self.log.producers.check(pid, 0, sequence, sequence)
+            if known > ACCEPT:
+                self.world.observer.acknowledges(self, known)
+        super().on_produce(client, request, epoch, acks, value, pid, sequence)
+
+
+class CountsDivergingFetches(NodeProcess):
+    """A follower's offset counts although its log is another one."""
+
+    def on_fetch(
+        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int
+    ) -> None:
+        replica = self.replica
+        if not replica.refuse_follower(node, node_epoch, epoch):
+            known = min(offset, replica.log_end_offset)
+            if replica.follower_fetched(replica.followers[node], known, self.now_ms()) is not None:
+                self.high_watermark_moved()
+        super().on_fetch(node, incarnation, node_epoch, epoch, offset, last)
+
+
+class ForgetsProducers(NodeProcess):
+    """Followers take batches over without noting whose they are."""
+
+    def on_fetched(
+        self, leader_epoch: int, offset: int, entries: list[Entry], high: int, start: int
+    ) -> None:
+        super().on_fetched(leader_epoch, offset, entries, high, start)
+        if self.replica.role is Role.FOLLOWER:
+            self.log.producers.clear()
+
+
+class KeepsEmptyEpochs(NodeProcess):
+    """A cut at the end of the log leaves epochs that begin there: the logs diverge for ever."""
+
+    def _cut(self, offset: int) -> None:
+        if offset < self.log.end:
+            super()._cut(offset)
+        else:
+            self._truncated()
+
+
+class ServesAboveHighWatermark(NodeProcess):
+    """Consumers read to the end of the log."""
+
+    def on_consume(self, client: int, request: int, epoch: int, offset: int, last: int) -> None:
+        replica = self.replica
+        if not replica.refuse_fetch(epoch) and self._compare(offset, last) is None:
+            entries = self.log.read(offset, self.log.end)
+            self.world.observer.serves(self, offset, entries)
+        super().on_consume(client, request, epoch, offset, last)
+
+
+# ---- the controller ----
+
+
+def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+    """AlterPartition is no compare-and-set: whatever comes is committed."""
+    present = image.topics[proposals[0].topic_id].partitions[0]
+    current = [replace(p, partition_epoch=present.partition_epoch) for p in proposals]
+    return alter_partitions(image, leader, current, min_isr)
+
+
+def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
+    """Elections take whoever lives, as if every topic had asked for it."""
+    return change_nodes(image, changed, replace(rules, unclean=lambda _: True), **more)
+
+
+def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
+    """A new leader in the same epoch."""
+    decision = change_nodes(image, changed, rules, **more)
+    if decision.delta is None or not decision.delta.topics:
+        return decision
+    (topic,) = decision.delta.topics
+    before = image.topics[topic.topic_id].partitions[0]
+    kept = replace(topic.partitions[0], leader_epoch=max(before.leader_epoch, 1))
+    delta = replace(decision.delta, topics=(replace(topic, partitions=(kept,)),))
+    return replace(decision, delta=delta)
+
+
+def never_doubts(*_: Any) -> bool:
+    """Whoever comes back has everything."""
+    return True
+
+
+def trusts_boot_ids(_: Any, __: Any, boot_id_before: str, boot_id: str) -> bool:
+    """The kernel is the same, so the directory must be (KAFKA-14139)."""
+    return bool(boot_id_before) and boot_id_before == boot_id
+
+
+def keeps_eligible_leaders(partition: PartitionState, *, min_isr: int) -> PartitionState:
+    """A lower minimum leaves the eligible leaders as they are."""
+    del min_isr
+    return replace(partition, partition_epoch=partition.partition_epoch + 1)
+
+
+BUGS = (
+    Bug(
+        name="truncates-to-high-watermark",
+        seed=2,
+        replica=TruncatesToHighWatermark,
+        source="KIP-101",
+    ),
+    Bug(name="counts-committed-isr", seed=0, replica=CountsCommittedIsr, source="KIP-497"),
+    Bug(name="checks-no-epoch-on-fetch", seed=493, replica=ChecksNoEpochOnFetch, source="KIP-320"),
+    Bug(name="follows-ahead", seed=0, replica=FollowsAhead, source="R5"),
+    Bug(name="commits-below-min-isr", seed=0, replica=CommitsBelowMinIsr, source="KIP-966"),
+    Bug(
+        name="counts-attempts-anew",
+        seed=288,
+        replica=CountsAttemptsAnew,
+        source="found by seed 288",
+    ),
+    Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
+    Bug(name="cuts-twice", seed=13, replica=CutsTwice, source="R7"),
+    Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
+    Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
+    Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),
+    Bug(name="forgets-producers", seed=0, process=ForgetsProducers, source="R10"),
+    Bug(
+        name="keeps-empty-epochs",
+        seed=0,
+        process=KeepsEmptyEpochs,
+        source="R16, UnifiedLog.truncateTo",
+    ),
+    Bug(name="serves-above-high-watermark", seed=0, process=ServesAboveHighWatermark, source="R9"),
+    Bug(
+        name="alters-without-epoch",
+        seed=5,
+        alter_partitions=alters_without_epoch,
+        source="R12, KIP-497",
+    ),
+    Bug(name="elects-anybody", seed=1, change_nodes=elects_anybody, source="R1"),
+    Bug(name="keeps-the-epoch", seed=0, change_nodes=keeps_the_epoch, source="R6"),
+    Bug(name="never-doubts", seed=1, has_its_tail=never_doubts, source="KIP-966"),
+    Bug(name="trusts-boot-ids", seed=1, has_its_tail=trusts_boot_ids, source="KAFKA-14139"),
+    Bug(
+        name="keeps-eligible-leaders",
+        seed=13,
+        after_min_isr_change=keeps_eligible_leaders,
+        source="KIP-966",
+    ),
+)

@@ -1,0 +1,310 @@
+"""The controller over its real decisions, with a store that commits at once or stalls.
+
+Its shell, `highwater.controller.members` and `active`, is asyncio; this one is a simulated
+process that calls the same pure functions in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from highwater.controller.core.change_isr import Proposal
+from highwater.controller.core.change_leader import elect_preferred
+from highwater.controller.core.election import Candidates
+from highwater.controller.core.liveness import SessionTable
+from highwater.controller.core.membership import (
+    ElectionRules,
+    Registration,
+    drain,
+    fence,
+    movable_leaderships,
+    register,
+    unfence,
+)
+from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.partition.core import replica_effects as effect
+from highwater.partition.core.replica_events import IsrAnswered
+from tests.sim.network import CONTROLLER, GATEWAY
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+TOPIC = TopicId(b"t" * 16)
+CHECK_EVERY_MS = 60
+INBOX_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What nodes and gateways are told of an image."""
+
+    revision: int
+    partition: PartitionState
+    min_isr: int
+    shunned: frozenset[int]
+    """Fenced or draining nodes."""
+    node_epochs: Mapping[int, int]
+
+
+class SimController:
+    """The active controller; `fail_over` makes it another one over the same store."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.incarnation = 0
+        self.paused = False
+        """True while the metadata store stalls."""
+        self.inbox: list[tuple[str, tuple[Any, ...]]] = []
+        self.min_isr = world.options.min_isr
+        self.boot_ids: dict[int, str] = {}
+        self.fenced_at: dict[int, int] = {}
+        self.rules = ElectionRules(
+            min_isr=lambda _: self.min_isr, unclean=lambda _: world.options.unclean
+        )
+        self.sessions = self._new_sessions()
+        replicas = tuple(map(NodeId, world.nodes))
+        partition = PartitionState(
+            partition=0,
+            leader=NodeId(-1),
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=0,
+            replicas=replicas,
+            isr=replicas,
+            last_known_leader=replicas[0],
+        )
+        topic = TopicState(
+            topic_id=TOPIC, instance=InstanceId("default"), name="t", partitions=(partition,)
+        )
+        self.image = ClusterImage(revision=1, cluster_id="sim", topics={TOPIC: topic})
+        self.published = self._publish()
+
+    @property
+    def partition(self) -> PartitionState:
+        return self.image.topics[TOPIC].partitions[0]
+
+    # ---- what arrives ----
+
+    def on_register(
+        self, node: int, incarnation: int, lineage: tuple[str, ...], boot_id: str
+    ) -> None:
+        node_id = NodeId(node)
+        now = self.world.now
+        before = self.image.nodes.get(node_id)
+        if before is not None and before.incarnation == str(incarnation):
+            self.sessions.open(node_id, epoch=before.node_epoch, now_ms=now)
+            self._registered(node, incarnation, before.node_epoch)
+            return
+        if before is not None:
+            if int(before.incarnation) > incarnation:
+                return  # A late request of a process that is gone.
+            if not self.sessions.may_be_replaced(node_id, now):
+                return
+            whole = self.world.bug.has_its_tail(
+                before, lineage, self.boot_ids.get(node, ""), boot_id
+            )
+            lost = frozenset() if whole else frozenset({node_id})
+            self.world.observer.doubted = lost
+            self.commit(
+                self.world.bug.change_nodes(
+                    self.image, [fence(self.image.nodes[node_id])], self.rules, lost_tail=lost
+                )
+            )
+            self.world.observer.doubted = frozenset()
+        wanted = Registration(
+            node_id=node_id,
+            address=f"host{node}:1",
+            rack="",
+            incarnation=str(incarnation),
+            log_dirs=("/data",),
+            clean_shutdown=False,
+            previous_node_epoch=-1,
+            boot_id=boot_id,
+        )
+        self.commit(register(wanted))
+        self.boot_ids[node] = boot_id
+        self.world.observer.registered(node, incarnation)
+        epoch = self.image.nodes[node_id].node_epoch
+        self.fenced_at[node] = epoch
+        self.sessions.open(node_id, epoch=epoch, now_ms=now)
+        self.sessions.stream_opened(node_id, epoch=epoch)
+        self._registered(node, incarnation, epoch)
+
+    def _registered(self, node: int, incarnation: int, epoch: int) -> None:
+        send = self.world.network.send
+        send(CONTROLLER, node, "on_registered", (epoch,), incarnation=incarnation)
+        send(CONTROLLER, node, "on_image", (self.published,), incarnation=incarnation)
+
+    def on_heartbeat(self, node: int, node_epoch: int, revision: int, stop: bool) -> None:
+        node_id = NodeId(node)
+        state = self.image.nodes.get(node_id)
+        if state is None or node_epoch > state.node_epoch:
+            return
+        send = self.world.network.send
+        if state.node_epoch != node_epoch:
+            send(CONTROLLER, node, "on_stale", (node_epoch,))
+            return
+        now = self.world.now
+        if self.sessions.get(node_id) is None:
+            self.sessions.open(node_id, epoch=node_epoch, now_ms=now)
+        self.sessions.heard(node_id, now_ms=now, applied_revision=revision)
+        if state.fenced and revision >= self.fenced_at.get(node, 0):
+            self._change(unfence(state))
+        state = self.image.nodes[node_id]
+        if stop and not state.draining:
+            self._change(drain(state))
+        state = self.image.nodes[node_id]
+        if state.draining and not movable_leaderships(self.image, node_id):
+            send(CONTROLLER, node, "on_may_stop", ())
+        if revision < self.image.revision:
+            send(CONTROLLER, node, "on_image", (self.published,))
+
+    def on_stream_closed(self, node: int, node_epoch: int) -> None:
+        session = self.sessions.get(NodeId(node))
+        if session is not None and session.epoch == node_epoch and session.streams:
+            self.sessions.stream_closed(NodeId(node), epoch=node_epoch, now_ms=self.world.now)
+
+    def on_alter_partition(
+        self, node: int, incarnation: int, node_epoch: int, wanted: effect.ProposeIsr
+    ) -> None:
+        state = self.image.nodes.get(NodeId(node))
+        if state is None or state.node_epoch != node_epoch:
+            answer = IsrAnswered(attempt=wanted.attempt, error_code=ErrorCode.STALE_BROKER_EPOCH)
+        else:
+            answer = self._alter(node, wanted)
+        self.world.network.send(
+            CONTROLLER, node, "on_isr_answer", (answer,), incarnation=incarnation, repeatable=True
+        )
+
+    def _alter(self, node: int, wanted: effect.ProposeIsr) -> IsrAnswered:
+        proposal = Proposal(
+            topic_id=TOPIC,
+            partition=0,
+            leader_epoch=wanted.leader_epoch,
+            partition_epoch=wanted.partition_epoch,
+            isr=wanted.isr,
+            isr_node_epochs=wanted.node_epochs,
+        )
+        decision = self.world.bug.alter_partitions(
+            self.image, NodeId(node), [proposal], self.rules.min_isr
+        )
+        self.commit(decision)
+        result = decision.result[0]
+        after = result.state
+        assert after is not None
+        return IsrAnswered(
+            attempt=wanted.attempt,
+            error_code=0 if result.refusal is None else result.refusal.code,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            isr=after.isr,
+        )
+
+    # ---- time ----
+
+    def tick(self) -> None:
+        """Fences those whose sessions ran out."""
+        if not self.paused:
+            dead = [n for n in self.sessions.expired(self.world.now) if n in self.image.nodes]
+            if dead:
+                self.commit(
+                    self.world.bug.change_nodes(
+                        self.image, [fence(self.image.nodes[n]) for n in dead], self.rules
+                    )
+                )
+                for node in dead:
+                    self.fenced_at[node] = self.image.revision
+                    self.sessions.end(node)
+            if self.world.rng.random() < 0.1:
+                # A watch that broke is opened again.
+                self.world.network.send(CONTROLLER, GATEWAY, "on_image", (self.published,))
+        self.world.after(CHECK_EVERY_MS, self.tick)
+
+    # ---- requests of administrators ----
+
+    def change_min_isr(self, value: int) -> None:
+        self.min_isr = value
+        self._replace_partition(self.world.bug.after_min_isr_change(self.partition, min_isr=value))
+
+    def prefer(self) -> None:
+        nodes = self.image.nodes.values()
+        candidates = Candidates(
+            alive=frozenset(n.node_id for n in nodes if not n.fenced),
+            draining=frozenset(n.node_id for n in nodes if n.draining),
+        )
+        after = elect_preferred(self.partition, candidates)
+        if after is not None:
+            self._replace_partition(after)
+
+    def stall(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        """What waited is carried out; sessions do not suffer for what nobody heard."""
+        self.paused = False
+        for node in self.image.nodes:
+            session = self.sessions.get(node)
+            if session is not None:
+                session.heard_ms = self.world.now
+        waiting, self.inbox = self.inbox, []
+        for name, args in waiting:
+            getattr(self, name)(*args)
+
+    def fail_over(self) -> None:
+        """A new active controller: requests under way are lost, all sessions begin again."""
+        self.incarnation += 1
+        self.paused = False
+        self.inbox = []
+        self.sessions = self._new_sessions()
+        for node in self.image.nodes.values():
+            if not node.fenced:
+                self.sessions.open(
+                    node.node_id, epoch=node.node_epoch, now_ms=self.world.now, confirmed=False
+                )
+        self.commit(self.world.bug.change_nodes(self.image, (), self.rules))
+
+    # ---- commits ----
+
+    def commit(self, decision: Decision[Any]) -> None:
+        if decision.delta is None:
+            return
+        revision = self.image.revision + 1
+        nodes = tuple(
+            replace(n, node_epoch=revision) if n.node_epoch == PENDING_REVISION else n
+            for n in decision.delta.nodes
+        )
+        before = self.partition
+        self.image = self.image.apply(replace(decision.delta, revision=revision, nodes=nodes))
+        if self.partition is not before:
+            self.world.observer.partition_changed(before, self.partition)
+        self.published = self._publish()
+        send = self.world.network.send
+        for node in self.world.nodes:
+            send(CONTROLLER, node, "on_image", (self.published,))
+        send(CONTROLLER, GATEWAY, "on_image", (self.published,))
+
+    def _change(self, node: Any) -> None:
+        self.commit(self.world.bug.change_nodes(self.image, [node], self.rules))
+
+    def _replace_partition(self, after: PartitionState) -> None:
+        topic = replace(self.image.topics[TOPIC], partitions=(after,))
+        delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,))
+        self.commit(Decision(delta=delta, result=None))
+
+    def _publish(self) -> Published:
+        nodes = self.image.nodes.values()
+        return Published(
+            self.image.revision,
+            self.partition,
+            self.min_isr,
+            frozenset(int(n.node_id) for n in nodes if n.fenced or n.draining),
+            {int(n.node_id): n.node_epoch for n in nodes},
+        )
+
+    def _new_sessions(self) -> SessionTable[NodeId]:
+        options = self.world.options
+        return SessionTable(session_timeout_ms=options.session_ms, stream_grace_ms=options.grace_ms)

@@ -1,0 +1,127 @@
+"""A simulated log on a simulated disk: what a process sees, and what a power cut leaves of it.
+
+An entry is one batch of one record: (epoch, value, producer id, sequence). Offsets count entries.
+A killed process leaves the page cache, so its successor finds everything. A power cut leaves what
+was synced, and of the rest as much as the seed likes; a truncation that was not synced may even
+come back.
+"""
+
+from __future__ import annotations
+
+import random
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.lineage import NOTHING, failed
+from highwater.partition.core.producers import ProducerStates
+
+Entry = tuple[int, int, int, int]
+
+
+class SimLog:
+    """One node's disk. It outlives the node's processes."""
+
+    __slots__ = (
+        "base",
+        "entries",
+        "epochs",
+        "full",
+        "high_watermark",
+        "lineage",
+        "producers",
+        "start",
+        "synced",
+    )
+
+    def __init__(self) -> None:
+        self.base = 0
+        """Offset of entries[0]."""
+        self.start = 0
+        self.entries: list[Entry] = []
+        self.epochs = LeaderEpochCache()
+        self.producers = ProducerStates()
+        self.high_watermark = 0
+        """The checkpoint."""
+        self.lineage = NOTHING
+        self.full = False
+        self.synced: tuple[int, int, tuple[Entry, ...]] = (0, 0, ())
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.entries)
+
+    def append(self, entry: Entry) -> None:
+        offset = self.base + len(self.entries)
+        self.entries.append(entry)
+        if entry[0] > self.epochs.latest:
+            self.epochs.assign(entry[0], offset)
+        if entry[2] >= 0:
+            self.producers.record_append(entry[2], 0, entry[3], entry[3], offset, offset, 0)
+
+    def read(self, offset: int, end: int) -> list[Entry]:
+        return self.entries[offset - self.base : max(end - self.base, 0)]
+
+    def truncate(self, offset: int) -> None:
+        """Cuts the log at the offset; epochs that begin there go even if no record does."""
+        if offset < self.base:
+            self.restart_at(offset)
+            return
+        cut = offset < self.end
+        if cut:
+            del self.entries[offset - self.base :]
+            self.start = min(self.start, offset)
+        self.epochs.truncate_from_end(offset)
+        if cut:
+            self._rebuild_producers()
+
+    def restart_at(self, offset: int) -> None:
+        self.base = self.start = offset
+        self.entries = []
+        self.epochs.clear()
+        self._rebuild_producers()
+
+    def delete_before(self, offset: int) -> None:
+        self.start = offset
+        self.epochs.truncate_from_start(offset)
+
+    def sync(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+        self.synced = (self.base, self.start, tuple(self.entries))
+
+    def power_cut(self, rng: random.Random) -> None:
+        """Loses what was not synced, or a part of it; torn batches are cut off by recovery."""
+        base, start, kept = self.synced
+        if base == self.base and rng.random() < 0.5:
+            common = min(len(kept), len(self.entries))
+            self.entries = self.entries[: rng.randint(common, len(self.entries))]
+        else:
+            self.base, self.start, self.entries = base, start, list(kept)
+        self.start = max(self.base, min(self.start, self.end))
+        self.high_watermark = min(max(self.high_watermark, self.start), self.end)
+        self._recover()
+
+    def lose_tail(self, rng: random.Random) -> None:
+        """A failed write: pages that could not be written are gone."""
+        self.lineage = failed(self.lineage)
+        common = len(self.synced[2]) if self.synced[0] == self.base else 0
+        keep = rng.randint(min(common, len(self.entries)), len(self.entries))
+        del self.entries[keep:]
+        self.start = min(self.start, self.end)
+        self._recover()
+
+    def reopen(self) -> None:
+        """What a new process reads: producers are rebuilt from the log."""
+        self._rebuild_producers()
+
+    def _recover(self) -> None:
+        self.epochs.clear()
+        for number, entry in enumerate(self.entries):
+            if self.base + number >= self.start and entry[0] > self.epochs.latest:
+                self.epochs.assign(entry[0], self.base + number)
+        self._rebuild_producers()
+
+    def _rebuild_producers(self) -> None:
+        self.producers.clear()
+        record = self.producers.record_append
+        for offset, (_, _, pid, sequence) in enumerate(self.entries, self.base):
+            if pid >= 0:
+                record(pid, 0, sequence, sequence, offset, offset, 0)

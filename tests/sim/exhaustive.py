@@ -1,0 +1,110 @@
+"""Every order of steps of three replicas, up to a few epochs and records: a small model checker.
+
+Breadth first over states as values, so that a failure comes with a shortest story. The bounds cut
+the stories off where they would need another epoch, record or change of the partition's record;
+within them nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from highwater.partition.core.replica import Replica
+from highwater.partition.core.transitions import Role
+from tests.sim.model import Model
+
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Where stories end."""
+
+    records: int = 2
+    """The longest log; a record is told by its epoch and offset."""
+    leader_epochs: int = 3
+    partition_epochs: int = 4
+    lost_answers: bool = True
+    size: int = 3
+    min_isr: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was looked at; `story` is a shortest way to `failure`."""
+
+    states: int
+    steps: int
+    failure: str = ""
+    story: tuple[str, ...] = ()
+
+
+def explore(
+    bounds: Bounds, replica: Callable[..., Replica] = Replica, *, states_max: int = 2_000_000
+) -> Report:
+    """All states within the bounds. AssertionError if there are more than `states_max`."""
+    model = Model(size=bounds.size, min_isr=bounds.min_isr, replica=replica)
+    first = model.save()
+    came_from: dict[Any, tuple[Any, str] | None] = {first: None}
+    waiting = deque([first])
+    steps = 0
+    while waiting:
+        state = waiting.popleft()
+        model.restore(state)
+        for name, arguments, options in list(_steps(model, bounds)):
+            model.restore(state)
+            said = f"{name}{arguments}{options or ''}"
+            steps += 1
+            try:
+                getattr(model, name)(*arguments, **options)
+            except AssertionError as error:
+                story = (*_story(came_from, state), said)
+                return Report(states=len(came_from), steps=steps, failure=str(error), story=story)
+            after = model.save()
+            if after not in came_from:
+                came_from[after] = (state, said)
+                waiting.append(after)
+                assert len(came_from) <= states_max
+    return Report(states=len(came_from), steps=steps)
+
+
+def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
+    partition = model.partition
+    may_change = partition.partition_epoch < bounds.partition_epochs
+    may_elect = partition.leader_epoch < bounds.leader_epochs and may_change
+    for node in model.nodes:
+        replica = model.replicas[node]
+        if replica.isr.partition_epoch < partition.partition_epoch and node in model.alive:
+            yield "learn", (node,), {}
+        if replica.role is Role.LEADER:
+            if len(model.logs[node]) < bounds.records:
+                yield "produce", (node, ""), {}
+            if may_change:
+                yield from _isr_steps(node, bounds)
+        elif replica.role is Role.FOLLOWER:
+            yield "fetch", (node,), {}
+            if bounds.lost_answers:
+                yield "fetch", (node,), {"answered": False}
+        if node in model.alive and may_elect:
+            yield "fence", (node,), {}
+            yield "kill", (node,), {}
+        elif node not in model.alive and may_elect:
+            yield "unfence", (node,), {}
+
+
+def _isr_steps(node: int, bounds: Bounds) -> Iterator[Step]:
+    for lag in (True, False):
+        yield "change_isr", (node,), {"lag": lag}
+        if bounds.lost_answers:
+            yield "change_isr", (node,), {"lag": lag, "answered": False}
+
+
+def _story(came_from: dict[Any, tuple[Any, str] | None], state: Any) -> tuple[str, ...]:
+    said: list[str] = []
+    while (before := came_from[state]) is not None:
+        state, step = before
+        said.append(step)
+    return tuple(reversed(said))

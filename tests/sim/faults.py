@@ -1,0 +1,214 @@
+"""What goes wrong in a world: one method per fault, each with its own end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.transitions import Role
+from tests.sim.network import CONTROLLER
+from tests.sim.node import NodeProcess
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Faults:
+    """Draws a fault every now and then, from those that the seed allows."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng = world.rng
+        self.active = True
+
+    def tick(self) -> None:
+        if not self.active:
+            return
+        world = self.world
+        name = self.rng.choice(world.options.faults)
+        if world.trace is not None:
+            world.say(f"fault {name}")
+        getattr(self, name)()
+        mean = world.options.fault_every_ms
+        world.after(1 + int(self.rng.expovariate(1.0 / mean)), self.tick)
+
+    def _running(self) -> NodeProcess | None:
+        """A node that runs; the leader more often than its share."""
+        world = self.world
+        leader = world.processes.get(world.controller.partition.leader)
+        if isinstance(leader, NodeProcess) and self.rng.random() < 0.4:
+            return leader
+        running = [p for p in world.processes.values() if isinstance(p, NodeProcess)]
+        return self.rng.choice(running) if running else None
+
+    def _some_ms(self) -> int:
+        return self.rng.choice((30, 150, 600, 1_500))
+
+    def _later(self, name: str, *args: object) -> None:
+        self.world.after(self._some_ms(), getattr(self, name), *args)
+
+    # ---- processes ----
+
+    def kill(self) -> None:
+        process = self._running()
+        if process is not None:
+            self.world.kill(process.node, restart_ms=self._some_ms())
+
+    def clean_stop(self) -> None:
+        process = self._running()
+        if process is not None:
+            process.wants_shutdown = True
+
+    def pause(self) -> None:
+        process = self._running()
+        if process is not None and not process.paused:
+            process.paused = True
+            self._later("resume", process)
+
+    def resume(self, process: NodeProcess) -> None:
+        """What arrived meanwhile is handled at once."""
+        process.paused = False
+        waiting, process.inbox = process.inbox, []
+        for name, args in waiting:
+            if self.world.processes.get(process.node) is process:
+                getattr(process, name)(*args)
+
+    def clock_jump(self) -> None:
+        process = self._running()
+        if process is not None:
+            process.clock_offset_ms += self.rng.choice((-1, 1)) * self.rng.choice((200, 3_600_000))
+
+    # ---- disks ----
+
+    def _may_damage(self, node: int) -> bool:
+        """True if somebody else keeps everything, or the seed does not care.
+
+        KIP-966 bears min.insync.replicas - 1 disks that lose something at once.
+        """
+        world = self.world
+        damaged = world.observer.damaged.keys()
+        partition = world.controller.partition
+        whole = {*partition.isr, *partition.eligible_leaders} - damaged - {node}
+        borne = max(world.options.min_isr - 1, 1)
+        return world.options.reckless or bool(whole and len({*damaged, node}) <= borne)
+
+    def power_loss(self) -> None:
+        process = self._running()
+        if process is not None and self._may_damage(process.node):
+            node = process.node
+            self.world.kill(node, restart_ms=self._some_ms())
+            self.world.new_boot(node)
+            process.log.power_cut(self.rng)
+            self.world.damage(node)
+
+    def disk_error(self) -> None:
+        """EIO: the replica fails, and what was not synced is gone although the kernel lives on."""
+        process = self._running()
+        if process is None or not self._may_damage(process.node):
+            return
+        process.handle(on.LogFailed())
+        assert process.replica.role is Role.OFFLINE
+        process.log.lose_tail(self.rng)
+        self.world.damage(process.node)
+        self.world.after(50, self.world.kill_process, process, self._some_ms())
+
+    def new_disk(self) -> None:
+        """The machine runs on, the directory is empty (KAFKA-14139)."""
+        process = self._running()
+        if process is not None and self._may_damage(process.node):
+            self.world.kill(process.node, restart_ms=self._some_ms())
+            self.world.replace_disk(process.node)
+            self.world.damage(process.node)
+
+    def disk_full(self) -> None:
+        process = self._running()
+        if process is not None:
+            process.log.full = True
+            self._later("disk_has_room", process.node)
+
+    def disk_has_room(self, node: int) -> None:
+        self.world.logs[node].full = False
+
+    def retention(self) -> None:
+        """The leader deletes its oldest records, none that a client may still send again."""
+        world = self.world
+        process = world.processes.get(world.controller.partition.leader)
+        if not isinstance(process, NodeProcess) or process.replica.role is not Role.LEADER:
+            return
+        replica = process.replica
+        limit = min([replica.high_watermark, *(p.since_offset for p in world.producers)])
+        if limit > process.log.start:
+            process.log.delete_before(self.rng.randint(process.log.start, limit))
+            replica.log_start_moved(process.log.start)
+            observer = world.observer
+            observer.deleted_before = max(observer.deleted_before, process.log.start)
+
+    # ---- links ----
+
+    def isolate(self) -> None:
+        node = self.rng.choice(self.world.nodes)
+        self._cut([(node, o) for o in self._others(node)] + [(o, node) for o in self._others(node)])
+
+    def one_way(self) -> None:
+        node = self.rng.choice(self.world.nodes)
+        if self.rng.random() < 0.5:
+            self._cut([(node, other) for other in self._others(node)])
+        else:
+            self._cut([(other, node) for other in self._others(node)])
+
+    def cut_link(self) -> None:
+        a, b = self.rng.sample(self.world.nodes, 2)
+        self._cut([(a, b), (b, a)])
+
+    def cut_controller(self) -> None:
+        node = self.rng.choice(self.world.nodes)
+        self._cut([(node, CONTROLLER), (CONTROLLER, node)])
+
+    def _others(self, node: int) -> list[int]:
+        return [n for n in (CONTROLLER, *self.world.nodes) if n != node]
+
+    def _cut(self, links: list[tuple[int, int]]) -> None:
+        self.world.network.cut.update(links)
+        self._later("join", links)
+
+    def join(self, links: list[tuple[int, int]]) -> None:
+        self.world.network.cut.difference_update(links)
+
+    def slow_network(self) -> None:
+        network = self.world.network
+        network.slow = 0.5
+        self._later("fast_network")
+
+    def fast_network(self) -> None:
+        self.world.network.slow = self.world.options.slow if self.active else 0.0
+
+    def slow_controller(self) -> None:
+        """What goes to and from the controller may take longer than anybody waits."""
+        self.world.network.slow_controller = True
+        self._later("fast_controller")
+
+    def fast_controller(self) -> None:
+        self.world.network.slow_controller = False
+
+    # ---- the controller ----
+
+    def controller_stall(self) -> None:
+        if not self.world.controller.paused:
+            self.world.controller.stall()
+            self._later("controller_resumes")
+
+    def controller_resumes(self) -> None:
+        if self.world.controller.paused:
+            self.world.controller.resume()
+
+    def controller_failover(self) -> None:
+        self.world.controller.fail_over()
+
+    def change_min_isr(self) -> None:
+        if not self.world.controller.paused:
+            value = self.rng.randint(1, min(3, self.world.options.replicas))
+            self.world.controller.change_min_isr(value)
+
+    def preferred_election(self) -> None:
+        if not self.world.controller.paused:
+            self.world.controller.prefer()

@@ -1,0 +1,91 @@
+"""Runs many seeds, on several cores; a seed is a unit of work, a failure names what repeats it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from highwater.partition.core.replica import IllegalTransitionError
+from tests.sim.bug import NO_BUG, Bug
+from tests.sim.bugs import BUGS
+from tests.sim.world import EVENTS, run_seed
+
+SEEDS_PER_TASK = 25
+BUG_SEEDS_MAX = 1_000
+
+SEEN = (AssertionError, IllegalTransitionError)
+"""What a violated invariant raises, or a replica that is told what cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One seed's run; `failure` is empty if it passed."""
+
+    seed: int
+    events: int
+    committed: int
+    epochs: int
+    losses: int
+    failure: str
+
+
+def try_seed(seed: int, bug: Bug = NO_BUG, events: int = EVENTS) -> Outcome:
+    """Never raises for what the simulation is there to find."""
+    try:
+        world = run_seed(seed, bug, events=events)
+    except SEEN as error:
+        return Outcome(seed, 0, 0, 0, 0, f"{type(error).__name__}: {error}")
+    return Outcome(
+        seed,
+        world.events,
+        world.observer.end,
+        world.controller.partition.leader_epoch,
+        world.observer.losses,
+        "",
+    )
+
+
+def _try_some(seeds: range) -> list[Outcome]:
+    return [try_seed(seed) for seed in seeds]
+
+
+def try_seeds(seeds: range, processes: int) -> Iterator[Outcome]:
+    """Outcomes in the order of the seeds."""
+    step = SEEDS_PER_TASK
+    tasks = [range(first, min(first + step, seeds.stop)) for first in seeds[::step]]
+    if processes <= 1:
+        for task in tasks:
+            yield from _try_some(task)
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        for outcomes in pool.imap(_try_some, tasks):
+            yield from outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """How a bug was found, or that it was not."""
+
+    name: str
+    seed: int
+    failure: str
+
+
+def find_bug(name: str, seeds: Iterable[int] = range(BUG_SEEDS_MAX)) -> Find:
+    """The first seed that shows the bug; -1 if none does."""
+    (bug,) = (known for known in BUGS if known.name == name)
+    for seed in seeds:
+        outcome = try_seed(seed, bug)
+        if outcome.failure:
+            return Find(name, seed, outcome.failure)
+    return Find(name, -1, "")
+
+
+def find_bugs(processes: int) -> Iterator[tuple[Find, float]]:
+    """Every known bug, with the seconds since the start."""
+    began = time.monotonic()
+    with get_context("spawn").Pool(processes) as pool:
+        for found in pool.imap(find_bug, [bug.name for bug in BUGS]):
+            yield found, time.monotonic() - began

@@ -1,0 +1,314 @@
+"""Three replicas without time and without a network: every step is one call, every state a value.
+
+The same `Replica`, elections and AlterPartition as in the simulation, for tests that want to say
+exactly what happens, and for the exhaustive check, which tries every order of steps. A step takes
+no time and is not interrupted; lost answers are steps of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from highwater.controller.core.election import Candidates, after_isr_change, elect
+from highwater.model.cluster import PartitionState
+from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.partition.core import invariants
+from highwater.partition.core import replica_effects as effect
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.divergence import UNKNOWN_EPOCH
+from highwater.partition.core.isr import IsrState
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.replica import Replica
+from highwater.partition.core.transitions import Role
+
+LAG_MS = 10
+Record = tuple[int, str]
+"""(leader epoch, value)."""
+
+
+class LostError(AssertionError):
+    """A committed record is missing where it has to be, or logs differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One node as a value; what `Model.save` returns is made of these."""
+
+    alive: bool
+    log: tuple[Record, ...]
+    epochs: tuple[tuple[int, int], ...]
+    fields: tuple[Any, ...]
+    isr: tuple[Any, ...]
+    followers: tuple[tuple[Any, ...], ...]
+
+
+_FIELDS = ("role", "leader", "leader_epoch", "high_watermark", "replicas", "epoch_start_offset")
+
+
+class Model:
+    """A partition on nodes 1 to `size`, led by node 1 in epoch 1."""
+
+    def __init__(
+        self,
+        *,
+        size: int = 3,
+        min_isr: int = 1,
+        replica: Callable[..., Replica] = Replica,
+    ) -> None:
+        self.min_isr = min_isr
+        self._make = replica
+        self.nodes = tuple(map(NodeId, range(1, size + 1)))
+        self.alive = set(self.nodes)
+        self.partition = PartitionState(
+            partition=0,
+            leader=self.nodes[0],
+            leader_epoch=LeaderEpoch(1),
+            partition_epoch=1,
+            replicas=self.nodes,
+            isr=self.nodes,
+            last_known_leader=self.nodes[0],
+        )
+        self.logs: dict[int, list[Record]] = {node: [] for node in self.nodes}
+        self.replicas: dict[int, Replica] = {node: self._open(node, ()) for node in self.nodes}
+        self.history: list[Record] = []
+        for node in self.nodes:
+            self.learn(node)
+
+    def _open(self, node: int, epochs: tuple[tuple[int, int], ...], high: int = 0) -> Replica:
+        return self._make(
+            node=node,
+            node_epoch=100 + node,
+            lag_ms_max=LAG_MS,
+            epochs=LeaderEpochCache(epochs),
+            log_start_offset=0,
+            log_end_offset=len(self.logs[node]),
+            high_watermark=high,
+        )
+
+    # ---- steps ----
+
+    def learn(self, node: int) -> None:
+        """The node hears of the partition as it is now."""
+        state = self.partition
+        self._handle(
+            node,
+            on.PartitionChanged(
+                now_ms=0,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                min_isr=self.min_isr,
+            ),
+        )
+
+    def produce(self, node: int, value: str) -> bool:
+        """Appends to what believes to be the leader, with acks=all; False if it refuses."""
+        replica = self.replicas[node]
+        if replica.refuse_append(replica.leader_epoch, -1):
+            return False
+        self.logs[node].append((replica.leader_epoch, value))
+        if replica.appended(len(self.logs[node])) is not None:
+            self._committed(node)
+        return True
+
+    def fetch(self, node: int, *, answered: bool = True) -> bool:
+        """A follower asks its leader and takes the answer, unless that is lost."""
+        follower = self.replicas[node]
+        if not follower.may_fetch(follower.leader_epoch) or follower.leader not in self.alive:
+            return False
+        leader_node, epoch = follower.leader, follower.leader_epoch
+        leader = self.replicas[leader_node]
+        offset, last = follower.log_end_offset, follower.epochs.latest
+        if leader.refuse_follower(node, follower.node_epoch, epoch):
+            return False
+        parted = leader.divergence(offset, last)
+        if parted is None and (
+            leader.follower_fetched(leader.followers[node], offset, 0) is not None
+        ):
+            self._committed(leader_node)
+        if not answered:
+            return parted is None
+        if parted is not None:
+            self._part(node, epoch, offset, last, parted)
+            return True
+        for record in self.logs[leader_node][offset:]:
+            self.logs[node].append(record)
+            if record[0] > follower.epochs.latest:
+                follower.epochs.assign(record[0], len(self.logs[node]) - 1)
+        follower.replicated(len(self.logs[node]), leader.high_watermark)
+        return True
+
+    def _part(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
+        event: on.Diverged | on.OutOfRange
+        if at == UNKNOWN_EPOCH:
+            event = on.OutOfRange(
+                leader_epoch=epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=last,
+                leader_log_start_offset=0,
+                leader_log_end_offset=len(self.logs[self.replicas[node].leader]),
+            )
+        else:
+            event = on.Diverged(
+                leader_epoch=epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=last,
+                epoch=at[0],
+                end_offset=at[1],
+            )
+        self._handle(node, event)
+
+    def change_isr(self, node: int, *, lag: bool, answered: bool = True) -> bool:
+        """The leader proposes who caught up, or drops all that lag; the controller decides."""
+        event = on.LagChecked(now_ms=LAG_MS + 1) if lag else on.IsrDue()
+        proposals = [e for e in self._handle(node, event) if isinstance(e, effect.ProposeIsr)]
+        if not proposals:
+            return False
+        (proposal,) = proposals
+        code = self._alter(proposal)
+        if not answered:
+            self._handle(node, on.IsrUnanswered(attempt=proposal.attempt))
+            return True
+        state = self.partition
+        self._handle(
+            node,
+            on.IsrAnswered(
+                attempt=proposal.attempt,
+                error_code=code,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                isr=state.isr,
+            ),
+        )
+        return True
+
+    def _alter(self, proposal: effect.ProposeIsr) -> int:
+        state = self.partition
+        if proposal.leader_epoch != state.leader_epoch:
+            return 74
+        if proposal.partition_epoch != state.partition_epoch:
+            return 95
+        if not self.alive.issuperset(proposal.isr):
+            return 107
+        isr = tuple(map(NodeId, proposal.isr))
+        self.partition = after_isr_change(state, isr, min_isr=self.min_isr)
+        self._check_quorum()
+        return 0
+
+    def kill(self, node: int, *, checkpoint: int = 0) -> None:
+        """SIGKILL, noticed at once; the log stays, the high watermark is the checkpointed one."""
+        epochs = tuple(self.replicas[node].epochs.entries())
+        self.replicas[node] = self._open(node, epochs, checkpoint)
+        self.fence(node)
+
+    def restart(self, node: int, *, checkpoint: int) -> None:
+        """A restart so quick that nobody noticed: the ISR stays (before registrations fenced)."""
+        epochs = tuple(self.replicas[node].epochs.entries())
+        self.replicas[node] = self._open(node, epochs, checkpoint)
+        self.learn(node)
+
+    def fence(self, node: int) -> None:
+        """The controller takes the node for dead; the node itself may know nothing of it."""
+        self.alive.discard(NodeId(node))
+        self._elect()
+
+    def unfence(self, node: int) -> None:
+        self.alive.add(NodeId(node))
+        self._elect()
+
+    def _elect(self) -> None:
+        candidates = Candidates(alive=frozenset(self.alive))
+        after = elect(self.partition, candidates, min_isr=self.min_isr)
+        if after is not None:
+            self.partition = after
+            self._check_quorum()
+
+    # ---- effects and checks ----
+
+    def _handle(self, node: int, event: on.Event) -> list[effect.Effect]:
+        replica, log = self.replicas[node], self.logs[node]
+        effects = replica.handle(event)
+        for wanted in effects:
+            if isinstance(wanted, effect.StartLeading):
+                replica.epochs.assign(wanted.leader_epoch, wanted.start_offset)
+            elif isinstance(wanted, effect.HighWatermarkMoved):
+                self._committed(node)
+            elif isinstance(wanted, effect.TruncateLog):
+                del log[wanted.offset :]
+                replica.epochs.truncate_from_end(wanted.offset)
+                replica.handle(on.LogTruncated(log_start_offset=0, log_end_offset=len(log)))
+        invariants.check(replica)
+        return effects
+
+    def _committed(self, node: int) -> None:
+        high = self.replicas[node].high_watermark
+        known = min(high, len(self.history))
+        log = self.logs[node]
+        if log[:known] != self.history[:known]:
+            raise LostError(f"node {node} commits {log[:known]}, known are {self.history[:known]}")
+        self.history += log[known:high]
+        self._check_quorum()
+
+    def _check_quorum(self) -> None:
+        """R3: who may be elected has everything committed."""
+        for node in (*self.partition.isr, *self.partition.eligible_leaders):
+            if self.logs[node][: len(self.history)] != self.history:
+                raise LostError(f"node {node} may lead with {self.logs[node]}, not {self.history}")
+
+    # ---- states as values ----
+
+    def save(self) -> tuple[Any, ...]:
+        """Everything, hashable."""
+        nodes = tuple(self._save_node(node) for node in self.nodes)
+        return self.partition, frozenset(self.alive), tuple(self.history), nodes
+
+    def _save_node(self, node: int) -> Saved:
+        replica, isr = self.replicas[node], self.replicas[node].isr
+        return Saved(
+            node in self.alive,
+            tuple(self.logs[node]),
+            tuple(replica.epochs.entries()),
+            tuple(getattr(replica, name) for name in _FIELDS),
+            (isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal),
+            tuple(
+                (f.node, f.node_epoch, f.log_end_offset, f.caught_up_ms, f.near)
+                for f in replica.progress
+            ),
+        )
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Back to a saved state."""
+        self.partition, alive, history, nodes = saved
+        self.alive, self.history = set(alive), list(history)
+        for node, state in zip(self.nodes, nodes, strict=True):
+            self.logs[node] = list(state.log)
+            replica = self._open(node, state.epochs)
+            for name, value in zip(_FIELDS, state.fields, strict=True):
+                setattr(replica, name, value)
+            replica.min_isr = self.min_isr
+            isr = IsrState()
+            isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal = (
+                state.isr
+            )
+            replica.isr = isr
+            if replica.role is Role.LEADER:
+                replica._set_replicas(replica.replicas)
+                for values in state.followers:
+                    follower = replica.followers[values[0]]
+                    (
+                        _,
+                        follower.node_epoch,
+                        follower.log_end_offset,
+                        follower.caught_up_ms,
+                        follower.near,
+                    ) = values
+                replica._mark_maximal()
+            self.replicas[node] = replica
+
+    def with_partition(self, **fields: Any) -> None:
+        """A partition as an earlier story left it; nodes learn of it by `learn`."""
+        self.partition = replace(self.partition, **fields)

@@ -1,0 +1,383 @@
+"""One process of a partition node: the shell around a `Replica` that the real one will be.
+
+It carries out effects, pulls from its leader, acknowledges, proposes ISRs and sends heartbeats.
+Method names that begin with `on_` are what arrives from the network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core import lineage
+from highwater.partition.core import replica_effects as effect
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.commit_queue import CommitQueue
+from highwater.partition.core.divergence import UNKNOWN_EPOCH
+from highwater.partition.core.producers import ACCEPT
+from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.core.transitions import Role
+from tests.sim.disk import Entry, SimLog
+from tests.sim.network import CONTROLLER
+
+if TYPE_CHECKING:
+    from tests.sim.controller import Published
+    from tests.sim.world import World
+
+FETCH_ENTRIES_MAX = 16
+FETCH_PATIENCE_MS = 150
+ALTER_PATIENCE_MS = 200
+REGISTER_EVERY_MS = 120
+
+Waiter = tuple[int, int, int]
+"""Client, its request, and the offset of the entry."""
+
+
+class NodeProcess:
+    """From start to crash or stop; the disk stays."""
+
+    def __init__(self, world: World, node: int, log: SimLog, incarnation: int) -> None:
+        self.world = world
+        self.node = node
+        self.log = log
+        self.incarnation = incarnation
+        self.paused = False
+        self.inbox: list[tuple[str, tuple[Any, ...]]] = []
+        self.clock_offset_ms = 0
+        self.revision = 0
+        self.fenced_nodes: frozenset[int] = frozenset()
+        self.wants_shutdown = False
+        self.commits: CommitQueue[Waiter] = CommitQueue()
+        self.parked: dict[int, tuple[int, int, int]] = {}
+        self.fetch_sent_ms: int | None = None
+        self.boot_id = world.boot_ids[node]
+        self.evidence, log.lineage = lineage.begin(
+            log.lineage, boot_id=self.boot_id, incarnation=str(incarnation)
+        )
+        log.reopen()
+        self.replica = world.bug.replica(
+            node=node,
+            node_epoch=-1,
+            lag_ms_max=world.options.lag_ms,
+            epochs=log.epochs,
+            log_start_offset=log.start,
+            log_end_offset=log.end,
+            high_watermark=log.high_watermark,
+        )
+
+    def now_ms(self) -> int:
+        return self.world.now + self.clock_offset_ms
+
+    # ---- the controller ----
+
+    def tick(self) -> None:
+        """Heartbeats, lag, and fetches that nobody answered."""
+        if self.world.processes.get(self.node) is not self:
+            return
+        world = self.world
+        if not self.paused:
+            if self.replica.node_epoch < 0:
+                self._register()
+            else:
+                world.network.send(
+                    self.node,
+                    CONTROLLER,
+                    "on_heartbeat",
+                    (self.node, self.replica.node_epoch, self.revision, self.wants_shutdown),
+                )
+            self.handle(on.LagChecked(now_ms=self.now_ms()))
+            if self.replica.role is Role.FOLLOWER and (
+                self.fetch_sent_ms is None or world.now - self.fetch_sent_ms >= FETCH_PATIENCE_MS
+            ):
+                self.fetch()
+            if self.replica.isr_due:
+                self.handle(on.IsrDue())
+            if world.rng.random() < 0.2 and self.replica.role is not Role.OFFLINE:
+                self.log.sync(self.replica.high_watermark)
+        world.after(world.options.tick_ms, self.tick)
+
+    def _register(self) -> None:
+        self.world.network.send(
+            self.node,
+            CONTROLLER,
+            "on_register",
+            (self.node, self.incarnation, self.evidence, self.boot_id),
+        )
+
+    def on_registered(self, node_epoch: int) -> None:
+        if node_epoch > self.replica.node_epoch:
+            self.replica.node_epoch = node_epoch
+            self.log.lineage = lineage.registered(
+                self.log.lineage, incarnation=str(self.incarnation)
+            )
+
+    def on_stale(self, node_epoch: int) -> None:
+        """The controller knows another incarnation: begin again."""
+        if node_epoch == self.replica.node_epoch:
+            self.world.restart(self.node)
+
+    def on_image(self, image: Published) -> None:
+        if image.revision <= self.revision:
+            return
+        if image.node_epochs.get(self.node) != self.replica.node_epoch:
+            return  # It does not know this incarnation yet: what it says is about the former one.
+        self.revision = image.revision
+        if image.shunned != self.fenced_nodes:
+            self.fenced_nodes = image.shunned
+            self.handle(on.IneligibleChanged(nodes=image.shunned))
+        state = image.partition
+        if (
+            state.partition_epoch == self.replica.isr.partition_epoch
+            and state.leader_epoch == self.replica.leader_epoch
+        ):
+            return
+        self.handle(
+            on.PartitionChanged(
+                now_ms=self.now_ms(),
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                min_isr=image.min_isr,
+            )
+        )
+
+    def on_may_stop(self) -> None:
+        if self.wants_shutdown:
+            self.world.stop(self.node)
+
+    def on_isr_answer(self, event: on.IsrAnswered) -> None:
+        self.handle(event)
+
+    def give_up_proposal(self, attempt: int) -> None:
+        if self.world.processes.get(self.node) is self and self.replica.isr.pending == attempt:
+            self.handle(on.IsrUnanswered(attempt=attempt))
+
+    # ---- effects ----
+
+    def handle(self, event: on.Event) -> None:
+        for wanted in self.replica.handle(event):
+            self._perform(wanted)
+
+    def _perform(self, wanted: effect.Effect) -> None:
+        observer = self.world.observer
+        match wanted:
+            case effect.HighWatermarkMoved():
+                self.high_watermark_moved()
+            case effect.ProposeIsr():
+                self._propose(wanted)
+            case effect.StartLeading():
+                self.log.epochs.assign(wanted.leader_epoch, wanted.start_offset)
+                observer.leads(self)
+            case effect.StopLeading():
+                self.stop_leading()
+            case effect.StartFollowing():
+                self.fetch_sent_ms = None
+                self.fetch()
+            case effect.StopFollowing():
+                self.fetch_sent_ms = None
+            case effect.TruncateLog():
+                self._cut(wanted.offset)
+            case effect.RestartLog():
+                self.log.restart_at(wanted.offset)
+                observer.restarted(self)
+                self._truncated()
+
+    def _cut(self, offset: int) -> None:
+        self.world.observer.truncates(self, offset)
+        self.log.truncate(offset)
+        self._truncated()
+
+    def _truncated(self) -> None:
+        self.handle(on.LogTruncated(log_start_offset=self.log.start, log_end_offset=self.log.end))
+        self.fetch()
+
+    def _propose(self, wanted: effect.ProposeIsr) -> None:
+        self.world.network.send(
+            self.node,
+            CONTROLLER,
+            "on_alter_partition",
+            (self.node, self.incarnation, self.replica.node_epoch, wanted),
+        )
+        self.world.after(ALTER_PATIENCE_MS, self.give_up_proposal, wanted.attempt)
+
+    def stop_leading(self) -> None:
+        for client, request, _ in self.commits.abandon():
+            self._reply(client, "on_unknown", (request,))
+        self.parked.clear()
+
+    def high_watermark_moved(self) -> None:
+        self.world.observer.committed(self)
+        for client, request, offset in self.commits.reached(self.replica.high_watermark):
+            self.world.observer.acknowledges(self, offset)
+            self._reply(client, "on_appended", (request, offset))
+        self.answer_parked()
+
+    def _reply(self, client: int, name: str, args: tuple[Any, ...]) -> None:
+        self.world.network.send(self.node, client, name, args)
+
+    # ---- follower ----
+
+    def fetch(self) -> None:
+        replica = self.replica
+        if not replica.may_fetch(replica.leader_epoch):
+            return
+        self.fetch_sent_ms = self.world.now
+        self.world.network.send(
+            self.node,
+            replica.leader,
+            "on_fetch",
+            (
+                self.node,
+                self.incarnation,
+                replica.node_epoch,
+                replica.leader_epoch,
+                replica.log_end_offset,
+                replica.epochs.latest,
+            ),
+            repeatable=True,
+        )
+
+    def on_fetched(
+        self, leader_epoch: int, offset: int, entries: list[Entry], high: int, start: int
+    ) -> None:
+        replica, log = self.replica, self.log
+        if not replica.may_fetch(leader_epoch) or offset != replica.log_end_offset:
+            return
+        self.fetch_sent_ms = None
+        if log.full and entries:
+            return  # The next tick asks again.
+        for entry in entries:
+            log.append(entry)
+            self.world.observer.appended(self, entry)
+        if replica.replicated(log.end, high) is not None:
+            self.world.observer.follower_moved(self)
+        if start > log.start:
+            log.delete_before(min(start, replica.high_watermark))
+            replica.log_start_moved(log.start)
+        self.fetch()
+
+    def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
+        if self.replica.may_fetch(leader_epoch):
+            self.handle(event)
+
+    # ---- leader ----
+
+    def on_fetch(
+        self, node: int, incarnation: int, node_epoch: int, epoch: int, offset: int, last: int
+    ) -> None:
+        replica = self.replica
+        if replica.refuse_follower(node, node_epoch, epoch):
+            return  # It asks again when it has a newer image.
+        event: on.Diverged | on.OutOfRange
+        parted = self._compare(offset, last)
+        if parted == UNKNOWN_EPOCH:
+            event = on.OutOfRange(
+                leader_epoch=epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=last,
+                leader_log_start_offset=self.log.start,
+                leader_log_end_offset=self.log.end,
+            )
+        elif parted is not None:
+            event = on.Diverged(
+                leader_epoch=epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=last,
+                epoch=parted[0],
+                end_offset=parted[1],
+            )
+        else:
+            self._follower_progress(node, incarnation, offset)
+            return
+        self.world.network.send(
+            self.node, node, "on_fetch_refused", (epoch, event), incarnation=incarnation
+        )
+
+    def _compare(self, offset: int, last: int) -> tuple[int, int] | None:
+        if offset < self.log.start:
+            return UNKNOWN_EPOCH
+        return self.replica.divergence(offset, last)
+
+    def _follower_progress(self, node: int, incarnation: int, offset: int) -> None:
+        replica = self.replica
+        follower = replica.followers[node]
+        if replica.follower_fetched(follower, offset, self.now_ms()) is not None:
+            self.high_watermark_moved()
+        if replica.isr_due:
+            self.handle(on.IsrDue())
+        self.parked[node] = (incarnation, replica.leader_epoch, offset)
+        self.answer_parked()
+
+    def answer_parked(self) -> None:
+        replica, log = self.replica, self.log
+        for node, (incarnation, epoch, offset) in list(self.parked.items()):
+            follower = replica.followers[node]
+            if offset >= log.end and replica.high_watermark <= follower.told_high_watermark:
+                continue
+            del self.parked[node]
+            follower.told_high_watermark = replica.high_watermark
+            entries = log.read(offset, min(log.end, offset + FETCH_ENTRIES_MAX))
+            self.world.network.send(
+                self.node,
+                node,
+                "on_fetched",
+                (epoch, offset, entries, replica.high_watermark, log.start),
+                incarnation=incarnation,
+                repeatable=True,
+            )
+
+    def on_produce(
+        self, client: int, request: int, epoch: int, acks: int, value: int, pid: int, sequence: int
+    ) -> None:
+        replica, log = self.replica, self.log
+        code = replica.refuse_append(epoch, acks)
+        if code or log.full:
+            code = code or ErrorCode.KAFKA_STORAGE_ERROR
+            self._reply(client, "on_refused", (request, code))
+            return
+        offset = log.end
+        verdict = ACCEPT
+        if pid >= 0:
+            verdict = log.producers.check(pid, 0, sequence, sequence)
+            if verdict < ACCEPT:
+                self._reply(client, "on_refused", (request, -verdict))
+                return
+        if verdict == ACCEPT:
+            entry = (replica.leader_epoch, value, pid, sequence)
+            log.append(entry)
+            self.world.observer.appended(self, entry)
+        else:
+            offset = verdict
+        moved = verdict == ACCEPT and replica.appended(log.end) is not None
+        if acks != ACKS_ALL:
+            self._reply(client, "on_appended", (request, offset))
+        elif replica.high_watermark > offset and not moved:
+            self.world.observer.acknowledges(self, offset)
+            self._reply(client, "on_appended", (request, offset))
+        else:
+            self.commits.add(offset + 1, (client, request, offset))
+        if moved:
+            self.high_watermark_moved()
+        else:
+            self.answer_parked()
+
+    def on_consume(self, client: int, request: int, epoch: int, offset: int, last: int) -> None:
+        replica, log = self.replica, self.log
+        code: int = replica.refuse_fetch(epoch)
+        parted = None
+        entries: list[Entry] = []
+        if not code:
+            parted = self._compare(offset, last)
+            if parted == UNKNOWN_EPOCH:
+                code, parted = ErrorCode.OFFSET_OUT_OF_RANGE, None
+            elif parted is None and offset < replica.high_watermark:
+                end = min(replica.high_watermark, offset + FETCH_ENTRIES_MAX)
+                entries = log.read(offset, end)
+                self.world.observer.serves(self, offset, entries)
+        self._reply(
+            client,
+            "on_consumed",
+            (request, code, replica.leader_epoch, offset, entries, parted, log.start),
+        )

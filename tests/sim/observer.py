@@ -1,0 +1,267 @@
+"""Sees all replicas at once and checks what no replica can see alone, as things happen.
+
+`history` is the log as it was committed: it grows whenever a leader's high watermark does. Each
+replica's agreement with it is kept as one number, so that every check costs what has changed. A
+loss that the rules allow (an unclean election, or the last known leader after everybody lost their
+tails) cuts the history; it is noted by its leader epoch, and older epochs are not judged any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from highwater.model.cluster import PartitionState
+from highwater.partition.core import invariants
+from highwater.partition.core.transitions import Role
+from tests.sim.disk import Entry
+
+if TYPE_CHECKING:
+    from tests.sim.clients import Consumer, Producer
+    from tests.sim.node import NodeProcess
+    from tests.sim.world import World
+
+
+LOST: Entry = (-1, -1, -1, -1)
+"""In place of records before the start of a log that nobody else has."""
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold. The text begins with its number."""
+
+
+class Observer:
+    """R1 to R4, R6, R7, R9, R10, R12 and R17 over one world; R5 per replica in `check`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.history: list[Entry] = []
+        self.agreed: dict[int, int] = dict.fromkeys(world.nodes, 0)
+        self.authored: dict[tuple[int, int], tuple[Entry, int | None]] = {}
+        self.deleted_before = 0
+        """Of deleted records nobody can tell any more whether logs agree on them."""
+        self.leaders: dict[int, tuple[int, int]] = {}
+        self.sequences: dict[int, int] = {}
+        self.damaged: dict[int, int] = {}
+        """Nodes that may have lost records, until the controller hears of it: the incarnation."""
+        self.damaged_ms: dict[int, int] = {}
+        self.led_ms: dict[int, int] = {}
+        """When each leader epoch began at its leader."""
+        self.doubted: frozenset[int] = frozenset()
+        """Nodes that the controller just found to lack the proof that their logs are whole."""
+        self.lossy_epoch = -1
+        self.losses = 0
+        self.dirty = False
+
+    @property
+    def end(self) -> int:
+        return len(self.history)
+
+    def check(self) -> None:
+        """After every event; costs nothing if nothing happened."""
+        if self.dirty:
+            self.dirty = False
+            self._check_quorum()
+
+    # ---- logs ----
+
+    def appended(self, process: NodeProcess, entry: Entry) -> None:
+        """R2, R8: one author per epoch and offset, and the same record before it everywhere."""
+        log = process.log
+        offset = log.end - 1
+        before = log.entries[-2][0] if len(log.entries) > 1 else None
+        known = self.authored.get((entry[0], offset))
+        if known is None:
+            replica = process.replica
+            if replica.role is not Role.LEADER or replica.leader_epoch != entry[0]:
+                raise ViolationError(f"R2: node {process.node} invented {entry} at {offset}")
+            self.authored[entry[0], offset] = (entry, before)
+        elif known[0] != entry or (
+            offset > self.deleted_before and None not in (before, known[1]) and before != known[1]
+        ):
+            raise ViolationError(
+                f"R2: node {process.node} has {entry} after epoch {before} at {offset}, "
+                f"others have {known[0]} after epoch {known[1]}"
+            )
+
+    def truncates(self, process: NodeProcess, offset: int) -> None:
+        """R7: nothing committed is cut as long as elections are clean."""
+        if offset < process.replica.high_watermark and self.lossy_epoch < 0:
+            raise ViolationError(
+                f"R7: node {process.node} cuts at {offset}, below its high watermark "
+                f"{process.replica.high_watermark}"
+            )
+        self.agreed[process.node] = min(self.agreed[process.node], offset)
+        self.dirty = True
+
+    def restarted(self, process: NodeProcess) -> None:
+        self.agreed[process.node] = process.log.base
+        self.dirty = True
+
+    def damages(self, node: int, next_incarnation: int) -> None:
+        """The node's disk lost something, or all."""
+        self.damaged[node] = next_incarnation
+        self.damaged_ms[node] = self.world.now
+        self.agreed[node] = 0
+        self.dirty = True
+
+    def registered(self, node: int, incarnation: int) -> None:
+        """From now on the controller has to know whether the node's log is whole."""
+        if incarnation >= self.damaged.get(node, incarnation + 1):
+            del self.damaged[node]
+        self.dirty = True
+
+    def agreement(self, node: int) -> int:
+        """The number of records, from the first one on, that the node's log shares with history."""
+        log = self.world.logs[node]
+        history, base, entries = self.history, log.base, log.entries
+        agreed = max(self.agreed[node], log.start)  # Nobody reads what is before its start.
+        limit = min(log.end, len(history))
+        while agreed < limit and entries[agreed - base] == history[agreed]:
+            agreed += 1
+        self.agreed[node] = agreed
+        return agreed
+
+    # ---- leaders ----
+
+    def leads(self, process: NodeProcess) -> None:
+        """R1, R6: one leader per epoch, once, and with all that was committed."""
+        epoch = process.replica.leader_epoch
+        identity = (process.node, process.incarnation)
+        if self.leaders.setdefault(epoch, identity) != identity:
+            raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
+        self.led_ms[epoch] = self.world.now
+        invariants.check_epochs(process.replica)
+        newest = self.world.controller.partition.leader_epoch
+        if epoch == newest and self.agreement(process.node) < self.end:
+            raise ViolationError(
+                f"R1: node {process.node} leads epoch {epoch} with {self.agreed[process.node]} "
+                f"of {self.end} committed records"
+            )
+
+    def committed(self, process: NodeProcess) -> None:
+        """The high watermark of a leader moved: R1 to R5."""
+        replica = process.replica
+        if replica.leader_epoch < self.lossy_epoch:
+            return
+        high = replica.high_watermark
+        if self.agreement(process.node) < min(high, self.end):
+            raise ViolationError(
+                f"R4: below its high watermark {high}, node {process.node} differs from what was "
+                f"committed at {self.agreed[process.node]}"
+            )
+        for entry in process.log.read(self.end, high):
+            self._commit(entry)
+        # Who lost its disk in this term may have had the record when it fetched.
+        began = self.led_ms[replica.leader_epoch]
+        copies = sum(
+            self.damaged_ms.get(node, -1) >= began or self.agreement(node) >= high
+            for node in self.world.nodes
+        )
+        if copies < min(replica.min_isr, len(replica.replicas)):
+            raise ViolationError(f"R1: committed {high} on {copies} replicas only")
+        self.dirty = True
+
+    def _commit(self, entry: Entry) -> None:
+        pid, sequence = entry[2], entry[3]
+        if pid >= 0:
+            expected = self.sequences.get(pid, -1) + 1
+            # After a loss, a producer that is not known any more may go on anywhere (KIP-360).
+            forgotten = self.lossy_epoch >= 0 and pid not in self.sequences
+            if sequence != expected and not forgotten:
+                raise ViolationError(
+                    f"R10: producer {pid} committed sequence {sequence} instead of {expected}"
+                )
+            self.sequences[pid] = sequence
+        self.history.append(entry)
+
+    def follower_moved(self, process: NodeProcess) -> None:
+        """R5: a follower's high watermark is at most its leader's."""
+        if process.replica.high_watermark > self.end and self.lossy_epoch < 0:
+            raise ViolationError(
+                f"R5: node {process.node} follows to high watermark "
+                f"{process.replica.high_watermark}, {self.end} are committed"
+            )
+
+    def _check_quorum(self) -> None:
+        """R3, R12: whoever may be elected has everything that was committed."""
+        partition = self.world.controller.partition
+        for node in (*partition.isr, *partition.eligible_leaders):
+            if node not in self.damaged and self.agreement(node) < self.end:
+                raise ViolationError(
+                    f"R3: node {node} may be elected with {self.agreed[node]} of {self.end} "
+                    f"committed records; ISR {partition.isr}, ELR {partition.eligible_leaders}"
+                )
+
+    # ---- the controller ----
+
+    def partition_changed(self, before: PartitionState, after: PartitionState) -> None:
+        """R6, R12: epochs grow, and leaders come from those who have everything."""
+        if after.partition_epoch != before.partition_epoch + 1:
+            raise ViolationError(f"R12: {before} became {after}")
+        moved = after.leader != before.leader
+        if self.world.trace is not None:
+            self.world.say(f"partition {after}, damaged {self.damaged}")
+        if after.leader_epoch < before.leader_epoch or (
+            moved and after.leader_epoch == before.leader_epoch
+        ):
+            raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
+        if after.leader >= 0 and after.leader not in after.isr:
+            raise ViolationError(f"R3l: leader outside the ISR, {after}")
+        self.dirty = True
+        trusted = {*before.isr, *before.eligible_leaders}
+        if moved and after.leader >= 0 and after.leader not in trusted:
+            trusted -= self.damaged.keys() | self.doubted
+            if not self.world.options.unclean and (trusted or not self.world.options.may_lose):
+                raise ViolationError(f"R1: {after.leader} elected, {trusted} were eligible")
+            self._lose(after)
+
+    def _lose(self, after: PartitionState) -> None:
+        kept = self.agreement(after.leader)
+        if self.world.trace is not None:
+            self.world.say(f"LOSS: {self.end} to {kept} records, {after}")
+        self.losses += 1
+        self.lossy_epoch = after.leader_epoch
+        del self.history[kept:]
+        # Its own high watermark may come from a branch that an earlier loss had cut: it counts
+        # again, since this leader serves it.
+        log, process = self.world.logs[after.leader], self.world.processes.get(after.leader)
+        high = log.high_watermark if process is None else process.replica.high_watermark
+        self.history += [LOST] * (kept - self.end)
+        self.history += log.read(kept, high)
+        self.sequences.clear()
+        for node in self.agreed:
+            self.agreed[node] = min(self.agreed[node], kept)
+
+    # ---- clients ----
+
+    def acknowledges(self, process: NodeProcess, offset: int) -> None:
+        """R1: an acks=all answer names a record that is committed."""
+        if process.replica.leader_epoch < self.lossy_epoch:
+            return
+        entry = process.log.read(offset, offset + 1)
+        if offset >= self.end or entry != [self.history[offset]]:
+            raise ViolationError(f"R1: {entry} acknowledged at {offset}, {self.end} are committed")
+
+    def serves(self, process: NodeProcess, offset: int, entries: list[Entry]) -> None:
+        """R9: consumers see nothing that is not committed."""
+        if process.replica.leader_epoch >= self.lossy_epoch and offset + len(entries) > self.end:
+            raise ViolationError(f"R9: served up to {offset + len(entries)} of {self.end}")
+
+    def consumed(self, consumer: Consumer, epoch: int, offset: int, entries: list[Entry]) -> None:
+        """R4, R17: the same record at the same offset, for ever; epochs only grow."""
+        if epoch < consumer.leader_epoch:
+            raise ViolationError(f"R17: epoch {epoch} after {consumer.leader_epoch}")
+        if epoch < self.lossy_epoch:
+            return
+        if entries != self.history[offset : offset + len(entries)]:
+            raise ViolationError(f"R4: at {offset}, a consumer saw {entries}")
+
+    def consumer_cut(self, consumer: Consumer, parted: tuple[int, int]) -> None:
+        if self.lossy_epoch < 0:
+            raise ViolationError(f"R4: a consumer at {consumer.offset} is told {parted}")
+
+    def sequence_lost(self, producer: Producer) -> None:
+        if self.lossy_epoch < 0:
+            raise ViolationError(
+                f"R10: producer {producer.pid} is refused with sequence {producer.sequence}"
+            )

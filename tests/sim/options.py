@@ -1,0 +1,98 @@
+"""What one seed means: the cluster's shape, its times, and which faults it may meet (swarm testing).
+
+Each seed switches a random part of the faults on, so that rare combinations are not always hidden
+behind the same frequent ones. All times are milliseconds of the simulated clock; they are about a
+tenth of the real defaults, so that 2 000 events hold a dozen elections.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+FAULTS = (
+    "kill",
+    "power_loss",
+    "clean_stop",
+    "pause",
+    "isolate",
+    "one_way",
+    "cut_link",
+    "cut_controller",
+    "slow_network",
+    "slow_controller",
+    "disk_full",
+    "disk_error",
+    "new_disk",
+    "clock_jump",
+    "controller_stall",
+    "controller_failover",
+    "change_min_isr",
+    "preferred_election",
+    "retention",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One seed's choices; printed when it fails."""
+
+    seed: int
+    replicas: int = 3
+    min_isr: int = 2
+    unclean: bool = False
+    reckless: bool = False
+    """More machines may lose unsynced data at once than min.insync.replicas covers."""
+    loss: float = 0.0
+    duplicates: float = 0.0
+    slow: float = 0.0
+    """Share of messages that take up to `slow_ms`."""
+    slow_ms: int = 300
+    jitter_ms: int = 6
+    fault_every_ms: int = 150
+    faults: tuple[str, ...] = ()
+    idempotent: int = 2
+    plain: int = 1
+    consumers: int = 2
+    acks_one: bool = False
+    """The plain producers use acks=1."""
+    session_ms: int = 600
+    grace_ms: int = 50
+    lag_ms: int = 300
+    tick_ms: int = 100
+    produce_ms: int = 40
+
+    @property
+    def may_lose(self) -> bool:
+        """min.insync.replicas - 1 lost disks at once are borne; with the rest, records may go."""
+        one = self.min_isr < 2 or "change_min_isr" in self.faults
+        return self.unclean or self.reckless or one
+
+
+def draw(seed: int) -> Options:
+    """The options of a seed."""
+    rng = random.Random(seed * 2_654_435_761 + 1)
+    replicas = rng.choice((3, 3, 3, 3, 2, 4, 5))
+    share = rng.uniform(0.15, 0.7)
+    faults = tuple(name for name in FAULTS if rng.random() < share)
+    lossy = rng.random() < 0.5
+    return Options(
+        seed=seed,
+        replicas=replicas,
+        min_isr=min(rng.choice((1, 2, 2, 2, 3)), replicas),
+        unclean=rng.random() < 0.08,
+        reckless=rng.random() < 0.12,
+        loss=rng.choice((0.01, 0.03, 0.1)) if lossy else 0.0,
+        duplicates=rng.choice((0.0, 0.02, 0.1)),
+        slow=rng.choice((0.0, 0.02, 0.15)),
+        slow_ms=rng.choice((50, 300, 1_500)),
+        jitter_ms=rng.choice((1, 6, 30)),
+        fault_every_ms=rng.choice((40, 100, 200)),
+        faults=faults or ("kill",),
+        idempotent=rng.choice((1, 2, 3)),
+        plain=rng.choice((0, 1, 2)),
+        acks_one=rng.random() < 0.3,
+        consumers=rng.choice((1, 2)),
+        lag_ms=rng.choice((150, 300, 600)),
+        produce_ms=rng.choice((10, 30, 60)),
+    )

@@ -1,0 +1,210 @@
+"""One deterministic cluster: the clock, the queue of events, processes, disks and the workload.
+
+Everything that happens comes from one queue, ordered by time and then by age, and every choice
+from one generator, so that a seed is a complete description of a run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+from highwater.partition.core import invariants
+from highwater.partition.core.lineage import closed
+from tests.sim.bug import NO_BUG, Bug
+from tests.sim.clients import Consumer, Gateway, make_producers
+from tests.sim.controller import SimController
+from tests.sim.disk import SimLog
+from tests.sim.faults import Faults
+from tests.sim.network import CLIENTS, CONTROLLER, GATEWAY, Network
+from tests.sim.node import NodeProcess
+from tests.sim.observer import Observer, ViolationError
+from tests.sim.options import Options, draw
+
+EVENTS = 2_000
+HEAL_EVENTS_MAX = 6_000
+HEAL_CHECK_EVERY = 40
+START_STAGGER_MS = 20
+
+
+class World:
+    """Built for one seed, run once."""
+
+    def __init__(
+        self, options: Options, bug: Bug = NO_BUG, trace: Callable[[str], None] | None = None
+    ) -> None:
+        self.options = options
+        self.bug = bug
+        self.trace = trace
+        self.rng = random.Random(options.seed)
+        self.now = 0
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._age = 0
+        self.events = 0
+        self._values = 0
+        self._producer_ids = 0
+        self._incarnations = 0
+        self.nodes = list(range(1, options.replicas + 1))
+        self.boot_ids = {node: f"boot-{node}" for node in self.nodes}
+        self.logs = {node: SimLog() for node in self.nodes}
+        self.processes: dict[int, Any] = {}
+        self.network = Network(self)
+        self.observer = Observer(self)
+        self.controller = SimController(self)
+        self.gateway = Gateway(self, GATEWAY)
+        self.producers = make_producers(self, CLIENTS)
+        first = CLIENTS - len(self.producers)
+        self.consumers = [Consumer(self, first - n) for n in range(options.consumers)]
+        self.faults = Faults(self)
+        self.processes = {CONTROLLER: self.controller, GATEWAY: self.gateway}
+        self.processes.update({c.number: c for c in (*self.producers, *self.consumers)})
+
+    # ---- time ----
+
+    def after(self, delay_ms: int, action: Callable[..., None], *args: Any) -> None:
+        """Queues an event."""
+        self._age += 1
+        heappush(self._queue, (self.now + delay_ms, self._age, action, args))
+
+    def step(self) -> None:
+        """One event, and every invariant after it."""
+        self.now, _, action, args = heappop(self._queue)
+        self.events += 1
+        action(*args)
+        self.observer.check()
+        for node in self.nodes:
+            process = self.processes.get(node)
+            if process is not None:
+                invariants.check(process.replica)
+
+    def say(self, what: str) -> None:
+        """A line of the trace."""
+        assert self.trace is not None
+        self.trace(f"{self.now:6d} {what}")
+
+    # ---- running ----
+
+    def run(self, events: int = EVENTS) -> None:
+        """The faults, then the healing. Raises ViolationError or InvariantViolationError."""
+        for number, node in enumerate(self.nodes):
+            self.after(1 + number * START_STAGGER_MS, self.start, node)
+        self.after(5, self.controller.tick)
+        for client in self.producers:
+            self.after(30 + int(self.rng.random() * 50), client.send)
+        for consumer in self.consumers:
+            self.after(60 + int(self.rng.random() * 50), consumer.poll)
+        self.after(200, self.faults.tick)
+        while self.events < events:
+            self.step()
+        self._heal()
+
+    def _heal(self) -> None:
+        """R16: without faults everything comes back, within a bounded number of events."""
+        if self.trace is not None:
+            self.say("healing")
+        self.faults.active = False
+        self.network.make_perfect()
+        if self.controller.paused:
+            self.controller.resume()
+        for node in self.nodes:
+            self.logs[node].full = False
+            process = self.processes.get(node)
+            if process is None:
+                self.start(node)
+            elif process.paused:
+                self.faults.resume(process)
+        goal = [producer.acknowledged for producer in self.producers]
+        end = self.observer.end
+        for _ in range(HEAL_EVENTS_MAX // HEAL_CHECK_EVERY):
+            for _ in range(HEAL_CHECK_EVERY):
+                self.step()
+            missing = self._missing(goal, end)
+            if not missing:
+                return
+        raise ViolationError(f"R16: not healed after {HEAL_EVENTS_MAX} events: {missing}")
+
+    def _missing(self, goal: list[int], end: int) -> str:
+        partition = self.controller.partition
+        leader = self.processes.get(partition.leader) if partition.leader > 0 else None
+        if leader is None:
+            return f"no leader, {partition}"
+        if len(partition.isr) < len(partition.replicas):
+            return f"ISR {partition.isr}, {partition}"
+        replica = leader.replica
+        if not replica.offsets_available:
+            return f"HW {replica.high_watermark} before {replica.epoch_start_offset}"
+        for producer, count in zip(self.producers, goal, strict=True):
+            if producer.acknowledged <= count:
+                return f"producer {producer.number} is stuck"
+        for consumer in self.consumers:
+            if consumer.offset < min(end, self.observer.end):
+                return f"consumer {consumer.number} is at {consumer.offset}"
+        return ""
+
+    # ---- processes ----
+
+    def start(self, node: int) -> None:
+        """A new process on the node's disk."""
+        if self.processes.get(node) is not None:
+            return
+        self._incarnations += 1
+        process = self.bug.process(self, node, self.logs[node], self._incarnations)
+        self.processes[node] = process
+        process.tick()
+
+    def kill(self, node: int, *, restart_ms: int) -> None:
+        """SIGKILL: the page cache stays; connections break, which their peers see."""
+        process = self.processes.pop(node)
+        self.network.send(node, CONTROLLER, "on_stream_closed", (node, process.replica.node_epoch))
+        if self.rng.random() < 0.5:
+            process.log.high_watermark = self.rng.randint(0, process.log.high_watermark)
+        self.after(restart_ms, self.start, node)
+
+    def kill_process(self, process: NodeProcess, restart_ms: int) -> None:
+        """As `kill`, if it has not gone already."""
+        if self.processes.get(process.node) is process:
+            self.kill(process.node, restart_ms=restart_ms)
+
+    def restart(self, node: int) -> None:
+        self.kill(node, restart_ms=1)
+
+    def stop(self, node: int) -> None:
+        """An orderly end: everything is synced, and the directories say so."""
+        process = self.processes[node]
+        process.log.sync(process.replica.high_watermark)
+        process.log.lineage = closed(process.log.lineage)
+        self.kill(node, restart_ms=100)
+
+    def new_boot(self, node: int) -> None:
+        self.boot_ids[node] = f"{self.boot_ids[node]}'"
+
+    def damage(self, node: int) -> None:
+        self.observer.damages(node, self._incarnations + 1)
+
+    def replace_disk(self, node: int) -> None:
+        self.logs[node] = SimLog()
+
+    # ---- numbers ----
+
+    def new_value(self) -> int:
+        self._values += 1
+        return self._values
+
+    def new_producer_id(self) -> int:
+        self._producer_ids += 1
+        return self._producer_ids
+
+
+def run_seed(
+    seed: int,
+    bug: Bug = NO_BUG,
+    *,
+    events: int = EVENTS,
+    trace: Callable[[str], None] | None = None,
+) -> World:
+    """Runs a seed to its end; the world, or ViolationError."""
+    world = World(draw(seed), bug, trace)
+    world.run(events)
+    return world
