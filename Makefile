@@ -14,6 +14,11 @@ ONCE ?=
 PEER ?=
 # Passed to pytest, e.g. ARGS="-k segment -x".
 ARGS ?=
+# make sim: SEEDS=n runs that many, from FIRST on; SEED=n replays one with a trace (BUG=name: with it).
+SEEDS ?= 1000
+FIRST ?= 0
+SEED ?=
+BUG ?=
 # Sizes of the shares that `make test` and `make full` run.
 FUZZ_FRAMES ?= 20000
 FUZZ_FRAMES_FULL ?= 1000000
@@ -97,7 +102,7 @@ static: lint verify-proto
 
 .PHONY: check
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests
-	$(PYTEST) tests/tidy tests/unit -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
+	$(PYTEST) tests/tidy tests/unit tests/sim -q -n 2 -m "not full and not slow and not etcd and not java" $(ARGS)
 
 .PHONY: test
 test: static peers $(STAMPS)/spark ## under 25 minutes: at least one case of everything
@@ -106,6 +111,14 @@ test: static peers $(STAMPS)/spark ## under 25 minutes: at least one case of eve
 .PHONY: full
 full: static peers newer-etcd $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	$(PYTEST) tests -q -m "not bench and not docker" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS)
+
+.PHONY: sim
+sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace
+	@$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED) --bug "$(BUG)",--seeds $(SEEDS) --first $(FIRST))
+
+.PHONY: sim-bugs
+sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?
+	@$(BIN)/python -m tests.sim --bugs
 
 .PHONY: bench
 bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and against Apache Kafka)
