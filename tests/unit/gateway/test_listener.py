@@ -64,7 +64,15 @@ class World:
         )
         self.listeners = []
 
-    async def listen(self, *, connections_max=100, idle_s_max=1000.0, frame_s_max=1000.0, log=None):
+    async def listen(
+        self,
+        *,
+        connections_max=100,
+        idle_s_max=1000.0,
+        frame_s_max=1000.0,
+        log=None,
+        proxy_protocol=False,
+    ):
         self.listener = Listener(
             host="127.0.0.1",
             shared=self.shared,
@@ -75,6 +83,7 @@ class World:
             connections_max=connections_max,
             idle_s_max=idle_s_max,
             frame_s_max=frame_s_max,
+            proxy_protocol=proxy_protocol,
         )
         self.listeners.append(self.listener)
         self.port = await self.listener.open_port(DEFAULT_INSTANCE, None, 0)

@@ -25,6 +25,11 @@ class GatewayConfig(ServiceSettings):
     single_port: bool = Field(
         default=False, description="one port for everything, for brokers of one node"
     )
+    proxy_protocol: bool = Field(
+        default=False,
+        description="clients come through a balancer that sends PROXY protocol v2; others are "
+        "closed, so the ports must be reachable by the balancer only",
+    )
     gateway_id: str = Field(default="", description="empty means host:port")
     rack: str = Field(default="", description="empty means the machine's host name")
     controllers: tuple[str, ...] = Field(

@@ -81,8 +81,8 @@ class Connection(Session, asyncio.BufferedProtocol):
         """Takes the socket."""
         self._transport = transport
         name = transport.get_extra_info("peername")
-        if isinstance(name, tuple):
-            peer = self.client.peer
+        peer = self.client.peer
+        if isinstance(name, tuple) and not peer.host:  # Else a balancer has told whose it is.
             self.client.peer = Peer(
                 instance=peer.instance, node=peer.node, host=name[0], port=name[1]
             )

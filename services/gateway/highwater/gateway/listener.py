@@ -9,10 +9,13 @@ from highwater.gateway.connection import SHORTAGES, ClientInfo, Connection
 from highwater.gateway.core.session import RequestHandler, SharedInput
 from highwater.gateway.handlers.context import Peer
 from highwater.gateway.outbox import SenderPool
+from highwater.gateway.preface import Preface
 from highwater.gateway.routing import RoutingTable
 from highwater.model.errors import BindError, PortInUseError
 from highwater.model.ids import InstanceId, NodeId
+from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
+from highwater.runtime.proxy_protocol import ProxiedClient
 
 BACKLOG: Final = 1024
 SWEEP_S: Final = 1.0
@@ -34,11 +37,13 @@ class Listener:
         connections_max: int,
         idle_s_max: float,
         frame_s_max: float,
+        proxy_protocol: bool = False,
     ) -> None:
         """Limits in seconds.
 
         `idle_s_max`: silence before a connection closes (connections.max.idle.ms);
-        `frame_s_max`: time that a begun frame may take without a whole one arriving.
+        `frame_s_max`: time that a begun frame may take without a whole one arriving;
+        `proxy_protocol`: every connection begins with a PROXY protocol header (see `preface`).
         """
         self._host = host
         self._shared = shared
@@ -50,6 +55,10 @@ class Listener:
         self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
         self._frame_sweeps_max = int(frame_s_max / SWEEP_S)
         self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
+        self._proxy_protocol = proxy_protocol
+        self._prefaces: set[Preface] = set()
+        """Connections that have yet to say whom they speak for."""
+        self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
         self.connections: set[Connection] = set()
         self.refused = 0
         self.descriptor_shortages = 0
@@ -96,11 +105,12 @@ class Listener:
     ) -> Callable[[], asyncio.BaseProtocol]:
         topics = self._routing.topics_of(instance)
 
-        def accept() -> asyncio.BaseProtocol:
-            if len(self.connections) >= self._connections_max:
+        def connect(client: ProxiedClient | None) -> Connection | None:
+            if len(self.connections) + len(self._prefaces) >= self._connections_max:
                 self.refused += 1
-                return _Refusal()
-            peer = Peer(instance=instance, node=node, host="", port=0)
+                return None
+            host, port = client or ("", 0)
+            peer = Peer(instance=instance, node=node, host=host, port=port)
             return Connection(
                 shared=self._shared,
                 handler=self._handler,
@@ -111,7 +121,23 @@ class Listener:
                 on_shortage=self._descriptors_short,
             )
 
-        return accept
+        def accept() -> asyncio.BaseProtocol:
+            return connect(None) or _Refusal()
+
+        def accept_proxied() -> asyncio.BaseProtocol:
+            if len(self.connections) + len(self._prefaces) >= self._connections_max:
+                self.refused += 1
+                return _Refusal()
+            return Preface(
+                accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
+            )
+
+        return accept_proxied if self._proxy_protocol else accept
+
+    def _no_header(self, reason: str) -> None:
+        """Somebody reached the port past the balancer, or the balancer sends no headers."""
+        self.refused += 1
+        self._header_lines.write(self._log.warning, "proxy_header_refused", error=reason)
 
     def _descriptors_short(self, error: OSError) -> None:
         """Counts, and tells operators once in a while; clients can cause this."""
@@ -178,6 +204,8 @@ class Listener:
             c.outstanding or not c.idle_output for c in self.connections
         ):
             await asyncio.sleep(0.01)
+        for preface in list(self._prefaces):
+            preface.close()
         for connection in list(self.connections):
             connection.close("the gateway stops")
         while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - likewise.

@@ -202,6 +202,7 @@ class GatewayService:
             connections_max=config.connections_max,
             idle_s_max=config.idle_s_max,
             frame_s_max=config.frame_s_max,
+            proxy_protocol=config.proxy_protocol,
         )
         gauges = GatewayGauges()
         gauges.add("connections", "Client connections.", lambda: len(listener.connections))
