@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from highwater.embed.commands.healthcheck import healthcheck
 from highwater.embed.commands.quota import quota
 from highwater.embed.commands.service import controller, gateway, partition
 from highwater.embed.commands.topic import topic
@@ -28,6 +29,7 @@ app.command("up")(up)
 app.command("gateway")(gateway)
 app.command("partition")(partition)
 app.command("controller")(controller)
+app.command("healthcheck")(healthcheck)
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")
 

@@ -6,6 +6,7 @@ import sys
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import EXIT_USAGE, UsageError
 from highwater.partition.config import PartitionConfig
+from highwater.partition.node_claim import NodeClaim
 from highwater.partition.service import PartitionService
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock
@@ -16,15 +17,28 @@ from highwater.runtime.settings import load_settings
 
 
 def run(config: PartitionConfig) -> int:
-    """Runs a partition node until a signal or a failure; the process's exit code."""
+    """Runs a partition node until a signal or a failure; the process's exit code.
+
+    Raises UsageError if no node of the data root can be claimed.
+    """
     keep_freed_memory()
     log = make_logger(config.log, service="partition")
     forward_standard_logging(log)
 
+    claim: NodeClaim | None = None
+    if config.data_root is not None:
+        claim = NodeClaim.take(config.data_root, config.node_id)
+        config = config.as_node(claim.node_id, claim.log_dir)
+        log.info("node_claimed", node_id=claim.node_id, log_dir=str(claim.log_dir))
+
     async def build() -> PartitionProcess:
         return PartitionProcess(config, log)
 
-    return lifecycle.run(build, log)
+    try:
+        return lifecycle.run(build, log)
+    finally:
+        if claim is not None:
+            claim.release()
 
 
 def main() -> int:

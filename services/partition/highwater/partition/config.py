@@ -1,13 +1,17 @@
 """Settings of a partition node."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
+
+
+def _read_node_id(value: Any) -> Any:
+    return -1 if value == "auto" else value
 
 
 class PartitionConfig(ServiceSettings):
@@ -20,16 +24,23 @@ class PartitionConfig(ServiceSettings):
         default=9500, ge=0, le=65535, description="its port; 0 lets the system choose"
     )
     advertised_address: str = Field(
-        default="", description="host:port that gateways are told; empty means the server's own"
+        default="",
+        description="host:port that gateways are told; empty means the server's own, with the "
+        "machine's host name if it listens on all addresses",
     )
-    node_id: int = Field(
+    node_id: Annotated[int, BeforeValidator(_read_node_id)] = Field(
         default=-1,
         ge=-1,
-        description="broker id; -1 takes the one in meta.properties, or the next free one",
+        description="broker id; auto or -1 takes the one in meta.properties, or the next free one",
     )
     rack: str = Field(default="", description="empty means the machine's host name")
     log_dirs: tuple[Path, ...] = Field(
         default=(Path("data/partition"),), min_length=1, description="directories for segments"
+    )
+    data_root: Path | None = Field(
+        default=None,
+        description="directory that several nodes share, instead of log_dirs: each claims a "
+        "node-<id> in it, and the id with it",
     )
     controllers: tuple[str, ...] = Field(
         default=("127.0.0.1:9300",), min_length=1, description="host:port of every controller"
@@ -54,3 +65,13 @@ class PartitionConfig(ServiceSettings):
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @model_validator(mode="after")
+    def _check_directories(self) -> "PartitionConfig":
+        if self.data_root is not None and "log_dirs" in self.model_fields_set:
+            raise ValueError("data_root and log_dirs exclude one another")
+        return self
+
+    def as_node(self, node_id: int, log_dir: Path) -> "PartitionConfig":
+        """These settings for the node that was claimed in `data_root`."""
+        return self.model_copy(update={"node_id": node_id, "log_dirs": (log_dir,)})

@@ -5,6 +5,7 @@ let requests end, close coordinators, then logs, writing checkpoints and the cle
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
@@ -47,6 +48,7 @@ from highwater.runtime.metrics import MetricsServer
 from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
+ALL_ADDRESSES: Final = ("0.0.0.0", "::", "[::]")
 
 
 class PartitionService:
@@ -236,7 +238,7 @@ class PartitionService:
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
-        return self._config.advertised_address or server.address
+        return self._config.advertised_address or _reachable(server.address)
 
     def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
         membership = self.membership
@@ -288,3 +290,9 @@ class PartitionService:
         error = None if watch.cancelled() else watch.exception()
         if error is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _reachable(address: str) -> str:
+    """An address for others: the machine's host name where the server listens on all addresses."""
+    host, _, port = address.rpartition(":")
+    return f"{socket.gethostname()}:{port}" if host in ALL_ADDRESSES else address

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+
+from highwater.model.errors import ConfigError
+from highwater.partition.config import PartitionConfig
+from highwater.runtime.settings import load_settings
+
+
+def load(**overrides):
+    return load_settings(PartitionConfig, overrides=overrides)
+
+
+def test_auto_is_a_node_id():
+    assert load(node_id="auto").node_id == load(node_id=-1).node_id == -1
+    assert load(node_id="3").node_id == 3
+    for wrong in ("automatic", "-2"):
+        with pytest.raises(ConfigError, match="node_id"):
+            load(node_id=wrong)
+
+
+def test_a_data_root_stands_instead_of_log_dirs():
+    config = load(data_root="/data")
+    assert config.data_root == Path("/data")
+    with pytest.raises(ConfigError, match="exclude one another"):
+        load(data_root="/data", log_dirs=["/logs"])
+
+
+def test_the_settings_of_a_claimed_node():
+    config = load(data_root="/data", port=1234).as_node(4, Path("/data/node-4"))
+    assert (config.node_id, config.log_dirs) == (4, (Path("/data/node-4"),))
+    assert config.port == 1234
