@@ -26,6 +26,8 @@ class Bug:
     name: str = "none"
     seed: int = -1
     """The recorded one, which `make test` replays."""
+    rare: bool = False
+    """Only its recorded seed shows it: a thousand others need not."""
     source: str = ""
     """Where the bug was real, or which rule it breaks."""
     replica: Callable[..., Replica] = Replica

@@ -101,6 +101,18 @@ class CountsAttemptsAnew(Replica):
         return super()._changed(event)
 
 
+class TakesIsrWithoutItsMinimum(Replica):
+    """The state in an answer is taken over although min.insync.replicas may have changed."""
+
+    __slots__ = ()
+
+    def _answered(self, event: on.IsrAnswered) -> list[effect.Effect]:
+        ours = event.leader_epoch == self.leader_epoch
+        if ours and self.isr.commit(event.partition_epoch, event.isr):
+            return self._isr_moved()
+        return super()._answered(event)
+
+
 class AdmitsAnybody(Replica):
     """A follower joins the ISR with its first fetch."""
 
@@ -256,6 +268,13 @@ BUGS = (
         seed=288,
         replica=CountsAttemptsAnew,
         source="found by seed 288",
+    ),
+    Bug(
+        name="takes-isr-without-its-minimum",
+        seed=105_640,
+        rare=True,
+        replica=TakesIsrWithoutItsMinimum,
+        source="KIP-966, found by the seed",
     ),
     Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
     Bug(name="cuts-twice", seed=13, replica=CutsTwice, source="R7"),

@@ -84,8 +84,8 @@ def find_bug(name: str, seeds: Iterable[int] = range(BUG_SEEDS_MAX)) -> Find:
 
 
 def find_bugs(processes: int) -> Iterator[tuple[Find, float]]:
-    """Every known bug, with the seconds since the start."""
+    """Every known bug that is not rare, with the seconds since the start."""
     began = time.monotonic()
     with get_context("spawn").Pool(processes) as pool:
-        for found in pool.imap(find_bug, [bug.name for bug in BUGS]):
+        for found in pool.imap(find_bug, [bug.name for bug in BUGS if not bug.rare]):
             yield found, time.monotonic() - began

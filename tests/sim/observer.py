@@ -50,6 +50,8 @@ class Observer:
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.lossy_epoch = -1
         self.losses = 0
+        self.loss_pending = False
+        """Its leader does not lead yet."""
         self.dirty = False
 
     @property
@@ -58,7 +60,7 @@ class Observer:
 
     def check(self) -> None:
         """After every event; costs nothing if nothing happened."""
-        if self.dirty:
+        if self.dirty and not self.loss_pending:
             self.dirty = False
             self._check_quorum()
 
@@ -131,6 +133,8 @@ class Observer:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
         self.led_ms[epoch] = self.world.now
         invariants.check_epochs(process.replica)
+        if self.loss_pending and epoch >= self.lossy_epoch:
+            self._rebase(process)
         newest = self.world.controller.partition.leader_epoch
         if epoch == newest and self.agreement(process.node) < self.end:
             raise ViolationError(
@@ -216,19 +220,22 @@ class Observer:
             self._lose(after)
 
     def _lose(self, after: PartitionState) -> None:
-        kept = self.agreement(after.leader)
+        """What counts from now on is what the new leader has when it begins to lead."""
         if self.world.trace is not None:
-            self.world.say(f"LOSS: {self.end} to {kept} records, {after}")
+            self.world.say(f"LOSS: {self.end} records were committed, {after}")
         self.losses += 1
         self.lossy_epoch = after.leader_epoch
+        self.sequences.clear()
+        self.loss_pending = True
+
+    def _rebase(self, process: NodeProcess) -> None:
+        self.loss_pending = False
+        kept = self.agreement(process.node)
         del self.history[kept:]
         # Its own high watermark may come from a branch that an earlier loss had cut: it counts
         # again, since this leader serves it.
-        log, process = self.world.logs[after.leader], self.world.processes.get(after.leader)
-        high = log.high_watermark if process is None else process.replica.high_watermark
         self.history += [LOST] * (kept - self.end)
-        self.history += log.read(kept, high)
-        self.sequences.clear()
+        self.history += process.log.read(kept, process.replica.high_watermark)
         for node in self.agreed:
             self.agreed[node] = min(self.agreed[node], kept)
 

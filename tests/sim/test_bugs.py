@@ -14,14 +14,14 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("bug", BUGS, ids=NAMES)
 def test_the_recorded_seed_finds_it(bug) -> None:
-    assert 0 <= bug.seed < BUG_SEEDS_MAX
+    assert bug.rare or 0 <= bug.seed < BUG_SEEDS_MAX
     assert try_seed(bug.seed, bug).failure, f"{bug.name} is not found any more"
     assert try_seed(bug.seed).failure == "", "the seed passes without it"
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [bug.name for bug in BUGS if not bug.rare])
 def test_it_is_found_within_a_thousand_seeds(name: str) -> None:
     found = find_bug(name)
     assert 0 <= found.seed < BUG_SEEDS_MAX

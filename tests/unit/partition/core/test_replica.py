@@ -156,7 +156,8 @@ def test_an_outdated_leader_waits_for_the_image(code: ErrorCode) -> None:
     assert told.proposes().partition_epoch == 2
 
 
-def test_the_state_in_a_refusal_is_news() -> None:
+def test_the_state_in_a_refusal_waits_for_its_image() -> None:
+    """It lacks min.insync.replicas, and with the old one too much would be committed."""
     told = Conversation()
     told.record(1, 1, 1, isr=(1,))
     told.fetches(2, 0)
@@ -170,8 +171,11 @@ def test_the_state_in_a_refusal_is_news() -> None:
             isr=(1, 2),
         )
     )
+    assert told.replica.isr.committed == (1,)
+    assert not told.replica.isr.may_propose
+    told.record(1, 1, 4, isr=(1, 2), min_isr=3)
     assert told.replica.isr.committed == (1, 2)
-    assert told.replica.isr.partition_epoch == 4
+    assert told.replica.under_min_isr
 
 
 def test_a_smaller_minimum_comes_with_its_own_partition_epoch() -> None:

@@ -226,8 +226,8 @@ class Replica:
         ]
 
     def _answered(self, event: on.IsrAnswered) -> list[Effect]:
-        ours = event.leader_epoch == self.leader_epoch
-        if ours and self.isr.commit(event.partition_epoch, event.isr):
+        if event.error_code == 0 and self._is_next(event):
+            self.isr.commit(event.partition_epoch, event.isr)
             return self._isr_moved()
         if event.error_code in OUTDATED_CODES:
             self.isr.refused(event.attempt, outdated=True)
@@ -241,6 +241,17 @@ class Replica:
         self.isr_due = self.isr.doubtful
         self._mark_maximal()
         return self._moved(self._advance())
+
+    def _is_next(self, event: on.IsrAnswered) -> bool:
+        """True if nothing came between what this leader knew and what was committed.
+
+        Otherwise min.insync.replicas may have changed, which only an image tells; with the old
+        minimum the high watermark could pass what eligible leaders have.
+        """
+        return (
+            event.leader_epoch == self.leader_epoch
+            and event.partition_epoch == self.isr.partition_epoch + 1
+        )
 
     def _unanswered(self, event: on.IsrUnanswered) -> list[Effect]:
         self.isr.unanswered(event.attempt)

@@ -43,7 +43,10 @@ class IsrDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrAnswered:
-    """AlterPartition was answered, with the partition as it stands after the call."""
+    """AlterPartition was answered, with the partition as it was committed.
+
+    The state in a refusal is not used: it comes without min.insync.replicas, as an image does not.
+    """
 
     attempt: int
     """Of `ProposeIsr`."""
