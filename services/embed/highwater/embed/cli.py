@@ -12,7 +12,7 @@ import typer
 
 from highwater.embed.commands.healthcheck import healthcheck
 from highwater.embed.commands.quota import quota
-from highwater.embed.commands.service import controller, gateway, partition
+from highwater.embed.commands.service import balancer, controller, gateway, partition
 from highwater.embed.commands.topic import topic
 from highwater.embed.commands.up import up
 from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
@@ -29,6 +29,7 @@ app.command("up")(up)
 app.command("gateway")(gateway)
 app.command("partition")(partition)
 app.command("controller")(controller)
+app.command("balancer")(balancer)
 app.command("healthcheck")(healthcheck)
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")

@@ -1,4 +1,4 @@
-"""`highwater controller|partition|gateway|quota`: one service in this process."""
+"""`highwater controller|partition|gateway|quota|balancer`: one service in this process."""
 
 import importlib
 from collections.abc import Callable
@@ -12,6 +12,7 @@ _CONFIGS: Final = {
     "quota": ("highwater.quota.config", "QuotaConfig"),
     "partition": ("highwater.partition.config", "PartitionConfig"),
     "gateway": ("highwater.gateway.config", "GatewayConfig"),
+    "balancer": ("highwater.balancer.config", "BalancerConfig"),
 }
 
 ConfigFile = Annotated[
@@ -52,6 +53,16 @@ def gateway(
 ) -> None:
     """Run one gateway."""
     run_service("gateway", config, assignments, print_settings, parent)
+
+
+def balancer(
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    print_settings: PrintConfig = False,
+    parent: ParentPid = None,
+) -> None:
+    """Run a TCP balancer in front of several gateways."""
+    run_service("balancer", config, assignments, print_settings, parent)
 
 
 def run_service(

@@ -1,0 +1,67 @@
+"""Settings of the balancer."""
+
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from highwater.runtime.logging import LogSettings
+from highwater.runtime.metrics import MetricsSettings
+from highwater.runtime.settings import ServiceSettings
+
+
+class BalancerConfig(ServiceSettings):
+    """See `highwater balancer --print-config`."""
+
+    service: ClassVar[str] = "balancer"
+
+    host: str = Field(default="127.0.0.1", description="address that clients connect to")
+    port: int = Field(
+        default=9092, ge=1, le=65535, description="bootstrap port, the first of the port block"
+    )
+    ports: int = Field(
+        default=17, ge=1, le=1001, description="ports of the block: bootstrap and one per node"
+    )
+    gateways: tuple[str, ...] = Field(
+        default=("127.0.0.1",),
+        min_length=1,
+        description="hosts of the gateways; a name stands for all addresses that it has, and they "
+        "are looked up again with every health check",
+    )
+    gateway_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="first port of every gateway's block; 0 means the same as the balancer's, "
+        "which it has to be where gateways do not know of the balancer's",
+    )
+    proxy_protocol: bool = Field(
+        default=True,
+        description="tell gateways the client's address by PROXY protocol v2; the gateways' "
+        "setting of this name has to be the same",
+    )
+    connections_max: int = Field(default=10_000, ge=1, description="client connections at a time")
+    connect_s: float = Field(
+        default=2.0, gt=0, le=60, description="seconds that a gateway gets to accept a connection"
+    )
+    idle_s_max: float = Field(
+        default=900,
+        gt=0,
+        description="seconds without a byte after which a connection closes; gateways have a "
+        "shorter time of their own",
+    )
+    check_s: float = Field(
+        default=1.0, ge=0.05, le=60, description="how often each gateway's health is checked"
+    )
+    log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+
+    @property
+    def gateway_port_first(self) -> int:
+        """The bootstrap port of every gateway."""
+        return self.gateway_port or self.port
+
+    @model_validator(mode="after")
+    def _check_block(self) -> "BalancerConfig":
+        if max(self.port, self.gateway_port) + self.ports - 1 > 65535:
+            raise ValueError("the port block does not fit below 65536")
+        return self

@@ -1,0 +1,1 @@
+"""Decisions without I/O: which gateway a connection goes to."""

@@ -1,0 +1,107 @@
+"""Looks gateways up and asks each whether it serves, again and again."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from highwater.balancer.core.pool import Pool
+from highwater.runtime.logging import Logger
+from highwater.runtime.proxy_protocol import LOCAL_HEADER
+
+ADDRESSES_MAX: Final = 1000
+"""Of all gateways; what a name server says beyond that is passed over."""
+
+_CORRELATION: Final = 1
+_CLIENT: Final = b"balancer"
+_HEAD: Final = Struct(">ihhih")
+_ANSWER: Final = Struct(">ii")
+QUESTION: Final = (
+    _HEAD.pack(_HEAD.size - 4 + len(_CLIENT), 18, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
+)
+"""ApiVersions 0, which every gateway answers without looking at anything."""
+
+
+class HealthChecks:
+    """Keeps a pool up to date while `run` runs."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        gateways: Sequence[str],
+        port: int,
+        proxy_protocol: bool,
+        every_s: float,
+        timeout_s: float,
+        log: Logger,
+    ) -> None:
+        """`port` is the gateways' bootstrap port."""
+        self._pool = pool
+        self._gateways = gateways
+        self._port = port
+        self._question = (LOCAL_HEADER if proxy_protocol else b"") + QUESTION
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._log = log
+        self._unknown: set[str] = set()
+        """Names that could not be looked up the last time."""
+        self._found: dict[str, list[str]] = {}
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self.check_once()
+            await asyncio.sleep(self._every_s)
+
+    async def check_once(self) -> None:
+        """One round: look up all names, ask all addresses at the same time."""
+        addresses: list[str] = []
+        for name in self._gateways:
+            addresses += await self._look_up(name)
+        self._pool.resolved(dict.fromkeys(addresses[:ADDRESSES_MAX]))
+        async with asyncio.TaskGroup() as group:
+            for address in self._pool.addresses:
+                group.create_task(self._check(address))
+
+    async def _look_up(self, name: str) -> list[str]:
+        """All addresses of a name; those it had when it cannot be looked up now."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as error:
+            if name not in self._unknown:
+                self._unknown.add(name)
+                self._log.warning("gateway_name_unknown", name=name, error=str(error))
+            return self._found.get(name, [])
+        self._unknown.discard(name)
+        self._found[name] = [str(one[4][0]) for one in found]
+        return self._found[name]
+
+    async def _check(self, address: str) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._ask(address)
+            problem = ""
+        except TimeoutError:
+            problem = "no answer in time"
+        except (OSError, EOFError, ValueError) as error:
+            problem = str(error) or type(error).__name__
+        if not self._pool.checked(address, healthy=not problem):
+            return
+        if problem:
+            self._log.warning("gateway_down", address=address, error=problem)
+        else:
+            self._log.info("gateway_up", address=address)
+
+    async def _ask(self, address: str) -> None:
+        reader, writer = await asyncio.open_connection(address, self._port)
+        try:
+            writer.write(self._question)
+            size, correlation = _ANSWER.unpack(await reader.readexactly(_ANSWER.size))
+            if size < _ANSWER.size - 4 or correlation != _CORRELATION:
+                raise ValueError("not the answer of a gateway")
+        finally:
+            writer.transport.abort()

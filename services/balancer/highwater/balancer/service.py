@@ -1,0 +1,199 @@
+"""The balancer, put together: listening ports, relays, health checks, metrics.
+
+It looks at no byte of a client's. Each port of the block leads to the same port of some healthy
+gateway, so what a port stands for (bootstrap, or a node) is the gateways' affair.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from highwater.balancer.config import BalancerConfig
+from highwater.balancer.core.pool import Pool
+from highwater.balancer.health import HealthChecks
+from highwater.balancer.relay import Relay
+from highwater.model.errors import BindError, PortInUseError
+from highwater.runtime.health import Readiness
+from highwater.runtime.log_limit import LogLimit
+from highwater.runtime.logging import Logger
+from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.proxy_protocol import tcp_header
+from highwater.runtime.tasks import TaskOwner
+
+BACKLOG: Final = 1024
+ATTEMPTS_MAX: Final = 3
+"""Gateways that are tried for one client."""
+SWEEPS_PER_IDLE_TIME: Final = 10
+CLOSE_S: Final = 2.0
+
+
+class BalancerService:
+    """One balancer. To be built on the loop that it runs on."""
+
+    def __init__(self, config: BalancerConfig, *, registry: CollectorRegistry, log: Logger) -> None:
+        self._config = config
+        self._registry = registry
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._lines = LogLimit(lambda: int(self._loop.time() * 1000))
+        self.failed: asyncio.Future[None] = self._loop.create_future()
+        self.pool = Pool()
+        self.relays: set[Relay] = set()
+        self.refused = 0
+        self.readiness = Readiness()
+        self.readiness.add("gateways", lambda: bool(self.pool.up))
+        self._servers: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        # One task for each connection that is being made, and the health checks.
+        self._tasks = TaskOwner(self._task_failed, tasks_max=config.connections_max + 1)
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Returns when it listens; ready (see `readiness`) once a gateway is healthy."""
+        config = self._config
+        stack = self._stack
+        if config.metrics.port is not None:
+            metrics = MetricsServer(
+                self._registry,
+                self.readiness,
+                host=config.metrics.host,
+                port=config.metrics.port,
+            )
+            stack.push_async_callback(metrics.stop)
+            await metrics.start()
+        self._register_metrics()
+        stack.push_async_callback(self._tasks.close, timeout_s=CLOSE_S)
+        checks = HealthChecks(
+            self.pool,
+            gateways=config.gateways,
+            port=config.gateway_port_first,
+            proxy_protocol=config.proxy_protocol,
+            every_s=config.check_s,
+            timeout_s=config.connect_s,
+            log=self._log,
+        )
+        # So that the first clients, and the readiness of the first moment, are not in vain.
+        await checks.check_once()
+        self._tasks.start(checks.run(), name="health-checks")
+        stack.push_async_callback(self._close_connections)
+        for offset in range(config.ports):
+            await self._listen(offset)
+        self._sweep()
+        self._log.info("listening", host=config.host, port=config.port, ports=config.ports)
+
+    async def stop(self) -> None:
+        """Stops listening and closes every connection, after writing what was read."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for server in self._servers:
+            server.close()
+        await self._stack.aclose()
+
+    def _register_metrics(self) -> None:
+        gauges: list[tuple[str, str, Callable[[], float]]] = [
+            ("connections", "Client connections.", lambda: len(self.relays)),
+            ("refused_connections", "Too many, or no gateway.", lambda: self.refused),
+            ("gateways_up", "Gateways that take clients.", lambda: len(self.pool.up)),
+            ("gateways", "Gateways by name.", lambda: len(self.pool.addresses)),
+        ]
+        for name, text, value in gauges:
+            gauge = Gauge(f"highwater_balancer_{name}", text, registry=self._registry)
+            gauge.set_function(value)
+
+    async def _listen(self, offset: int) -> None:
+        host, port = self._config.host, self._config.port + offset
+        try:
+            server = await self._loop.create_server(
+                partial(self._accept, offset), host, port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            # uvloop wraps the reason in words; the errno stays.
+            if error.errno == errno.EADDRINUSE or "in use" in str(error):
+                raise PortInUseError(f"{host}:{port}") from None
+            raise BindError(f"{host}:{port}", str(error)) from None
+        self._servers.append(server)
+
+    # ---- connections ----
+
+    def _accept(self, offset: int) -> asyncio.BaseProtocol:
+        if len(self.relays) >= self._config.connections_max:
+            self.refused += 1
+            return _Refusal()
+        relay = Relay(connect=partial(self._connect, offset), start=self._start, relays=self.relays)
+        return relay.client
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(work, name="connect")
+
+    async def _connect(self, offset: int, relay: Relay) -> None:
+        """Finds a gateway that takes the client; closes the client if none does."""
+        port = self._config.gateway_port_first + offset
+        tried: list[str] = []
+        problem = "no gateway is healthy"
+        while len(tried) < ATTEMPTS_MAX and not relay.is_closed():
+            address = self.pool.choose(but=tried)
+            if address is None:
+                break
+            tried.append(address)
+            try:
+                async with asyncio.timeout(self._config.connect_s):
+                    await self._loop.create_connection(lambda: relay.gateway, address, port)
+            except (OSError, TimeoutError) as error:
+                problem = str(error) or "no connection in time"
+                continue
+            if relay.is_closed():
+                relay.abort()  # The client has gone meanwhile; the new connection goes too.
+                return
+            gateway = self.pool.opened(address)
+            relay.on_end = partial(self.pool.closed, gateway)
+            relay.connected(self._header(relay))
+            return
+        if not relay.is_closed():
+            self.refused += 1
+            self._lines.write(
+                self._log.warning, "client_refused", port=port, tried=tried, error=problem
+            )
+            relay.abort()
+
+    def _header(self, relay: Relay) -> bytes:
+        if not self._config.proxy_protocol:
+            return b""
+        transport = relay.client.transport
+        source = transport.get_extra_info("peername")
+        destination = transport.get_extra_info("sockname")
+        return tcp_header(source[:2], destination[:2])
+
+    def _sweep(self) -> None:
+        """Closes connections on which nothing has moved for the idle time."""
+        pause_s = self._config.idle_s_max / SWEEPS_PER_IDLE_TIME
+        self._sweeper = self._loop.call_later(pause_s, self._sweep)
+        for relay in list(self.relays):
+            if relay.is_idle_for(SWEEPS_PER_IDLE_TIME):
+                relay.abort()
+
+    async def _close_connections(self) -> None:
+        for relay in list(self.relays):
+            relay.close()
+        deadline = self._loop.time() + CLOSE_S
+        while self.relays and self._loop.time() < deadline:  # noqa: ASYNC110 - once per stop.
+            await asyncio.sleep(0.01)
+        for relay in list(self.relays):
+            relay.abort()
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._log.error("task_failed", task=name, exc_info=error)
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+
+class _Refusal(asyncio.Protocol):
+    """A connection above the limit: closed before a byte is read."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Closes."""
+        transport.abort()

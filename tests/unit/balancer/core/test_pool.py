@@ -1,0 +1,70 @@
+from highwater.balancer.core.pool import FALL, Pool
+
+
+def pool_of(*addresses, up=True):
+    pool = Pool()
+    pool.resolved(addresses)
+    for address in addresses:
+        if up:
+            assert pool.checked(address, healthy=True)
+    return pool
+
+
+def test_a_new_gateway_takes_nobody_before_its_first_check():
+    pool = pool_of("a", up=False)
+    assert pool.choose() is None
+    assert pool.checked("a", healthy=True)
+    assert pool.choose() == "a"
+
+
+def test_clients_spread_evenly():
+    pool = pool_of("a", "b", "c")
+    taken = []
+    for _ in range(9):
+        taken.append(pool.choose())
+        pool.opened(taken[-1])
+    assert sorted(taken) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
+    assert len(set(taken[:3])) == 3
+
+
+def test_equals_take_turns_although_nothing_stays_open():
+    pool = pool_of("a", "b")
+    assert [pool.choose() for _ in range(4)] == ["a", "b", "a", "b"]
+
+
+def test_the_one_with_the_fewest_connections_is_next():
+    pool = pool_of("a", "b")
+    opened = [pool.opened("a"), pool.opened("b"), pool.opened("b")]
+    assert pool.choose() == "a"
+    pool.closed(opened[1])
+    pool.closed(opened[2])
+    assert pool.choose() == "b"
+
+
+def test_those_that_were_tried_are_not_chosen_again():
+    pool = pool_of("a", "b")
+    assert {pool.choose(but=["a"]), pool.choose(but=["b"])} == {"a", "b"}
+    assert pool.choose(but=["a", "b"]) is None
+
+
+def test_one_failed_check_is_none():
+    pool = pool_of("a")
+    for _ in range(FALL - 1):
+        assert not pool.checked("a", healthy=False)
+    assert not pool.checked("a", healthy=True)
+    for number in range(FALL):
+        assert pool.checked("a", healthy=False) == (number == FALL - 1)
+    assert pool.up == []
+    assert not pool.checked("a", healthy=False)
+    assert pool.checked("a", healthy=True), "one good check brings it back"
+
+
+def test_names_that_change():
+    pool = pool_of("a", "b")
+    of_a = pool.opened("a")
+    pool.resolved(["b", "c"])
+    assert (pool.addresses, pool.up) == (["b", "c"], ["b"])
+    assert not pool.checked("a", healthy=True), "the answer to an earlier question"
+    pool.closed(of_a)
+    pool.resolved(["a", "b"])
+    assert pool.up == ["b"], "an address that returns is checked first"

@@ -1,0 +1,100 @@
+"""Programs that stand for gateways, on loopback addresses of their own."""
+
+import asyncio
+import contextlib
+import socket
+
+from highwater.balancer.health import QUESTION
+from highwater.runtime.proxy_protocol import (
+    LOCAL_HEADER,
+    PREFIX_BYTES,
+    header_bytes,
+    read_header,
+)
+
+ANSWER = b"\0\0\0\x0a\0\0\0\x01" + bytes(6)
+
+
+class FakeGateway:
+    """Answers health checks; says its name to clients and then echoes what they send."""
+
+    def __init__(self, address, *, proxied=True):
+        self.address = address
+        self.proxied = proxied
+        self.healthy = True
+        self.clients = []
+        self.checks = 0
+        self._sockets = []
+        self._writers = set()
+        self._tasks = set()
+
+    async def serve(self, *ports):
+        # asyncio's own servers lose a connection that arrives while they are closed.
+        for port in ports:
+            sock = socket.create_server((self.address, port))
+            sock.setblocking(False)
+            self._sockets.append(sock)
+            self._start(self._accept(sock))
+        return self._sockets[0].getsockname()[1]
+
+    def _start(self, work):
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, sock):
+        while True:
+            connection, _ = await asyncio.get_running_loop().sock_accept(sock)
+            try:
+                reader, writer = await asyncio.open_connection(sock=connection)
+            except asyncio.CancelledError:
+                connection.close()
+                raise
+            self._writers.add(writer)
+            self._start(self._serve(reader, writer))
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(OSError, EOFError):
+            client = None
+            if self.proxied:
+                header = await reader.readexactly(PREFIX_BYTES)
+                header += await reader.readexactly(header_bytes(header) - PREFIX_BYTES)
+                client = read_header(header)
+            if self.proxied and header == LOCAL_HEADER:
+                assert await reader.readexactly(len(QUESTION)) == QUESTION
+                self.checks += 1
+                if self.healthy:
+                    writer.write(ANSWER)
+                    await writer.drain()
+            else:
+                self.clients.append(client)
+                writer.write(f"{self.address}:".encode())
+                while data := await reader.read(1 << 16):
+                    writer.write(data)
+                    await writer.drain()
+        writer.close()
+        self._writers.discard(writer)
+
+    async def stop(self):
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self._writers.clear()
+        for sock in self._sockets:
+            sock.close()
+        self._sockets = []
+
+
+def free_block(count, host="127.0.0.1"):
+    """The first of so many free ports in a row."""
+    for first in range(21_000, 31_000, count):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                sock = stack.enter_context(socket.socket())
+                sock.bind((host, port))
+            return first
+    raise AssertionError("no free ports")
