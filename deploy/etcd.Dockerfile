@@ -10,7 +10,6 @@ RUN apt-get update -qq \
     && useradd --uid 10002 --user-group --no-create-home --shell /usr/sbin/nologin etcd-member \
     && install --directory --mode 700 --owner etcd-member --group etcd-member /data
 USER etcd-member
-VOLUME /data
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 \
     CMD ["etcdctl", "--endpoints=127.0.0.1:2379", "endpoint", "health"]

@@ -30,7 +30,10 @@ class GatewayConfig(ServiceSettings):
         description="clients come through a balancer that sends PROXY protocol v2; others are "
         "closed, so the ports must be reachable by the balancer only",
     )
-    gateway_id: str = Field(default="", description="empty means host:port")
+    gateway_id: str = Field(
+        default="",
+        description="empty means host:port, with the machine's host name if advertised_host is set",
+    )
     rack: str = Field(default="", description="empty means the machine's host name")
     controllers: tuple[str, ...] = Field(
         default=("127.0.0.1:9300",), min_length=1, description="host:port of every controller"

@@ -234,8 +234,10 @@ class GatewayService:
     def _gateway_state(self) -> cluster_pb2.GatewayState:
         config = self._config
         host = config.advertised_host or config.host
+        # Several gateways behind one balancer are told by the same host and port.
+        own_host = socket.gethostname() if config.advertised_host else config.host
         return cluster_pb2.GatewayState(
-            gateway_id=config.gateway_id or f"{host}:{self._port}",
+            gateway_id=config.gateway_id or f"{own_host}:{self._port}",
             host=host,
             port=self._port,
             single_port=config.single_port,
