@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -10,10 +11,16 @@ _TIMEOUT_S = 40.0
 
 
 class NumberedProducer:
-    """An idempotent producer of "0", "1", ...; keeps which were acknowledged."""
+    """An idempotent producer of "0", "1", ...; keeps which were acknowledged.
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    `retries` is the client's own count; it is complete after `flush`.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, *, partition: int = -1) -> None:
+        """`partition` -1 means that the keys decide."""
         self._topic = topic
+        self._partition = partition
+        self.retries = 0
         self._next = 0
         self.acknowledged: set[bytes] = set()
         self.errors: list[KafkaError] = []
@@ -25,6 +32,8 @@ class NumberedProducer:
                 "message.timeout.ms": int(_TIMEOUT_S * 1000),
                 "reconnect.backoff.max.ms": 200,
                 "logger": _quiet(),
+                "statistics.interval.ms": 100,
+                "stats_cb": self._measured,
             }
         )
 
@@ -32,12 +41,23 @@ class NumberedProducer:
         for _ in range(count):
             value = str(self._next).encode()
             self._next += 1
-            self._producer.produce(self._topic, value, key=value, on_delivery=self._delivered)
+            self._producer.produce(
+                self._topic,
+                value,
+                key=value,
+                partition=self._partition,
+                on_delivery=self._delivered,
+            )
             self._producer.poll(0)
 
     def flush(self) -> None:
         left = self._producer.flush(_TIMEOUT_S)
         assert left == 0, f"{left} records are neither acknowledged nor refused"
+        self._producer.poll(0.3)  # The last statistics.
+
+    def _measured(self, statistics: str) -> None:
+        brokers = json.loads(statistics)["brokers"].values()
+        self.retries = sum(broker["txretries"] for broker in brokers)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

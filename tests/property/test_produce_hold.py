@@ -10,7 +10,9 @@ from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink, group_of, route
 
 STEPS = st.lists(
-    st.sampled_from(["send", "send", "deliver", "elect", "node", "image", "retry", "expire"]),
+    st.sampled_from(
+        ["send", "send", "deliver", "elect", "node", "image", "retry", "expire", "cut", "lead"]
+    ),
     max_size=80,
 )
 
@@ -37,10 +39,11 @@ class Cluster:
                 batch, epoch=self.hold.epoch, sink=self.sink, deadline_ms=self.now_ms + 3
             )
             group.indexes = [self.count]
-            self.hold.sent()
+            self.hold.sent(group)
             self.way.append(group)
         else:
             self.hold.append(1, batch, len(batch), self.sink, self.count, self.now_ms + 3)
+            self.way += self.hold.take()
         self.count += 1
 
     def deliver(self) -> None:
@@ -61,6 +64,23 @@ class Cluster:
 
     def elect(self) -> None:
         self.truth += 1
+
+    def cut(self) -> None:
+        """The leader is gone with what is on the way; the older half had left the gateway."""
+        self.truth += 1
+        self.hold.moved(self.truth, led=False)
+        lost, self.way = self.way, []
+        for place, group in enumerate(lost):
+            group.attempted = group.attempted or place < len(lost) / 2
+            self.hold.recalled(group)
+
+    def lead(self) -> None:
+        """Somebody leads (again), on another link, and in the same epoch if that is known."""
+        lost, self.way = self.way, []
+        self.hold.moved(self.truth, led=True)
+        for group in lost:
+            self.hold.recalled(group)
+        self.way += self.hold.take()
 
     def step(self, name: str) -> None:
         if name == "node":
@@ -97,4 +117,4 @@ def test_order_and_answers(steps: list[str]) -> None:
     told = [index for index, _, _ in cluster.sink.results]
     assert sorted(told) == list(range(cluster.count)), "each hears once"
     assert cluster.log == [i for i, code in sorted(cluster.sink.codes.items()) if code == 0]
-    assert (cluster.ledger.nbytes, cluster.hold.straight) == (0, True)
+    assert (cluster.ledger.nbytes, cluster.hold.holding, cluster.hold.over) == (0, False, True)

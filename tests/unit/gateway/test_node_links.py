@@ -14,6 +14,7 @@ class Link:
         self.state = state
         self.node_id = state.node_id
         self.closed = 0
+        self.takes_appends = True
         self.expired = []
 
     def expire(self, now_ms):
@@ -73,6 +74,19 @@ async def test_a_node_that_is_gone_loses_its_link(links, opened):
     assert [link.closed for link in opened] == [1, 0]
     links.expire(77)
     assert [link.expired for link in opened] == [[], [77]]
+
+
+async def test_answers_are_not_waited_for_at_links_that_are_closed_fenced_or_cut_off(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    first, second = opened
+    assert not links.is_lost(first)
+    first.takes_appends = False
+    assert links.is_lost(first)
+    first.takes_appends = True
+    links.apply(image_of([node_state(1, fenced=True), replace(node_state(2), incarnation="next")]))
+    assert links.is_lost(first)
+    assert links.is_lost(second)
+    assert not links.is_lost(opened[2])
 
 
 async def test_a_local_node_needs_no_other_link(links, opened):

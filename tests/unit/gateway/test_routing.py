@@ -117,3 +117,46 @@ def test_reply_layouts_are_made_once(table):
     routes = table.topic(DEFAULT_INSTANCE, "a")
     assert routes.reply_struct(9) is routes.reply_struct(9)
     assert routes.reply_struct(3).size == reply_struct(3, 1).size
+
+
+class Hold:
+    def append(self, *_):
+        raise AssertionError("nothing is sent in these tests")
+
+
+def test_produce_goes_to_the_link_where_nothing_holds_it(table):
+    routes = table.topic(DEFAULT_INSTANCE, "a")
+    assert [r.target for r in routes.partitions] == ["link 1", "link 2", None]
+
+
+def test_produce_of_new_routes_is_held_and_moves_are_told(links):
+    hold = Hold()
+    table = RoutingTable(links.link_to, hold)
+    table.apply(image_of(topics=[topic_state("a", [(1, 2), (2, 1), (3,)])]))
+    routes = table.topic(DEFAULT_INSTANCE, "a")
+    assert {r.target for r in routes.partitions} == {hold}
+    assert table.take_changes() == ([], [])
+    for route in routes.partitions:
+        route.target = route.link
+    table.apply(image_of(topics=[moved(routes.state, 0, 2)]))
+    links.names = {2: "another link 2", 3: "link 3"}
+    table.relink()
+    first, second, third = routes.partitions
+    assert table.take_changes() == (
+        [("link 1", first), ("link 2", first), ("link 2", second), (None, third)],
+        [],
+    )
+    assert (first.target, second.target, third.target) == (hold, hold, hold)
+    assert table.take_changes() == ([], [])
+    table.relink()
+    assert table.take_changes() == ([], [])
+    table.apply(image_of())
+    assert table.take_changes() == ([], [routes.state.topic_id])
+
+
+def test_a_route_by_the_topic_s_id(table):
+    routes = table.topic(DEFAULT_INSTANCE, "a")
+    topic_id = routes.state.topic_id
+    assert table.route(topic_id, 1) is routes.partitions[1]
+    assert table.route(topic_id, 3) is table.route(topic_id, -1) is None
+    assert table.route(TopicId(b"another-id-here!"), 0) is None

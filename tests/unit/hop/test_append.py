@@ -198,3 +198,73 @@ def test_pruning_forgets_groups_that_are_empty_and_their_routes_gather_anew(g):
     g.append(a)
     g.turn()
     assert g.contents() == [[(1, 1, [2]), (0, 1, [4])]]
+
+
+def test_a_whole_group_is_sent_again_behind_what_has_gathered(g):
+    again = group_of(b"x", b"y", partition=0, sink=g.sink)
+    again.completed = again.doubtful = True
+    a, b = route(0), route(1)
+    g.append(a)
+    g.append(b)
+    g.gatherer.append_group(a, again)
+    g.append(a)
+    g.append(b)
+    assert g.gatherer.queued_bytes == 42
+    g.turn()
+    assert g.contents() == [[(0, 1, [1]), (1, 1, [2, 4]), (0, 1, [0, 1]), (0, 1, [3])]]
+    assert (again.completed, again.doubtful) == (False, True)
+    assert g.gatherer.queued_bytes == 0
+
+
+def test_a_group_alone_is_sent_again_at_the_end_of_the_turn(g):
+    g.gatherer.append_group(route(), group_of(b"x"))
+    assert g.contents() == []
+    g.turn()
+    assert g.contents() == [[(0, 1, [0])]]
+
+
+def test_groups_can_be_taken_back(g):
+    a, b = route(0), route(1)
+    for to in (a, b):
+        g.append(to)
+        g.append(to, acks=-1)
+    recalled = g.gatherer.recall(lambda group: group.partition == 0)
+    assert [group.indexes for group in recalled] == [[1], [2]]
+    assert [group.indexes for group in g.gatherer.groups] == [[3], [4]]
+    g.append(a)
+    g.append(b, acks=-1)
+    g.turn()
+    assert g.contents() == [[(1, 1, [3]), (1, -1, [4, 6]), (0, 1, [5])]]
+
+
+def test_a_route_hears_of_each_new_group(g):
+    a = route()
+    heard = []
+    a.on_open = heard.append
+    for acks in (1, 1, -1):
+        g.append(a, acks=acks)
+    a.on_open = None
+    g.append(a)
+    assert [group.indexes for group in heard] == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_failures_are_offered_before_sinks_hear_of_them(takes):
+    offered = []
+
+    def offer(group, failures):
+        offered.append((group, failures))
+        return takes
+
+    due, sent, sink = [], [], Sink()
+    gatherer = AppendGatherer(due.append, sent.extend, offer)
+    gatherer.append(route(), 1, b"x", 1, sink, 0, 100)
+    due[0]()
+    failure = Failure(6)
+    sent[0].fail(failure)
+    assert offered == [(sent[0], {0: failure})]
+    assert sink.codes == ({} if takes else {0: 6})
+    gatherer.append_group(route(), sent[0])
+    sent[0].complete([7])
+    assert len(offered) == 1
+    assert sink.offsets[0] == 7

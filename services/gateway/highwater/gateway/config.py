@@ -59,6 +59,11 @@ class GatewayConfig(ServiceSettings):
         ge=1 << 20,
         description="unanswered request bytes in all; begun requests hold at most a quarter",
     )
+    held_produce_bytes_max: int = Field(
+        default=64 << 20,
+        ge=0,
+        description="batches that wait for a new leader, in all; more are refused",
+    )
     connections_max: int = Field(default=50_000, ge=1, description="connections at a time")
     idle_s_max: float = Field(default=600, gt=0, description="connections.max.idle.ms, in seconds")
     frame_s_max: float = Field(

@@ -15,6 +15,11 @@ class OpenLink(NodeLink, Protocol):
 
     state: NodeState
 
+    @property
+    def takes_appends(self) -> bool:
+        """True while appends can be sent and answered."""
+        ...
+
     def expire(self, now_ms: int) -> None:
         """Ends what has waited too long."""
         ...
@@ -35,6 +40,7 @@ class NodeLinks:
         self._open_link = open_link
         self._links: dict[NodeId, OpenLink] = {}
         self._local: dict[NodeId, NodeLink] = {}
+        self._fenced: set[NodeId] = set()
         self._closing = TaskOwner(on_failure)
 
     def add_local(self, link: NodeLink) -> None:
@@ -45,9 +51,15 @@ class NodeLinks:
         """The link to a node, or None."""
         return self._local.get(node) or self._links.get(node)
 
+    def is_lost(self, link: NodeLink) -> bool:
+        """True if nobody need wait for answers from it: closed, fenced or cut off."""
+        present = self._links.get(link.node_id)
+        return present is not link or link.node_id in self._fenced or not present.takes_appends
+
     def apply(self, image: ClusterImage) -> bool:
         """Follows the image; True if any link changed."""
         changed = False
+        self._fenced = {node_id for node_id, state in image.nodes.items() if state.fenced}
         for node_id, link in list(self._links.items()):
             state = image.nodes.get(node_id)
             if state is None or state.incarnation != link.state.incarnation:

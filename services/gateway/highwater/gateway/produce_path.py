@@ -244,15 +244,15 @@ class ProducePath:
             return
         partition, start, end = place
         routes = shape.topic.partitions
-        link = routes[partition].link if 0 <= partition < len(routes) else None
-        if link is None:
+        target = routes[partition].target if 0 <= partition < len(routes) else None
+        if target is None:
             self._decode(session, frame, version, correlation_id)
             return
         now_ms = self._now_ms()
         reply = SinglePartitionReply(session, len(frame), correlation_id, partition, shape, now_ms)
         if shape.acks:
             session.replies.append(reply)
-        link.append(
+        target.append(
             routes[partition],
             shape.acks,
             memoryview(frame)[start:end],
@@ -314,7 +314,8 @@ class ProducePath:
             return
         assert routes is not None
         route = routes.partitions[data.index]
-        if route.link is None:
+        target = route.target
+        if target is None:
             reply.append_done(
                 index,
                 -1,
@@ -322,7 +323,7 @@ class ProducePath:
                 Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has no leader now"),
             )
             return
-        route.link.append(route, acks, data.records, len(data.records), reply, index, deadline_ms)
+        target.append(route, acks, data.records, len(data.records), reply, index, deadline_ms)
 
     def _learn(
         self,

@@ -6,20 +6,48 @@ brought. The mapping from names to topic ids happens here and nowhere else (deci
 
 from collections.abc import Callable
 from struct import Struct
+from typing import Any, Protocol
 
 from highwater.gateway.core.produce_reply import reply_struct
-from highwater.hop.append import AppendRoute
+from highwater.hop.append import AppendRoute, AppendSink
 from highwater.hop.ports import NodeLink
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
 
 
+class ProduceTarget(Protocol):
+    """Takes batches: a link, or whoever holds them until there is one."""
+
+    def append(
+        self,
+        route: AppendRoute,
+        acks: int,
+        batch: Any,
+        nbytes: int,
+        sink: AppendSink,
+        index: int,
+        deadline_ms: int,
+    ) -> None:
+        """Queues one batch; order per partition is the order of these calls."""
+        ...
+
+
 class PartitionRoute(AppendRoute):
-    """Where one partition's requests go. `link` is None while nobody leads."""
+    """Where one partition's requests go. `link` is None while nobody leads.
 
-    __slots__ = ("leader", "link")
+    Produce goes to `target`: the link, or whoever holds batches before they may go there.
+    """
 
-    def __init__(self, *, topic: TopicState, state: PartitionState, link: NodeLink | None) -> None:
+    __slots__ = ("leader", "link", "target")
+
+    def __init__(
+        self,
+        *,
+        topic: TopicState,
+        state: PartitionState,
+        link: NodeLink | None,
+        target: ProduceTarget | None,
+    ) -> None:
         super().__init__(
             topic_id=topic.topic_id,
             partition=state.partition,
@@ -28,6 +56,7 @@ class PartitionRoute(AppendRoute):
         )
         self.leader = state.leader
         self.link = link
+        self.target = target
 
 
 class TopicRoutes:
@@ -55,8 +84,19 @@ class TopicRoutes:
 class RoutingTable:
     """All routes; `apply` is called with every new image, in order."""
 
-    def __init__(self, link_to: Callable[[NodeId], NodeLink | None]) -> None:
+    def __init__(
+        self,
+        link_to: Callable[[NodeId], NodeLink | None],
+        hold: ProduceTarget | None = None,
+    ) -> None:
+        """`hold` takes the batches of partitions whose leader is new, gone, or not known.
+
+        Without it they go to the leader's link, and are refused while there is none.
+        """
         self._link_to = link_to
+        self._hold = hold
+        self._moves: list[tuple[NodeLink | None, PartitionRoute]] = []
+        self._gone: list[TopicId] = []
         self._by_name: dict[InstanceId, dict[bytes, TopicRoutes]] = {DEFAULT_INSTANCE: {}}
         self._by_id: dict[TopicId, TopicRoutes] = {}
         self.image: ClusterImage | None = None
@@ -73,11 +113,25 @@ class RoutingTable:
         """Routes of a topic by id."""
         return self._by_id.get(topic_id)
 
+    def route(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
+        """The route of a partition by its topic's id."""
+        routes = self._by_id.get(topic_id)
+        if routes is None or not 0 <= partition < len(routes.partitions):
+            return None
+        return routes.partitions[partition]
+
+    def take_changes(self) -> tuple[list[tuple[NodeLink | None, PartitionRoute]], list[TopicId]]:
+        """(former link and route of partitions that moved, deleted topics) since the last call."""
+        moves, self._moves = self._moves, []
+        gone, self._gone = self._gone, []
+        return moves, gone
+
     def apply(self, image: ClusterImage) -> None:
         """Follows the image: topics that changed get new routes, others keep theirs."""
         for topic_id in self._by_id.keys() - image.topics.keys():
             gone = self._by_id.pop(topic_id)
             gone.gone = True
+            self._gone.append(topic_id)
             names = self._by_name[gone.state.instance]
             if names.get(gone.name_bytes) is gone:
                 del names[gone.name_bytes]
@@ -93,7 +147,11 @@ class RoutingTable:
         """Asks for every link again, after nodes came or went."""
         for routes in self._by_id.values():
             for route in routes.partitions:
-                route.link = self._link_to(route.leader)
+                link = self._link_to(route.leader)
+                if link is not route.link:
+                    self._moves.append((route.link, route))
+                    route.link = link
+                    route.target = self._hold or link
 
     def _add(self, state: TopicState) -> None:
         routes = TopicRoutes(state, [self._route(state, p) for p in state.partitions])
@@ -114,8 +172,11 @@ class RoutingTable:
                 after.append(old)
             else:
                 after.append(self._route(state, partition))
+                if old is not None:
+                    self._moves.append((old.link, after[-1]))
         routes.state = state
         routes.partitions = after
 
     def _route(self, topic: TopicState, state: PartitionState) -> PartitionRoute:
-        return PartitionRoute(topic=topic, state=state, link=self._link_to(state.leader))
+        link = self._link_to(state.leader)
+        return PartitionRoute(topic=topic, state=state, link=link, target=self._hold or link)

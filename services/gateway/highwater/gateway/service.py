@@ -22,12 +22,13 @@ from highwater.gateway.core.session import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.fetch_path import FetchPath
 from highwater.gateway.handlers.context import HandlerSettings
+from highwater.gateway.held_produce import HeldProduce
 from highwater.gateway.listener import Listener
 from highwater.gateway.metrics import GatewayCollector, GatewayGauges, RequestMeter
 from highwater.gateway.node_links import NodeLinks, OpenLink
 from highwater.gateway.produce_path import ProducePath
 from highwater.gateway.requests import Requests
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.routing import PartitionRoute, RoutingTable
 from highwater.gateway.sender_threads import SenderThreads
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -37,7 +38,7 @@ from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartb
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError
-from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
@@ -75,7 +76,13 @@ class GatewayService:
         self.failed: asyncio.Future[None] = loop.create_future()
         self.turn = Turn(loop.call_soon)
         self.links = NodeLinks(self._open_link, self._task_failed)
-        self.routing = RoutingTable(self.links.link_to)
+        self.held = HeldProduce(
+            config.held_produce_bytes_max,
+            route_of=self._route_of,
+            is_lost=self.links.is_lost,
+        )
+        # The node of an embedded gateway lives and dies with it, and leads all there is.
+        self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
         self.meter = RequestMeter()
         self.controller = ControllerClient(endpoints)
         self.watch = ClusterWatch(endpoints, log=log)
@@ -116,6 +123,7 @@ class GatewayService:
         stack.push_async_callback(self.watch.stop)
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
+        stack.callback(self.held.close)
         # The port is taken before anything is told of it.
         self._port = await self._listener.open_port(
             DEFAULT_INSTANCE, None, config.port, accept=False
@@ -208,6 +216,7 @@ class GatewayService:
         gauges.add("connections", "Client connections.", lambda: len(listener.connections))
         gauges.add("refused_connections", "Refused at accept.", lambda: listener.refused)
         gauges.add("request_bytes_held", "Unanswered bytes.", lambda: self._budget.used)
+        gauges.add("produce_bytes_held", "Waiting for leaders.", lambda: self.held.nbytes)
         gauges.add("begun_bytes_held", "Bytes of begun requests.", lambda: self._budget.begun)
         gauges.add(
             "begun_requests_given_up",
@@ -224,7 +233,11 @@ class GatewayService:
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
-            node, clock=self._clock, schedule=self.turn.defer, on_failure=self._task_failed
+            node,
+            clock=self._clock,
+            schedule=self.turn.defer,
+            on_failure=self._task_failed,
+            offer=self.held.offer,
         )
         link.start()
         return link
@@ -285,10 +298,16 @@ class GatewayService:
         self.routing.apply(image)
         if relink:
             self.routing.relink()
+        moves, gone = self.routing.take_changes()
+        if not self._embedded:
+            self.held.follow(moves, gone)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):
             self._tasks.start(self._open_ports(), name="open-ports")
+
+    def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
+        return self.routing.route(topic_id, partition)
 
     def _missing_ports(self, image: ClusterImage) -> bool:
         listener = self._listener
@@ -311,7 +330,9 @@ class GatewayService:
 
     def _expire(self) -> None:
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
-        self.links.expire(self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        self.links.expire(now_ms)
+        self.held.expire(now_ms)
 
     def _stop_expiring(self) -> None:
         self._expirer.cancel()

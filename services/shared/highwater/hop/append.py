@@ -6,7 +6,7 @@ for every batch; whoever owns the groups (the partition node in process, or a gR
 completes each exactly once, and the group tells every sink.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from highwater.model.ids import InstanceId, LeaderEpoch, TopicId
@@ -63,7 +63,7 @@ class Failure:
 class AppendRoute:
     """Where the batches of one partition go; `routing` replaces it when the leader changes."""
 
-    __slots__ = ("instance", "leader_epoch", "open_group", "partition", "topic_id")
+    __slots__ = ("instance", "leader_epoch", "on_open", "open_group", "partition", "topic_id")
 
     def __init__(
         self, *, topic_id: TopicId, partition: int, leader_epoch: LeaderEpoch, instance: InstanceId
@@ -74,6 +74,8 @@ class AppendRoute:
         self.instance = instance
         self.open_group: AppendGroup | None = None
         """The group that still takes batches, if any; only the gatherer touches it."""
+        self.on_open: Callable[[AppendGroup], None] | None = None
+        """Hears of each new group, while somebody has to know what is under way."""
 
 
 class AppendGroup:
@@ -97,6 +99,7 @@ class AppendGroup:
         "log_append_time_ms",
         "log_start_offset",
         "nbytes",
+        "offer",
         "on_complete",
         "partition",
         "sinks",
@@ -113,6 +116,7 @@ class AppendGroup:
         leader_epoch: int,
         acks: int,
         instance: InstanceId,
+        offer: "Offer | None" = None,
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
@@ -138,6 +142,7 @@ class AppendGroup:
         self.log_append_time_ms = -1
         self.throttle_ms = 0
         self.completed = False
+        self.offer = offer
         self.on_complete: Callable[[AppendGroup, list[int], Mapping[int, Failure] | None], None] = (
             complete_sinks
         )
@@ -167,10 +172,22 @@ class AppendGroup:
         self.complete([-1] * n, dict.fromkeys(range(n), failure))
 
 
+Offer = Callable[[AppendGroup, Mapping[int, Failure]], bool]
+"""Gets a group that failed before its sinks do; True if it takes the group over."""
+
+
 def complete_sinks(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
 ) -> None:
-    """The usual `on_complete`: one call to each sink, in the order of the batches.
+    """The usual `on_complete`: a failure is offered first, if that is wanted."""
+    if failures is None or group.offer is None or not group.offer(group, failures):
+        tell_sinks(group, base_offsets, failures)
+
+
+def tell_sinks(
+    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+) -> None:
+    """One call to each sink, in the order of the batches.
 
     A sink that raises is told so and harms nobody else: not the other sinks, and not the log or
     the stream that completed the group.
@@ -189,10 +206,10 @@ def complete_sinks(
 def tell(
     sink: AppendSink, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
 ) -> None:
-    """One batch's outcome to its sink, as `complete_sinks` does it."""
+    """One batch's outcome to its sink, as `tell_sinks` does it."""
     try:
         sink.append_done(index, base_offset, group, failure)
-    except Exception as error:  # noqa: BLE001 - as in `complete_sinks`.
+    except Exception as error:  # noqa: BLE001 - as in `tell_sinks`.
         sink.append_broken(error)
 
 
@@ -207,6 +224,7 @@ class AppendGatherer:
     __slots__ = (
         "_groups",
         "_held",
+        "_offer",
         "_open_routes",
         "_schedule",
         "_scheduled",
@@ -218,9 +236,12 @@ class AppendGatherer:
         self,
         schedule: Callable[[Callable[[], None]], object],
         send: Callable[[list[AppendGroup]], None],
+        offer: Offer | None = None,
     ) -> None:
+        """`offer` gets groups that fail, see `AppendGroup`."""
         self._schedule = schedule
         self._send = send
+        self._offer = offer
         self._groups: list[AppendGroup] = []
         self._open_routes: list[AppendRoute] = []
         self._scheduled = False
@@ -257,8 +278,10 @@ class AppendGatherer:
 
     def _open(self, route: AppendRoute, acks: int) -> AppendGroup:
         group = AppendGroup(
-            route.topic_id, route.partition, route.leader_epoch, acks, route.instance
+            route.topic_id, route.partition, route.leader_epoch, acks, route.instance, self._offer
         )
+        if route.on_open is not None:
+            route.on_open(group)
         route.open_group = group
         self._groups.append(group)
         self._open_routes.append(route)
@@ -266,6 +289,18 @@ class AppendGatherer:
             self._scheduled = True
             self._schedule(self.flush)
         return group
+
+    def append_group(self, route: AppendRoute, group: AppendGroup) -> None:
+        """Queues a whole group once more; `doubtful` and `attempted` stay as they are."""
+        group.completed = False
+        group.offer = self._offer
+        # Later batches may not join a group that leaves before this one.
+        route.open_group = None
+        self._groups.append(group)
+        self.queued_bytes += group.nbytes
+        if not self._scheduled and not self._held:
+            self._scheduled = True
+            self._schedule(self.flush)
 
     def hold(self) -> None:
         """Keeps groups here until `release`."""
@@ -296,6 +331,23 @@ class AppendGatherer:
             opened = route.open_group
             if opened is not None and not opened.batches:
                 route.open_group = None
+
+    @property
+    def groups(self) -> Iterator[AppendGroup]:
+        """The gathered groups in order."""
+        return iter(self._groups)
+
+    def recall(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
+        """Gives the wanted groups back, in order; they are not sent."""
+        recalled = [group for group in self._groups if wanted(group)]
+        if recalled:
+            gone = set(recalled)
+            self._groups = [group for group in self._groups if group not in gone]
+            self.queued_bytes -= sum(group.nbytes for group in recalled)
+            for route in self._open_routes:
+                if route.open_group in gone:
+                    route.open_group = None
+        return recalled
 
     def take(self) -> list[AppendGroup]:
         """All gathered groups in order; later batches open new ones."""

@@ -305,3 +305,52 @@ async def test_a_malformed_response_breaks_the_stream_and_not_the_link(node, sen
     sink = await sender.all()
     assert broken
     assert sink.results == [(0, 0, None)], "sent again on the next stream, found as a duplicate"
+
+
+def _indexes(groups):
+    return [(group.partition, group.indexes) for group in groups]
+
+
+async def test_groups_are_taken_back_from_the_wire_and_from_the_queue(node, sender):
+    hanging = Hanging(node)
+    stream = sender.link._append
+    for n in range(4):
+        sender.send(make_batch(), partition=n % 2)
+        await asyncio.sleep(0.02)
+    everything = [(0, [0]), (1, [1]), (0, [2]), (1, [3])]
+    assert _indexes(stream.under_way()) == everything
+    assert len(hanging.seen) == 4, "a message is acknowledged by itself"
+    stream._unacknowledged.update({-1, -2})
+    stream._hold_or_release()
+    sender.send(make_batch())
+    sender.send(make_batch(), partition=1)
+    recalled = sender.link.recall_appends(lambda group: group.partition == 0)
+    assert _indexes(recalled) == [(0, [0]), (0, [2]), (0, [4])]
+    assert [group.attempted for group in recalled] == [True, True, False]
+    assert _indexes(sender.link.appends_under_way()) == [(1, [1]), (1, [3]), (1, [5])]
+    sender.link.expire(FAR_MS - 1)
+    stream._unacknowledged.clear()
+    hanging.revive()
+    stream._hold_or_release()
+    await until(lambda: stream.idle)
+    assert sender.sink.codes == {1: 0, 3: 0, 5: 0}
+    assert not any(group.completed for group in recalled), "late results are nobody's"
+
+
+async def test_what_was_taken_back_does_not_come_again_when_the_stream_breaks(node, sender):
+    lossy = Lossy(node, appends=False)
+    sender.send(idempotent(0))
+    sender.send(idempotent(0, producer_id=2), partition=1)
+    await until(lambda: len(lossy.seen) == 2)
+    (recalled,) = sender.link.recall_appends(lambda group: group.partition == 1)
+    await node.kill()
+    await until(lambda: not sender.link.takes_appends)
+    sender.send(idempotent(1))
+    stream = sender.link._append
+    await until(lambda: stream._ready)
+    assert _indexes(sender.link.recall_appends(lambda group: True)) == [(0, [0]), (0, [2])]
+    assert stream.idle
+    await node.start()
+    await until(lambda: sender.link.takes_appends)
+    assert sender.sink.results == []
+    assert not recalled.completed

@@ -43,12 +43,12 @@ class World:
         )
         group.indexes = list(range(self.count, self.count + len(group.batches)))
         self.count += len(group.batches)
-        self.hold.sent()
+        self.hold.sent(group)
         return group
 
-    def wait(self, batch=None, deadline_ms=1000):
+    def wait(self, batch=None, deadline_ms=1000, acks=1):
         batch = batch or make_batch()
-        self.hold.append(1, batch, len(batch), self.sink, self.count, deadline_ms)
+        self.hold.append(acks, batch, len(batch), self.sink, self.count, deadline_ms)
         self.count += 1
 
     def end(self, group, failure):
@@ -88,12 +88,110 @@ def test_refused_groups_and_later_batches_leave_in_order_with_the_newer_image(w)
     w.hold.moved(EPOCH + 1, led=False)
     assert w.hold.take() == []
     w.hold.moved(EPOCH + 2, led=True)
+    (probe,) = w.hold.take()
+    assert probe is groups[0]
+    assert w.hold.take(retry=True) == [], "nothing follows before it is taken"
+    assert not w.hold.straight
+    assert not w.end(probe, None)
     again = w.hold.take()
-    assert indexes(again) == [0, 1, 2, 3, 4]
-    assert {group.leader_epoch for group in again} == {EPOCH + 2}
+    assert indexes(again) == [2, 3, 4]
+    assert {group.leader_epoch for group in [probe, *again]} == {EPOCH + 2}
     assert (w.ledger.nbytes, w.sink.results) == (0, [])
     assert w.hold.straight
     assert w.end(again[0], refused(EPOCH + 3)), "and once more"
+
+
+def test_a_probe_that_is_refused_goes_back_to_the_head(w):
+    assert w.end(w.leave(), refused(EPOCH + 1))
+    w.wait()
+    w.hold.moved(EPOCH + 1, led=True)
+    for _ in range(3):
+        (probe,) = w.hold.take(retry=True)
+        assert probe.indexes == [0]
+        w.wait()
+        assert w.end(probe, refused()), "the node does not know yet that it leads"
+        assert w.hold.take() == []
+    (probe,) = w.hold.take(retry=True)
+    assert not w.end(probe, None)
+    assert indexes(w.hold.take()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("failure", "trusted"), [(Failure(45), True), (unknown("no answer"), False)]
+)
+def test_a_leader_is_trusted_once_it_has_answered_for_itself(w, failure, trusted):
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait()
+    (probe,) = w.hold.take()
+    w.wait()
+    w.wait(acks=-1)
+    assert not w.end(probe, failure)
+    assert indexes(w.hold.take()) == ([1, 2] if trusted else [1])
+    assert w.hold.straight is trusted
+
+
+def test_what_is_taken_back_stays_in_order_and_is_answered_if_it_may_be_a_duplicate(w):
+    on_wire = [w.leave(idempotent(0)), w.leave(make_batch()), w.leave(idempotent(1))]
+    for group in on_wire:
+        group.attempted = True
+    unsent = w.leave(make_batch())
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait()
+    for group in [*on_wire, unsent]:
+        assert w.hold.take() == [], "not before all are back"
+        w.hold.recalled(group)
+    assert w.sink.codes == {1: TIMED_OUT}
+    (probe,) = w.hold.take()
+    assert (probe.indexes, probe.doubtful, probe.attempted) == ([0], True, True)
+    w.hold.moved(EPOCH + 2, led=True)
+    w.hold.recalled(probe)
+    (probe,) = w.hold.take()
+    assert probe.indexes == [0], "it has its place before the others again"
+    assert not w.end(probe, None)
+    rest = w.hold.take()
+    assert [(g.indexes, g.doubtful) for g in rest] == [([2], True), ([3], False), ([4], False)]
+
+
+def test_what_is_taken_back_behind_a_refusal_that_was_told_is_told_too(w):
+    first, second, third = w.leave(), w.leave(), w.leave(idempotent(0))
+    third.attempted = True
+    assert not w.end(first, refused())
+    w.hold.moved(EPOCH + 1, led=False)
+    w.hold.recalled(second)
+    w.hold.recalled(third)
+    assert w.sink.codes == {1: NOT_LEADER, 2: TIMED_OUT}
+    assert w.hold.over
+
+
+def test_groups_that_lost_all_batches_on_their_way_are_not_waited_for(w):
+    group = w.leave(deadline_ms=100)
+    w.hold.moved(EPOCH + 1, led=True)
+    w.wait()
+    group.batches.clear()
+    w.hold.expire(50)
+    assert indexes(w.hold.take()) == [1]
+
+
+def test_a_deleted_topic_answers_all_with_its_own_code(w):
+    assert w.end(w.leave(), refused(EPOCH + 1))
+    w.wait()
+    w.hold.fail(Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert w.sink.codes == dict.fromkeys([0, 1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert w.ledger.nbytes == 0
+
+
+def test_a_hold_is_over_when_it_knows_nothing_more(w):
+    assert w.hold.over
+    group, other = w.leave(), w.leave()
+    assert w.hold.over, "what is under way can be counted again"
+    assert not w.end(group, refused())
+    assert not w.hold.over, "refusals pass until nothing is under way"
+    assert not w.end(other, refused())
+    assert w.hold.over
+    w.hold.moved(EPOCH + 1, led=False)
+    assert w.hold.over
+    w.wait()
+    assert not w.hold.over
 
 
 def test_nothing_overtakes_groups_that_the_old_leader_still_has(w):
@@ -103,7 +201,7 @@ def test_nothing_overtakes_groups_that_the_old_leader_still_has(w):
     w.wait()
     assert w.hold.take(retry=True) == []
     assert w.end(old, refused(EPOCH + 1))
-    assert indexes(w.hold.take()) == [0, 1]
+    assert indexes(w.hold.take()) == [0]
 
 
 def test_an_old_leader_that_appended_lets_the_others_go(w):
@@ -111,7 +209,9 @@ def test_an_old_leader_that_appended_lets_the_others_go(w):
     w.hold.moved(EPOCH + 1, led=True)
     w.wait()
     assert not w.end(old, None)
-    assert indexes(w.hold.take()) == [1]
+    (probe,) = w.hold.take()
+    assert probe.indexes == [1]
+    assert not w.end(probe, None)
     assert w.hold.straight
 
 
@@ -120,7 +220,7 @@ def test_a_node_behind_the_image_is_tried_again_when_nothing_else_is_under_way(w
     assert w.end(group, refused(EPOCH - 1))
     w.wait()
     assert w.hold.take() == []
-    assert indexes(w.hold.take(retry=True)) == [0, 1]
+    assert indexes(w.hold.take(retry=True)) == [0]
 
 
 def test_a_refusal_that_may_be_overtaken_goes_to_the_client_and_so_do_those_after_it(w):
@@ -154,7 +254,7 @@ def test_what_waits_too_long_is_answered_with_those_that_would_overtake_it(w):
     assert w.ledger.nbytes == len(make_batch())
     w.hold.expire(900)
     assert list(w.sink.codes) == [0, 1, 2]
-    assert (w.ledger.nbytes, w.hold.holding, w.hold.straight) == (0, False, True)
+    assert (w.ledger.nbytes, w.hold.holding, w.hold.over) == (0, False, True)
 
 
 @pytest.mark.parametrize("by", ["a group", "a batch"])
@@ -170,7 +270,7 @@ def test_without_room_all_are_answered_in_order(by):
     assert [(index, f.error_code) for index, _, f in w.sink.results] == [
         (n, NOT_LEADER) for n in range(3)
     ]
-    assert (w.ledger.nbytes, w.hold.straight) == (0, True)
+    assert (w.ledger.nbytes, w.hold.over) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,33 @@ stream breaks, messages under way are sent again if every batch in them is idemp
 order and before all later ones; other batches are answered UNKNOWN, which clients see as
 REQUEST_TIMED_OUT. Groups that were never sent simply wait for the next connection.
 
+While a partition's leader moves, its groups can be counted (`under_way`) and taken back
+(`recall`), to be sent to somebody else.
+
 A node may hang with its stream open, so deadlines hold in every state (`expire`): the client is
 answered, and a group on the wire keeps its place until its own answer or the end of the stream.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import grpc.aio
 
 from highwater.gateway.clients.stream import Stream
-from highwater.hop.append import AppendGatherer, AppendGroup, Failure
+from highwater.hop.append import AppendGatherer, AppendGroup, Failure, Offer
 from highwater.hop.append_codec import (
     apply_result,
     decode_response,
     encode_request,
     split_messages,
 )
-from highwater.hop.append_expiry import AppendExpiry, all_idempotent, not_sent, unknown
+from highwater.hop.append_expiry import (
+    NEVER_MS,
+    AppendExpiry,
+    all_idempotent,
+    not_sent,
+    unknown,
+)
 from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Clock
@@ -42,9 +51,13 @@ class AppendStream:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_encode_failure: Callable[[Exception], None] = lambda _error: None,
+        offer: Offer | None = None,
     ) -> None:
-        """`on_encode_failure` hears of groups that no message can carry, which is a bug."""
-        self.gatherer = AppendGatherer(schedule, self._gathered)
+        """`on_encode_failure` hears of groups that no message can carry, which is a bug.
+
+        `offer` gets groups that fail, see `AppendGroup`.
+        """
+        self.gatherer = AppendGatherer(schedule, self._gathered, offer)
         self.stream = Stream(
             channel,
             METHOD,
@@ -159,6 +172,39 @@ class AppendStream:
         expiry.tell()
         self._hold_or_release()
 
+    def under_way(self) -> Iterator[AppendGroup]:
+        """Groups without a result, in the order of their partitions' batches."""
+        for sent in self._sent.values():
+            for group in sent:
+                if group is not None and not group.completed:
+                    yield group
+        for ready in self._ready:
+            for group in ready:
+                if not group.completed:
+                    yield group
+        yield from self.gatherer.groups
+
+    def recall(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
+        """Gives the wanted groups back, in order.
+
+        Of groups on the wire nobody knows what will become; their results are ignored.
+        """
+        recalled = []
+        for sent in self._sent.values():
+            for place, group in enumerate(sent):
+                if group is not None and not group.completed and wanted(group):
+                    recalled.append(group)
+                    sent[place] = _stand_in(group)
+        kept: list[list[AppendGroup]] = []
+        for ready in self._ready:
+            recalled += [group for group in ready if wanted(group)]
+            if left := [group for group in ready if not wanted(group)]:
+                kept.append(left)
+        self._ready = kept
+        recalled += self.gatherer.recall(wanted)
+        self._hold_or_release()
+        return recalled
+
     def fail_all(self, reason: str) -> None:
         """Ends everything that waits, sent or not; for shutdown and removed nodes."""
         groups = [g for sent in self._sent.values() for g in sent if g is not None]
@@ -169,3 +215,19 @@ class AppendStream:
         self._unacknowledged.clear()
         for group in groups:
             group.fail(unknown(reason) if group.attempted else not_sent(reason))
+
+
+def _stand_in(group: AppendGroup) -> AppendGroup:
+    """Takes the result of a group that was recalled; not sent again if the stream breaks."""
+    made = AppendGroup(
+        group.topic_id, group.partition, group.leader_epoch, group.acks, group.instance
+    )
+    made.batches = [b""] * len(group.batches)
+    made.deadline_ms = NEVER_MS
+    made.completed = True
+    made.on_complete = _ignore
+    return made
+
+
+def _ignore(*_: object) -> None:
+    """A result that nobody waits for any more."""

@@ -12,6 +12,7 @@ from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.clients.segment_files import SegmentFiles
+from highwater.hop.append import Offer
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.model.cluster import NodeState
@@ -40,7 +41,9 @@ class GrpcNodeLink:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_failure: Callable[[str, BaseException], None],
+        offer: Offer | None = None,
     ) -> None:
+        """`offer` gets groups of appends that fail, see `highwater.hop.append`."""
         self.node_id = node.node_id
         self.state = node
         channel = open_channel(
@@ -54,11 +57,15 @@ class GrpcNodeLink:
             clock=clock,
             schedule=schedule,
             on_encode_failure=lambda error: on_failure("encode-append", error),
+            offer=offer,
         )
         self._fetch = FetchStream(channel, self._files)
         self._coordinate = CoordinateStream(channel)
         self._tasks = TaskOwner(on_failure)
         self.append: Callable[..., None] = self._append.gatherer.append
+        self.append_group = self._append.gatherer.append_group
+        self.appends_under_way = self._append.under_way
+        self.recall_appends = self._append.recall
         self.fetch: Callable[[FetchWork], None] = self._fetch.fetch
         self.cancel_fetch: Callable[[FetchWork], None] = self._fetch.cancel
         self.submit: Callable[[CoordinatorCall], None] = self._coordinate.submit
@@ -74,6 +81,11 @@ class GrpcNodeLink:
     def reads_files(self) -> bool:
         """True if fetches are answered by references to files that this process can open."""
         return self._files.readable
+
+    @property
+    def takes_appends(self) -> bool:
+        """True while the stream of appends is open."""
+        return self._append.stream.is_open
 
     def expire(self, now_ms: int) -> None:
         """Ends waiting appends whose time is over; called a few times a second."""

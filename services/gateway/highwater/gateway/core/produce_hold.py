@@ -8,6 +8,9 @@ A refusal is held only if nothing sent later can get into the log before it:
 - the node knows a newer epoch than the group's, so it refuses all that follows in that epoch; or
 - nothing else is under way (the node may be behind the gateway, and accept what comes next).
 Any other refusal goes to the client, and so do those after it until nothing is under way.
+
+A new leader may hear of its office later than the gateway, so it gets one group alone, as a probe;
+the others follow when it has taken that one. Until then the leader is not `trusted`.
 """
 
 from collections.abc import Mapping
@@ -22,6 +25,7 @@ from highwater.hop.append import (
     AppendRoute,
     AppendSink,
     Failure,
+    tell_sinks,
 )
 from highwater.hop.append_expiry import AppendExpiry, all_idempotent, not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
@@ -58,24 +62,32 @@ class PartitionHold:
         "_groups",
         "_ledger",
         "_passing",
+        "_present",
+        "_probe",
         "_refused_epoch",
         "_retry",
         "_route",
-        "_under_way",
+        "_trusted",
         "epoch",
         "led",
     )
 
-    def __init__(self, route: AppendRoute, ledger: HoldLedger, *, led: bool) -> None:
+    def __init__(
+        self, route: AppendRoute, ledger: HoldLedger, *, led: bool, trusted: bool = True
+    ) -> None:
+        """`trusted`: the leader has taken groups in this epoch."""
         self.epoch: int = route.leader_epoch
         self.led = led
+        self._trusted = trusted
         self._ledger = ledger
-        self._under_way = 0
-        """Groups of the present epoch that are not completed."""
-        self._earlier = 0
-        """Groups of earlier epochs that are not completed."""
+        self._present: set[AppendGroup] = set()
+        """Groups that went to the present leader and are not completed."""
+        self._earlier: set[AppendGroup] = set()
+        """Groups that went to an earlier leader and are not completed."""
         self._groups: list[AppendGroup] = []
         """Refused ones; later batches are in the gatherer."""
+        self._probe: AppendGroup | None = None
+        """The last group that left alone; it stands before all that is held."""
         self._refused_epoch = NO_EPOCH
         self._retry = True
         """True if the present epoch may be tried again."""
@@ -95,12 +107,24 @@ class PartitionHold:
     @property
     def straight(self) -> bool:
         """True if batches go to the leader at once; else they are to be given to `append`."""
-        return self.led and not self._earlier and not self.holding
+        return self.led and self._trusted and not self._earlier and not self.holding
 
     @property
     def holding(self) -> bool:
         """True if anything is held."""
         return bool(self._groups) or self._gatherer.queued_bytes > 0
+
+    @property
+    def waits_for_earlier(self) -> bool:
+        """True while results are awaited from an earlier leader."""
+        return bool(self._earlier)
+
+    @property
+    def over(self) -> bool:
+        """True if a new hold, made when one is needed, would know as much."""
+        if self.holding or self._earlier or self._passing:
+            return False
+        return self.straight or not self._present
 
     def append(
         self,
@@ -119,55 +143,74 @@ class PartitionHold:
 
     # ---- events ----
 
-    def sent(self) -> None:
-        """A group left for the leader, in the present epoch."""
-        self._under_way += 1
+    def sent(self, group: AppendGroup) -> None:
+        """A group left for the present leader."""
+        self._present.add(group)
 
     def completed(self, group: AppendGroup, failures: Mapping[int, Failure] | None) -> bool:
         """A group that had left has its result; True if it is held instead of answered."""
-        if group.leader_epoch == self.epoch:
-            self._under_way -= 1
-        else:
-            self._earlier -= 1
-        left = self._under_way + self._earlier
+        was_present = group in self._present
+        self._forget(group)
+        left = len(self._present) + len(self._earlier)
         refusal = refusal_of(group, failures) if failures else None
         hold = refusal is not None and not self._passing
-        if hold and not self._groups and refusal is Refusal.BEHIND:
+        if hold and (not self._groups or group is self._probe) and refusal is Refusal.BEHIND:
             hold = left == 0
         if hold and refusal is not None:
-            self._hold(group, refusal)
+            self._refused(group, refusal)
         elif refusal is not None:
             self._passing = True
-        if left == 0:
-            self._passing = False
+            self._probe_is_over(group)
+        elif was_present and not (failures and _is_silence(failures)):
+            self._trust()
+        self._end_passing()
         return hold
 
+    def recalled(self, group: AppendGroup) -> None:
+        """A group was taken back from a leader that will not answer any more."""
+        self._forget(group)
+        reason = "the leader is gone and did not answer"
+        sent_again = not group.attempted or all_idempotent(group)
+        if sent_again and not self._passing:
+            group.doubtful = group.doubtful or group.attempted
+            self._hold(group)
+        else:
+            self._probe_is_over(group)
+            tell_all(group, unknown(reason) if group.attempted else not_sent(reason))
+        self._end_passing()
+
     def moved(self, epoch: int, *, led: bool) -> None:
-        """A newer image. Epochs never go back."""
-        if epoch != self.epoch:
-            assert epoch > self.epoch
-            self._earlier += self._under_way
-            self._under_way = 0
-            self.epoch = epoch
+        """A newer image names another leader, epoch or way to the leader. Epochs never go back."""
+        assert epoch >= self.epoch
+        self._earlier |= self._present
+        self._present.clear()
+        self.epoch = epoch
         self.led = led
+        self._trusted = False
 
     def take(self, *, retry: bool = False) -> list[AppendGroup]:
         """What may leave now for the present leader, in order; it counts as sent.
 
-        To be asked after `moved` and `completed`, and with `retry` every now and then.
+        To be asked after `append`, `moved` and `completed`, and with `retry` now and then.
         """
-        if not self.led or self._earlier or self._under_way or not self.holding:
+        if not self.led or self._earlier or self._present or not self.holding:
             return []
         if self._refused_epoch >= self.epoch and not (retry and self._retry):
             return []
-        groups = self._take_all()
+        groups = self._take_all() if self._trusted else [self._take_probe()]
         for group in groups:
             group.leader_epoch = LeaderEpoch(self.epoch)
-        self._under_way += len(groups)
+        self._present.update(groups)
         return groups
 
     def expire(self, now_ms: int) -> None:
-        """Answers what has waited too long, and what would overtake it."""
+        """Answers what has waited too long, and what would overtake it.
+
+        Also forgets groups that have left and lost all their batches in that way.
+        """
+        self._present = {group for group in self._present if group.batches}
+        self._earlier = {group for group in self._earlier if group.batches}
+        self._end_passing()
         expiry = AppendExpiry(now_ms, "no leader was found in time")
         before = self._nbytes()
         for group in self._groups:
@@ -181,22 +224,60 @@ class PartitionHold:
     def give_up(self, reason: str) -> None:
         """Answers all that is held, in order; clients send it again in that order."""
         for group in self._take_all():
-            group.fail(unknown(reason) if group.attempted else not_sent(reason))
+            tell_all(group, unknown(reason) if group.attempted else not_sent(reason))
+
+    def fail(self, failure: Failure) -> None:
+        """Answers all that is held with this failure."""
+        for group in self._take_all():
+            tell_all(group, failure)
 
     # ---- inside ----
 
-    def _hold(self, group: AppendGroup, refusal: Refusal) -> None:
-        group.doubtful = group.doubtful or refusal is Refusal.UNKNOWN
-        # One refusal says nothing of the leader before.
-        group.attempted = group.doubtful
-        if not self._groups:
+    def _forget(self, group: AppendGroup) -> None:
+        self._present.discard(group)
+        self._earlier.discard(group)
+
+    def _end_passing(self) -> None:
+        if not self._present and not self._earlier:
+            self._passing = False
+
+    def _probe_is_over(self, group: AppendGroup) -> None:
+        if group is self._probe:
+            self._probe = None
+
+    def _trust(self) -> None:
+        self._trusted = True
+        self._probe = None
+        self._refused_epoch = NO_EPOCH
+        self._retry = True
+
+    def _refused(self, group: AppendGroup, refusal: Refusal) -> None:
+        if not self._groups or group is self._probe:
             self._retry = True
         self._retry = self._retry and refusal is not Refusal.MOVED
-        self._groups.append(group)
         self._refused_epoch = max(self._refused_epoch, group.leader_epoch)
+        self._trusted = False
+        group.doubtful = group.doubtful or refusal is Refusal.UNKNOWN
+        self._hold(group)
+
+    def _hold(self, group: AppendGroup) -> None:
+        # One refusal says nothing of the leader before.
+        group.attempted = group.doubtful
+        if group is self._probe:
+            self._probe = None
+            self._groups.insert(0, group)
+        else:
+            self._groups.append(group)
         self._ledger.nbytes += group.nbytes
         if self._ledger.nbytes > self._ledger.bytes_max:
             self.give_up("too much waits for new leaders")
+
+    def _take_probe(self) -> AppendGroup:
+        if not self._groups:
+            self._groups = self._gatherer.take()
+        self._probe = self._groups.pop(0)
+        self._ledger.nbytes -= self._probe.nbytes
+        return self._probe
 
     def _take_all(self) -> list[AppendGroup]:
         self._ledger.nbytes -= self._nbytes()
@@ -229,6 +310,17 @@ def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal |
         f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN for f in found
     )
     return Refusal.UNKNOWN if lost and all_idempotent(group) else None
+
+
+def _is_silence(failures: Mapping[int, Failure]) -> bool:
+    """True if it was not the leader who said so."""
+    return any(f.error_code == ErrorCode.REQUEST_TIMED_OUT for f in failures.values())
+
+
+def tell_all(group: AppendGroup, failure: Failure) -> None:
+    """The same failure to every sink, now, whatever the group's owner has planned."""
+    n = len(group.batches)
+    tell_sinks(group, [-1] * n, dict.fromkeys(range(n), failure))
 
 
 def _never(_: object) -> None:
