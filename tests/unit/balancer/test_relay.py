@@ -67,6 +67,27 @@ def test_the_client_waits_for_its_gateway(world):
     assert world.gateway.did == [b"header"]
 
 
+def test_what_the_client_said_before_comes_after_the_header(world):
+    world.relay.client.connection_made(world.client)
+    world.relay.client.data_received(b"early ")
+    assert world.client.did == ["pause_reading", "pause_reading"]
+    world.relay.client.data_received(b"bird")
+    world.relay.gateway.connection_made(world.gateway)
+    world.relay.connected(b"header ")
+    assert world.gateway.did == [b"header early bird"]
+    assert world.client.did[-1] == "resume_reading"
+
+
+def test_a_client_that_has_said_all_before(world):
+    world.relay.client.connection_made(world.client)
+    world.relay.client.data_received(b"question")
+    assert world.relay.client.eof_received()
+    world.relay.gateway.connection_made(world.gateway)
+    world.relay.connected(b"")
+    assert world.gateway.did == [b"question", "write_eof"]
+    assert not world.relay.is_closed()
+
+
 def test_bytes_go_to_the_other_side(world):
     world.open(header=b"")
     world.relay.client.data_received(b"question")

@@ -5,6 +5,7 @@ import contextlib
 import socket
 
 import pytest
+import uvloop
 from prometheus_client import CollectorRegistry
 
 from highwater.balancer.config import BalancerConfig
@@ -201,3 +202,24 @@ async def test_a_port_in_use(world):
     async with await asyncio.start_server(lambda *_: None, "127.0.0.1", world.port + 1):
         with pytest.raises(PortInUseError):
             await world.start()
+
+
+def test_the_same_on_the_loop_that_balancers_run_on():
+    async def scenario():
+        world = World()
+        for gateway in world.gateways:
+            await gateway.serve(*world.ports)
+        await world.start()
+        for number in range(20):
+            async with asyncio.timeout(10), world.client(number % PORTS) as (reader, writer):
+                writer.write(b"said at once")  # Before the balancer can have a gateway for it.
+                if number % 2:
+                    writer.write_eof()
+                await reader.readuntil(b":")
+                assert await reader.readexactly(12) == b"said at once"
+        await world.balancer.stop()
+        for gateway in world.gateways:
+            await gateway.stop()
+        return not world.balancer.relays
+
+    assert uvloop.run(scenario())

@@ -33,6 +33,8 @@ class Relay:
         self.moved = True
         """Whether a byte has come since the last sweep."""
         self._sweeps = 0
+        self._early: list[bytes] = []
+        """What the client sent before there was a gateway: one read, then it is paused."""
         self._connect = connect
         self._start = start
         self._relays = relays
@@ -52,9 +54,20 @@ class Relay:
 
     def connected(self, header: bytes) -> None:
         """The gateway is there, and hears `header` first."""
-        if header:
-            self.gateway.transport.write(header)
-        self.client.transport.resume_reading()
+        first = header + b"".join(self._early)
+        self._early.clear()
+        if first:
+            self.gateway.transport.write(first)
+        if self.client.ended:
+            self.gateway.transport.write_eof()
+        else:
+            self.client.transport.resume_reading()
+
+    def came_early(self, data: bytes) -> None:
+        """The client has sent something before anybody could take it."""
+        # uvloop starts to read after `connection_made`, whatever was asked for in there.
+        self._early.append(data)
+        self.client.transport.pause_reading()
 
     def is_idle_for(self, sweeps_max: int) -> bool:
         """Called once a sweep: True after so many without a byte in either direction."""
@@ -119,7 +132,9 @@ class Side(asyncio.Protocol):
         """Passes bytes on."""
         self._relay.moved = True
         other = self.other.transport
-        if not other.is_closing():
+        if other is None:
+            self._relay.came_early(data)
+        elif not other.is_closing():
             other.write(data)
 
     def pause_writing(self) -> None:
