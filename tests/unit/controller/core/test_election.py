@@ -104,6 +104,14 @@ def test_the_last_known_leader_when_nobody_is_sure() -> None:
     assert (back.leader, back.isr) == (1, (1,))
 
 
+def test_a_leader_that_lost_its_tail_leads_again_in_a_new_epoch_only() -> None:
+    before = partition(leader=1, isr=(1,), last_known_leader=1)
+    back = elect(before, alive(1, lost=(1,)), min_isr=1, unclean=True)
+    assert back is not None
+    assert (back.leader, back.isr) == (1, (1,))
+    assert back.leader_epoch == before.leader_epoch + 1
+
+
 def test_a_single_replica_keeps_what_it_has() -> None:
     single = partition(replicas=(1,), isr=(1,))
     down = elect(single, alive(lost=(1,)), min_isr=1)

@@ -121,7 +121,7 @@ def test_diverging_logs(node, replica):
     agreed = node.fetch(ask(6, last_epoch=EPOCH)).results[0]
     assert (agreed.diverging_epoch, agreed.nbytes > 0) == (-1, True)
     agreed.release()
-    for offset, last_epoch in ((7, EPOCH), (6, EPOCH + 1)):
+    for offset, last_epoch in ((7, EPOCH), (6, EPOCH + 1), (70, EPOCH)):
         (result,) = node.fetch(ask(offset, last_epoch=last_epoch)).results
         assert (result.diverging_epoch, result.diverging_end_offset) == (EPOCH, 6)
         assert result.error_code == 0

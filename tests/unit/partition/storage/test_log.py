@@ -158,3 +158,15 @@ def _dies_after(counter: list[int], function: object) -> object:
         return function(*args)
 
     return dying
+
+
+def test_truncation_at_the_end_forgets_an_epoch_that_holds_nothing(tmp_path):
+    log = open_log(tmp_path / "topic-0", LogConfig())
+    append(log, make_batch(), epoch=3)
+    end = log.log_end_offset
+    log.assign_epoch(4, end)
+    assert log.epochs.entries() == [(3, 0), (4, end)]
+    assert log.truncate_to(end) == end
+    assert log.epochs.entries() == [(3, 0)]
+    log.close(clean=False)
+    assert open_log(tmp_path / "topic-0", LogConfig()).epochs.entries() == [(3, 0)]

@@ -53,7 +53,8 @@ def elect(
     else:
         new_isr = _shrink(isr, leader, candidates)
         new_eligible = _eligible(isr, eligible, new_isr, min_isr)
-    moved = leader != partition.leader
+    # Who is recovered may have led before, with a tail that is lost: its offsets come again.
+    moved = leader != partition.leader or recovered
     after = replace(
         partition,
         leader=leader,

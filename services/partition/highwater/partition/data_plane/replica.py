@@ -429,6 +429,9 @@ class PartitionReplica:
     ) -> FetchedPartition:
         """Whole batches from the one that holds the offset, below HW or LSO.
 
+        Whose log is longer and parts from ours hears where, not that it is out of range (Kafka's
+        `Partition.readRecords`).
+
         `first` lets one batch through even if it is larger than `max_bytes` (KIP-74).
         """
         refused = self.refuse_fetch(asked.current_leader_epoch)
@@ -440,7 +443,7 @@ class PartitionReplica:
             return result
         log = self.log
         offset = asked.fetch_offset
-        if not log.log_start_offset <= offset <= log.log_end_offset:
+        if offset < log.log_start_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         high_watermark = self.high_watermark
         # Without transactions nothing is unstable, so the LSO is the high watermark.
@@ -456,6 +459,8 @@ class PartitionReplica:
                 result.diverging_epoch = epoch
                 result.diverging_end_offset = end
                 return result
+        if offset > log.log_end_offset:
+            return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):
             return result
         found = log.read(

@@ -111,10 +111,13 @@ class PartitionLog(LateLogWriter):
         """Cuts the log so that it ends at or before `offset`, at a batch boundary; the new end.
 
         In place: the caller guarantees that nothing below the high watermark goes. Producers are
-        rebuilt from the newest snapshot and the log.
+        rebuilt from the newest snapshot and the log. Epochs that begin at or after `offset` go even
+        if no batch does: they hold nothing, and while they stay a leader that never had them finds
+        the logs divergent (Kafka's `UnifiedLog.truncateTo` does the same).
         """
         assert not self.writing
         if offset >= self.log_end_offset:
+            self._forget_epochs_from(offset)
             return self.log_end_offset
         if offset <= self._bases[0]:
             self.truncate_fully_and_start_at(offset)
@@ -164,9 +167,7 @@ class PartitionLog(LateLogWriter):
         self._sealed_bytes = sum(s.size for s in self._segments[:-1])
         self._activate(segment)
         self._set_flush_offset()
-        if self.epochs.truncate_from_end(end):
-            self._write_epochs()
-        self._epoch = self.epochs.latest
+        self._forget_epochs_from(end)
         filesystem = self._environment.filesystem
         self.producers, start = newest_snapshot(
             filesystem,
@@ -176,6 +177,11 @@ class PartitionLog(LateLogWriter):
             expiration_ms=self.config.producer_id_expiration_ms,
         )
         replay(filesystem, self._segments, self.producers, start=start, end=end)
+
+    def _forget_epochs_from(self, end: int) -> None:
+        if self.epochs.truncate_from_end(end):
+            self._write_epochs()
+        self._epoch = self.epochs.latest
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops everything; the log is then empty and begins and ends at `offset`."""
