@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -20,7 +20,12 @@ from confluent_kafka.admin import AdminClient
 from highwater.kafka.error_codes import ErrorCode
 from tests.cluster.runner import Up
 from tests.cluster.traffic import NumberedProducer, read_all
-from tests.conformance.protocol.requests import PRODUCE_VERSION, batch, produce_request
+from tests.conformance.protocol.requests import (
+    PRODUCE_VERSION,
+    batch,
+    init_producer,
+    produce_request,
+)
 from tests.conformance.topics import make_topic
 from tests.support.process import wait_until
 from tests.support.wire import RawConnection, only
@@ -31,84 +36,115 @@ TIMEOUT_MS = 30_000
 IN_FLIGHT = 4
 
 
-class RawProducer(threading.Thread):
-    """Writes "0", "1", ... to one partition, a few requests at a time and none twice."""
+class Answer(NamedTuple):
+    """One request's; times in seconds, `sent_s` on the monotonic clock."""
 
-    def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
+    sent_s: float
+    took_s: float
+    error_code: int
+
+
+class RawProducer(threading.Thread):
+    """Writes "0", "1", ... to one partition, a few requests at a time and none of them twice.
+
+    It does not send again what is refused, so the answers show what clients would see.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partition: int, *, idempotent: bool) -> None:
         super().__init__(daemon=True)
         host, _, port = bootstrap.rpartition(":")
         self._connection = RawConnection(host, int(port), timeout_s=TIMEOUT_MS / 1000 + 5)
+        self._producer = init_producer(self._connection) if idempotent else (-1, -1)
         self._topic = topic
         self._partition = partition
         self._stopping = threading.Event()
         self._sent_s: deque[float] = deque()
-        self.answers: list[tuple[float, float, int]] = []
-        """(sent at, answered at, error code) by number, in seconds of the monotonic clock."""
+        self.answers: list[Answer] = []
+        """By number."""
 
     def run(self) -> None:
-        number = 0
         with self._connection:
             while not self._stopping.is_set() or self._sent_s:
                 if not self._stopping.is_set():
-                    value = str(number).encode()
-                    request: Any = produce_request(
-                        self._topic, {self._partition: batch([value])}, acks=1
-                    )
-                    request.timeout_ms = TIMEOUT_MS
-                    self._sent_s.append(time.monotonic())
-                    self._connection.send(request, PRODUCE_VERSION)
-                    number += 1
+                    self._send()
                     time.sleep(0.002)
                 if len(self._sent_s) >= IN_FLIGHT or self._stopping.is_set():
                     self._receive()
 
+    def _send(self) -> None:
+        number = len(self.answers) + len(self._sent_s)
+        records = batch(
+            [str(number).encode()],
+            producer=self._producer,
+            sequence=number if self._producer != (-1, -1) else -1,
+        )
+        request: Any = produce_request(self._topic, {self._partition: records}, acks=1)
+        request.timeout_ms = TIMEOUT_MS
+        self._sent_s.append(time.monotonic())
+        self._connection.send(request, PRODUCE_VERSION)
+
     def _receive(self) -> None:
         reply = self._connection.receive()
         part = only(only(reply.responses).partition_responses)
-        self.answers.append((self._sent_s.popleft(), time.monotonic(), part.error_code))
+        sent_s = self._sent_s.popleft()
+        self.answers.append(Answer(sent_s, time.monotonic() - sent_s, part.error_code))
 
     def stop(self) -> None:
         self._stopping.set()
         self.join(TIMEOUT_MS / 1000 + 10)
         assert not self.is_alive(), "a request is not answered"
 
+    @property
+    def refused(self) -> dict[int, int]:
+        """Error codes by number."""
+        return {n: answer.error_code for n, answer in enumerate(self.answers) if answer.error_code}
+
 
 @pytest.mark.parametrize("up", ["nodes3"], indirect=True)
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
 def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
-    topics = [make_topic(up.bootstrap, name, partitions=PARTITIONS) for name in ("raw", "orders")]
+    topics = [
+        make_topic(up.bootstrap, name, partitions=PARTITIONS)
+        for name in ("plain", "idempotent", "orders")
+    ]
     partitions = [_partition_of(up.bootstrap, topic) for topic in topics]
-    raw = RawProducer(up.bootstrap, topics[0], partitions[0])
-    raw.start()
-    producer = NumberedProducer(up.bootstrap, topics[1], partition=partitions[1])
+    raw = [RawProducer(up.bootstrap, topics[n], partitions[n], idempotent=n == 1) for n in range(2)]
+    for one in raw:
+        one.start()
+    producer = NumberedProducer(up.bootstrap, topics[2], partition=partitions[2])
     _send(producer, 300)
-
-    before = up.pids()[f"partition-{NODE}"]
+    _end_node(up, sign)
     ended_s = time.monotonic()
+    _send(producer, 300)
+    producer.flush()
+    for one in raw:
+        one.stop()
+
+    assert not producer.errors
+    found = read_all(up.bootstrap, topics[2], PARTITIONS)
+    assert found == [str(n).encode() for n in range(600)], "each once, and in order"
+
+    plain, idempotent = raw
+    assert idempotent.refused == {}, "not even what was on the wire"
+    assert set(plain.refused.values()) <= {ErrorCode.REQUEST_TIMED_OUT}
+    assert len(plain.refused) <= IN_FLIGHT, "only what was on the wire"
+    for topic, one in zip(topics, raw, strict=False):
+        numbers = [int(value) for value in read_all(up.bootstrap, topic, PARTITIONS)]
+        assert numbers == sorted(set(numbers)), "none twice, and in order"
+        assert set(range(len(one.answers))) - set(numbers) <= one.refused.keys(), "none is lost"
+        assert max(answer.took_s for answer in one.answers) > 0.3, "some were held"
+        assert one.answers[-1].sent_s > ended_s, "the node serves again"
+
+
+def _end_node(up: Up, sign: signal.Signals) -> None:
+    """Returns when the supervisor has started another process."""
+    before = up.pids()[f"partition-{NODE}"]
     os.kill(before, sign)
-    _send(producer, 1_000)
     wait_until(
         lambda: up.pids().get(f"partition-{NODE}", before) != before,
         timeout_s=15,
         what=f"a new process for node {NODE}",
     )
-    _send(producer, 300)
-    producer.flush()
-    raw.stop()
-
-    assert not producer.errors
-    found = read_all(up.bootstrap, topics[1], PARTITIONS)
-    assert found == [str(n).encode() for n in range(1_600)], "each once, and in order"
-    assert producer.retries == 0, "the gateway did it all"
-
-    refused = {n: code for n, (_, _, code) in enumerate(raw.answers) if code}
-    assert set(refused.values()) <= {ErrorCode.REQUEST_TIMED_OUT}
-    assert all(raw.answers[n][0] <= ended_s + 0.1 for n in refused), "they were on the wire"
-    numbers = [int(value) for value in read_all(up.bootstrap, topics[0], PARTITIONS)]
-    assert numbers == sorted(set(numbers)), "none twice, and in order"
-    assert set(range(len(raw.answers))) - set(numbers) <= refused.keys(), "none is lost"
-    assert max(done - sent for sent, done, _ in raw.answers) > 0.2, "some were held"
-    assert raw.answers[-1][0] > ended_s, "the node served again"
 
 
 def _send(producer: NumberedProducer, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -11,16 +10,12 @@ _TIMEOUT_S = 40.0
 
 
 class NumberedProducer:
-    """An idempotent producer of "0", "1", ...; keeps which were acknowledged.
-
-    `retries` is the client's own count; it is complete after `flush`.
-    """
+    """An idempotent producer of "0", "1", ...; keeps which were acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, *, partition: int = -1) -> None:
         """`partition` -1 means that the keys decide."""
         self._topic = topic
         self._partition = partition
-        self.retries = 0
         self._next = 0
         self.acknowledged: set[bytes] = set()
         self.errors: list[KafkaError] = []
@@ -32,8 +27,6 @@ class NumberedProducer:
                 "message.timeout.ms": int(_TIMEOUT_S * 1000),
                 "reconnect.backoff.max.ms": 200,
                 "logger": _quiet(),
-                "statistics.interval.ms": 100,
-                "stats_cb": self._measured,
             }
         )
 
@@ -53,11 +46,6 @@ class NumberedProducer:
     def flush(self) -> None:
         left = self._producer.flush(_TIMEOUT_S)
         assert left == 0, f"{left} records are neither acknowledged nor refused"
-        self._producer.poll(0.3)  # The last statistics.
-
-    def _measured(self, statistics: str) -> None:
-        brokers = json.loads(statistics)["brokers"].values()
-        self.retries = sum(broker["txretries"] for broker in brokers)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
