@@ -26,7 +26,9 @@ class FakeGateway:
         self.checks = 0
         self._sockets = []
         self._writers = set()
-        self._tasks = set()
+        self._tasks = {}
+        self._handed_over = set()
+        """Sockets that a transport closes."""
 
     async def serve(self, *ports):
         # asyncio's own servers lose a connection that arrives while they are closed.
@@ -34,26 +36,26 @@ class FakeGateway:
             sock = socket.create_server((self.address, port))
             sock.setblocking(False)
             self._sockets.append(sock)
-            self._start(self._accept(sock))
+            asyncio.get_running_loop().add_reader(sock, self._accept, sock)
         return self._sockets[0].getsockname()[1]
 
-    def _start(self, work):
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self, sock):
+        with contextlib.suppress(BlockingIOError):
+            connection, _ = sock.accept()
+            connection.setblocking(False)
+            task = asyncio.ensure_future(self._serve(connection))
+            self._tasks[task] = connection
+            task.add_done_callback(self._forget)
 
-    async def _accept(self, sock):
-        while True:
-            connection, _ = await asyncio.get_running_loop().sock_accept(sock)
-            try:
-                reader, writer = await asyncio.open_connection(sock=connection)
-            except asyncio.CancelledError:
-                connection.close()
-                raise
-            self._writers.add(writer)
-            self._start(self._serve(reader, writer))
+    def _forget(self, task):
+        connection = self._tasks.pop(task)
+        if connection not in self._handed_over:
+            connection.close()
 
-    async def _serve(self, reader, writer):
+    async def _serve(self, connection):
+        reader, writer = await asyncio.open_connection(sock=connection)
+        self._handed_over.add(connection)
+        self._writers.add(writer)
         with contextlib.suppress(OSError, EOFError):
             client = None
             if self.proxied:
@@ -76,6 +78,10 @@ class FakeGateway:
         self._writers.discard(writer)
 
     async def stop(self):
+        for sock in self._sockets:
+            asyncio.get_running_loop().remove_reader(sock)
+            sock.close()
+        self._sockets = []
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -84,9 +90,7 @@ class FakeGateway:
         for writer in list(self._writers):
             writer.transport.abort()
         self._writers.clear()
-        for sock in self._sockets:
-            sock.close()
-        self._sockets = []
+        await asyncio.sleep(0)
 
 
 def free_block(count, host="127.0.0.1"):
