@@ -1,8 +1,8 @@
-"""A partition node ends and comes back while clients write: the gateway holds what is for it.
+"""A partition node is away for a while and clients write: the gateway holds what is for it.
 
 With one replica the same node leads again, so nothing need be refused in between. Only a batch of
-no idempotent producer that was on the wire when the node was killed gets an error: nobody knows
-what became of it.
+no idempotent producer that was on the wire when the node went gets an error: nobody knows what
+became of it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ NODE = 2
 PARTITIONS = 3
 TIMEOUT_MS = 30_000
 IN_FLIGHT = 4
+PAUSE_S = 9.0
+"""Longer than a node's session: it is fenced with its connections open."""
 
 
 class Answer(NamedTuple):
@@ -101,7 +103,9 @@ class RawProducer(threading.Thread):
 
 
 @pytest.mark.parametrize("up", ["nodes3"], indirect=True)
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=["term", "kill", "pause"]
+)
 def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
     topics = [
         make_topic(up.bootstrap, name, partitions=PARTITIONS)
@@ -137,9 +141,13 @@ def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
 
 
 def _end_node(up: Up, sign: signal.Signals) -> None:
-    """Returns when the supervisor has started another process."""
+    """Returns when the supervisor has started another process, or the old one goes on."""
     before = up.pids()[f"partition-{NODE}"]
     os.kill(before, sign)
+    if sign == signal.SIGSTOP:
+        time.sleep(PAUSE_S)
+        os.kill(before, signal.SIGCONT)
+        return
     wait_until(
         lambda: up.pids().get(f"partition-{NODE}", before) != before,
         timeout_s=15,
