@@ -108,6 +108,11 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 test: static peers $(STAMPS)/spark ## under 25 minutes: at least one case of everything
 	$(PYTEST) tests -q -m "not full and not bench and not docker" --fuzz-frames $(FUZZ_FRAMES) $(ARGS)
 
+.PHONY: test-docker
+test-docker: $(STAMPS)/python ## the compose stack in a real Docker engine; starts one if none runs and we are root
+	@sh tools/setup/system.sh docker
+	$(PYTEST) tests/docker -q $(ARGS)
+
 .PHONY: full
 full: static peers newer-etcd $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
 	$(PYTEST) tests -q -m "not bench and not docker" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS)

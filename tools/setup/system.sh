@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the system has the programs that a make target needs.
 #
-# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node go)
+# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node go docker)
 #
 # What is missing is installed from the distribution when we are root on Debian or Ubuntu;
 # otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
@@ -39,6 +39,10 @@ go_is_new_enough() {
     [ "${minor:-0}" -ge 21 ]
 }
 
+compose_works() {
+    have docker-compose || docker compose version >/dev/null 2>&1
+}
+
 # Is NEED there already?
 satisfied() {
     case "$1" in
@@ -50,6 +54,7 @@ satisfied() {
         gcc) have gcc && have make ;;
         node) have node && have npm ;;
         go) go_is_new_enough ;;
+        docker) have dockerd && compose_works && have debootstrap ;;
         *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
     esac
 }
@@ -65,6 +70,7 @@ packages_of() {
         gcc) echo "gcc+libc6-dev+make" ;;
         node) echo "nodejs+npm" ;;
         go) echo "golang-1.24-go golang-1.23-go golang-1.22-go golang-go" ;;
+        docker) echo "docker.io+docker-compose+debootstrap+iptables" ;;
     esac
 }
 

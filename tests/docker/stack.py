@@ -1,0 +1,133 @@
+"""The stack of deploy/compose.yaml as a test sees it: from outside, and with a hand on it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from docker.models.containers import Container
+
+from highwater.embed.ports import free_ports
+from tests.docker.engine import Engine
+from tests.docker.images import ETCD, ROOT, SERVICES
+
+PORTS = 17
+COMPOSE_S = 240
+HEALTHY_S = 180
+HOST = "127.0.0.1"
+
+_T = TypeVar("_T")
+
+
+def compose_command(engine: Engine) -> list[str] | None:
+    """docker-compose, or docker's plugin; None if there is neither."""
+    for command in (["docker-compose"], ["docker", "compose"]):
+        if shutil.which(command[0]) is None:
+            continue
+        asked = subprocess.run(
+            [*command, "version"],
+            env=engine.environment,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        if asked.returncode == 0:
+            return command
+    return None
+
+
+class Stack:
+    """One project. `up` may be called again, with other scales or files."""
+
+    def __init__(self, engine: Engine, command: list[str]) -> None:
+        self.client = engine.client
+        self.project = f"hwtest{uuid.uuid4().hex[:8]}"
+        self.port = free_ports(HOST, PORTS)
+        self.bootstrap = f"{HOST}:{self.port}"
+        self._command = command
+        self._environment = engine.environment | {
+            "HIGHWATER_IMAGE": SERVICES,
+            "HIGHWATER_ETCD_IMAGE": ETCD,
+            "HIGHWATER_PORT": str(self.port),
+            "HIGHWATER_PORT_LAST": str(self.port + PORTS - 1),
+        }
+
+    def up(self, *, overlays: tuple[str, ...] = (), **scales: int) -> None:
+        """Returns when every container is healthy."""
+        scaling = [word for name in scales for word in ("--scale", f"{name}={scales[name]}")]
+        self._compose("up", "-d", *scaling, overlays=overlays)
+        wait_for(self._all_healthy, HEALTHY_S, self.describe)
+
+    def stop(self) -> None:
+        self._compose("stop")
+
+    def down(self) -> None:
+        """Takes everything away, data too."""
+        self._compose("down", "--volumes", "--remove-orphans", "--timeout", "10")
+
+    def containers(self, service: str | None = None) -> list[Container]:
+        """All of the project's, or a service's, by number, running or not."""
+        labels = [f"com.docker.compose.project={self.project}"]
+        if service is not None:
+            labels.append(f"com.docker.compose.service={service}")
+        found = self.client.containers.list(all=True, filters={"label": labels})
+        return sorted(found, key=lambda one: one.name)
+
+    def metrics(self, container: Container) -> dict[str, float]:
+        """What a service tells at /metrics."""
+        script = (
+            "import urllib.request as r;"
+            "print(r.urlopen('http://127.0.0.1:9600/metrics', timeout=10).read().decode())"
+        )
+        code, output = container.exec_run(["python3", "-c", script])
+        assert code == 0, output
+        lines = [line for line in output.decode().splitlines() if line and line[0] != "#"]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    def describe(self) -> str:
+        """States and last words of all containers, for failures."""
+        return "\n".join(
+            f"--- {one.name}: {one.status} {health_of(one)}\n"
+            + one.logs(tail=5).decode("utf-8", "replace")
+            for one in self.containers()
+        )
+
+    def _all_healthy(self) -> bool:
+        return all(health_of(one) == "healthy" for one in self.containers())
+
+    def _compose(self, *words: str, overlays: tuple[str, ...] = ()) -> None:
+        files = [
+            word
+            for name in ("compose.yaml", *overlays)
+            for word in ("--file", str(ROOT / "deploy" / name))
+        ]
+        done = subprocess.run(
+            [*self._command, "--project-name", self.project, *files, *words],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=COMPOSE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:] + self.describe()
+
+
+def health_of(container: Container) -> str:
+    """healthy, starting, unhealthy; empty while it does not run."""
+    state = container.attrs["State"]
+    return state.get("Health", {}).get("Status", "") if state["Running"] else ""
+
+
+def wait_for(
+    condition: Callable[[], _T], timeout_s: float, describe: Callable[[], str] = str
+) -> _T:
+    """What the condition gives once that is something."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_s} s\n{describe()}"
+        time.sleep(0.5)
+    return value
