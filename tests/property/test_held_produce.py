@@ -1,0 +1,252 @@
+"""Produce over two nodes with links that break: no order is lost, nothing is twice, all hear once.
+
+Batches carry their number. Even ones are of an idempotent producer, whose log takes none twice and
+none but the next; odd ones are of nobody.
+"""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.gateway.held_produce import HeldProduce
+from highwater.gateway.routing import RoutingTable
+from highwater.hop.append import AppendGatherer, Failure
+from highwater.hop.append_expiry import all_idempotent, unknown
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, topic_state
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Sink
+
+NODES = (1, 2)
+DEADLINE_MS = 4_000
+
+OFTEN = ["flow", "flow", "flow", "send", "leave", "arrive", "arrive", "answer", "answer"]
+SELDOM = ["fence", "fence", "elect", "depose", "learn", "image", "image", "break", "pause", "tick"]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(OFTEN + SELDOM), st.sampled_from(NODES)), min_size=20, max_size=120
+)
+
+
+class Node:
+    """A node and the link to it: a gatherer, a wire that keeps order, and what the node knows."""
+
+    def __init__(self, cluster, node_id):
+        self.cluster = cluster
+        self.node_id = node_id
+        self.known_epoch = self.known_leader = -1
+        self.paused = False
+        self.broken = False
+        self.wire = []
+        """[group, its batches as sent, its epoch] that the node has not seen."""
+        self.answers = []
+        """[group, failure] that the gateway has not seen; the group is None once recalled."""
+        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held.offer)
+        self.append = self.gatherer.append
+        self.append_group = self.gatherer.append_group
+
+    def leave(self):
+        if self.broken:
+            return
+        for group in self.gatherer.take():
+            group.attempted = True
+            self.wire.append([group, list(group.batches), group.leader_epoch])
+
+    def arrive(self):
+        """The node takes the oldest group."""
+        if self.paused or not self.wire:
+            return
+        group, batches, epoch = self.wire.pop(0)
+        if (self.known_leader, self.known_epoch) == (self.node_id, epoch):
+            failure = self.cluster.write(batches, epoch)
+        else:
+            failure = Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.known_epoch)
+        self.answers.append([group, failure])
+
+    def answer(self):
+        """The oldest answer comes, if anybody waits for it."""
+        if self.paused or not self.answers:
+            return
+        group, failure = self.answers.pop(0)
+        if group is None:
+            return
+        if failure is None:
+            group.complete([0] * len(group.batches))
+        else:
+            group.fail(failure)
+
+    def sent(self):
+        """Groups without an answer."""
+        return [entry[0] for entry in [*self.answers, *self.wire] if entry[0] is not None]
+
+    def break_stream(self):
+        """As the stream does: what may be sent again waits before the rest."""
+        lost = [*self.answers, *self.wire]
+        again = []
+        for entry in lost:
+            group, entry[0] = entry[0], None
+            if group is not None and all_idempotent(group):
+                again.append(group)
+            elif group is not None:
+                group.fail(unknown("broken"))
+        self.wire, self.answers = [], []
+        self.gatherer._groups[:0] = again
+        self.gatherer.queued_bytes += sum(group.nbytes for group in again)
+        self.broken = True
+
+    def appends_under_way(self):
+        yield from self.sent()
+        yield from self.gatherer.groups
+
+    def recall_appends(self, wanted):
+        recalled = [group for group in self.sent() if wanted(group)]
+        for entry in [*self.answers, *self.wire]:
+            if entry[0] in recalled:
+                entry[0] = None
+        return recalled + self.gatherer.recall(wanted)
+
+
+class Cluster:
+    def __init__(self):
+        self.held = HeldProduce(
+            1 << 20,
+            route_of=self.route_by_id,
+            is_lost=lambda link: link.paused or link.broken,
+        )
+        self.nodes = {n: Node(self, n) for n in NODES}
+        self.routing = RoutingTable(self.nodes.get, self.held)
+        self.sink = Sink()
+        self.now_ms = 0
+        self.sent = 0
+        self.log = []
+        self.next_sequence = 0
+        self.leader, self.epoch = 1, 5
+        self.topic = topic_state("a", [(1,)])
+        self.image()
+        for node in self.nodes.values():
+            self.learn(node)
+        # The leader is trusted: batches go straight to it.
+        for name in ("flow", "arrive", "answer"):
+            self.step(name, self.nodes[1])
+
+    def route_by_id(self, topic_id, partition):
+        return self.routing.route(topic_id, partition)
+
+    def write(self, batches, epoch):
+        """The one log, which moves along with the leader; fenced by the epoch."""
+        if epoch != self.epoch:
+            return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.epoch)
+        for batch in batches:
+            number = int.from_bytes(batch[-5:-1], "big")
+            if number % 2 == 0:
+                sequence = number // 2
+                if sequence < self.next_sequence:
+                    continue
+                if sequence > self.next_sequence:
+                    return Failure(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+                self.next_sequence += 1
+            self.log.append(number)
+        return None
+
+    def step(self, name, node):
+        getattr(self, name)(node)
+
+    def send(self, _node):
+        number = self.sent
+        self.sent += 1
+        value = number.to_bytes(4, "big")
+        batch = (
+            make_batch(value=value)
+            if number % 2
+            else make_batch(value=value, producer_id=1, producer_epoch=0, base_sequence=number // 2)
+        )
+        route = self.routing.topic(DEFAULT_INSTANCE, "a").partitions[0]
+        deadline_ms = self.now_ms + DEADLINE_MS
+        route.target.append(route, 1, batch, len(batch), self.sink, number, deadline_ms)
+
+    def flow(self, _node):
+        self.send(_node)
+        for node in self.nodes.values():
+            node.leave()
+
+    def leave(self, node):
+        node.leave()
+
+    def arrive(self, node):
+        node.arrive()
+
+    def answer(self, node):
+        node.answer()
+
+    def elect(self, node):
+        self.leader, self.epoch = node.node_id, self.epoch + 1
+
+    def depose(self, _node):
+        self.leader, self.epoch = -1, self.epoch + 1
+
+    def learn(self, node):
+        node.known_leader, node.known_epoch = self.leader, self.epoch
+
+    def image(self, _node=None):
+        (state,) = self.topic.partitions
+        if state.leader_epoch != self.epoch:
+            state = replace(state, leader=self.leader, leader_epoch=self.epoch)
+            self.topic = replace(self.topic, partitions=(state,))
+        self.routing.apply(image_of(topics=[self.topic]))
+        self.routing.relink()
+        self.held.follow(*self.routing.take_changes())
+
+    def break_(self, node):
+        node.break_stream() if not node.broken else setattr(node, "broken", False)
+
+    def pause(self, node):
+        node.paused = not node.paused
+
+    def fence(self, node):
+        """The node hangs, and the other one leads."""
+        other = self.nodes[3 - node.node_id]
+        node.paused, other.paused = True, False
+        self.elect(other)
+        self.learn(other)
+        self.image()
+
+    def tick(self, _node=None):
+        self.now_ms += 250
+        self.held.expire(self.now_ms)
+
+    def settle(self):
+        """All is well again, for long enough."""
+        for node in self.nodes.values():
+            node.broken = node.paused = False
+        if self.leader < 0:
+            self.elect(self.nodes[2])
+        self.image()
+        for _ in range(8):
+            for node in self.nodes.values():
+                self.learn(node)
+                node.leave()
+                while node.wire or node.answers:
+                    node.arrive()
+                    node.answer()
+                    node.leave()
+            self.tick()
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_order_and_answers(steps):
+    cluster = Cluster()
+    for name, node_id in steps:
+        cluster.step("break_" if name == "break" else name, cluster.nodes[node_id])
+        assert len(cluster.log) == len(set(cluster.log)), "twice"
+    cluster.settle()
+    told = [index for index, _, _ in cluster.sink.results]
+    assert sorted(told) == list(range(cluster.sent)), "each hears once"
+    codes = cluster.sink.codes
+    stored = {index for index, code in codes.items() if code == 0}
+    refused = {i for i, code in codes.items() if code == ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert stored <= set(cluster.log), "acknowledged and lost"
+    assert not refused & set(cluster.log), "in the log, and said not to be"
+    assert cluster.log == sorted(cluster.log), "overtaken"
+    assert (cluster.held.nbytes, cluster.held.partitions) == (0, 0)
