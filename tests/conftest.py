@@ -11,12 +11,20 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Before they are imported: their assertions, too, are to show the values.
 pytest.register_assert_rewrite("tests.support", "tests.conformance", "tests.robustness")
 
 from tests.support.cluster import Cluster, make_cluster  # noqa: E402
+
+# How long an example takes says something of the machine and what else runs on it, and nothing of
+# the code; the tests' own timeouts stay.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 _SMALLER_SHARE = {"nodes3": "core", "gateways2": "gateways"}
 """Cluster -> the mark of the tests that run on it outside `make full`."""
