@@ -23,11 +23,11 @@ EPOCH = 5
 class Link:
     """Groups leave when the test says so, and stay on the wire until it answers."""
 
-    def __init__(self, node_id, offer):
+    def __init__(self, node_id, on_complete):
         self.node_id = node_id
         self.wire = []
         self.lost = False
-        gatherer = AppendGatherer(lambda flush: None, self.wire.extend, offer)
+        gatherer = AppendGatherer(lambda flush: None, self.wire.extend, on_complete)
         self.gatherer = gatherer
         self.append = gatherer.append
         self.append_group = gatherer.append_group
@@ -69,7 +69,7 @@ class World:
             route_of=self.route_by_id,
             is_lost=lambda link: link.lost,
         )
-        self.links = {n: Link(n, self.held.offer) for n in (1, 2)}
+        self.links = {n: Link(n, self.held.complete) for n in (1, 2)}
         self.routing = RoutingTable(self.links.get, self.held)
         self.sink = Sink()
         self.count = 0
@@ -237,7 +237,7 @@ def test_a_new_link_to_the_same_leader_is_a_move(settled):
     w.send(idempotent(0))
     old.leave()
     old.lost = True
-    w.links[1] = Link(1, w.held.offer)
+    w.links[1] = Link(1, w.held.complete)
     w.send()
     w.image(w.topic)
     assert old.indexes == []

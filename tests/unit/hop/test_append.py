@@ -8,6 +8,7 @@ from highwater.hop.append import (
     OUTCOME_NOT_APPENDED,
     AppendGatherer,
     Failure,
+    completing,
 )
 from tests.unit.hop.sinks import Sink, group_of, route
 
@@ -257,7 +258,7 @@ def test_failures_are_offered_before_sinks_hear_of_them(takes):
         return takes
 
     due, sent, sink = [], [], Sink()
-    gatherer = AppendGatherer(due.append, sent.extend, offer)
+    gatherer = AppendGatherer(due.append, sent.extend, completing(offer))
     gatherer.append(route(), 1, b"x", 1, sink, 0, 100)
     due[0]()
     failure = Failure(6)

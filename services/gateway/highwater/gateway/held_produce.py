@@ -16,8 +16,8 @@ from highwater.hop.append import (
     AppendRoute,
     AppendSink,
     Failure,
-    complete_sinks,
-    tell_sinks,
+    completing,
+    tell_failures,
 )
 from highwater.hop.append_expiry import unknown
 from highwater.hop.ports import NodeLink
@@ -83,6 +83,8 @@ class HeldProduce:
         self._route_of = route_of
         self._is_lost = is_lost
         self._held: dict[Key, _Held] = {}
+        self.complete: Final = completing(self._offer)
+        """The `on_complete` of groups while nothing is known of their partition here."""
 
     @property
     def nbytes(self) -> int:
@@ -117,7 +119,7 @@ class HeldProduce:
         held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
         self._go_on(held)
 
-    def offer(self, group: AppendGroup, failures: Mapping[int, Failure]) -> bool:
+    def _offer(self, group: AppendGroup, failures: Mapping[int, Failure]) -> bool:
         """A group failed of which nothing is known here; True if it is taken over."""
         if refusal_of(group, failures) is None:
             return False
@@ -151,12 +153,15 @@ class HeldProduce:
         """The `on_complete` of counted groups."""
         held = self._held.get((group.topic_id, group.partition))
         if held is None:
-            complete_sinks(group, base_offsets, failures)
+            self.complete(group, base_offsets, failures)
             return
-        if not held.hold.completed(group, failures):
-            if failures is not None and group.doubtful:
+        if failures is None:
+            held.hold.completed(group, None)
+            self.complete(group, base_offsets, None)
+        elif not held.hold.completed(group, failures):
+            if group.doubtful:
                 failures = {place: _doubted(failure) for place, failure in failures.items()}
-            tell_sinks(group, base_offsets, failures)
+            tell_failures(group, base_offsets, failures)
         self._go_on(held)
 
     def _go_on(self, held: _Held, *, retry: bool = False) -> None:

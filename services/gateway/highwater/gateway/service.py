@@ -237,7 +237,7 @@ class GatewayService:
             clock=self._clock,
             schedule=self.turn.defer,
             on_failure=self._task_failed,
-            offer=self.held.offer,
+            on_complete=self.held.complete,
         )
         link.start()
         return link

@@ -78,6 +78,40 @@ class AppendRoute:
         """Hears of each new group, while somebody has to know what is under way."""
 
 
+Offer = Callable[["AppendGroup", Mapping[int, "Failure"]], bool]
+"""Gets a group that failed before its sinks do; True if it takes the group over."""
+
+OnComplete = Callable[["AppendGroup", list[int], Mapping[int, "Failure"] | None], None]
+
+
+def completing(offer: Offer | None = None) -> OnComplete:
+    """An `on_complete`: one call to each sink, in the order of the batches.
+
+    A failure is offered first, if that is wanted. A sink that raises is told so and harms nobody
+    else: not the other sinks, and not the log or the stream that completed the group.
+    """
+
+    def complete(
+        group: "AppendGroup",
+        base_offsets: list[int],
+        failures: "Mapping[int, Failure] | None",
+    ) -> None:
+        if failures is None:
+            for sink, index, offset in zip(group.sinks, group.indexes, base_offsets, strict=True):
+                try:
+                    sink.append_done(index, offset, group, None)
+                except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
+                    sink.append_broken(error)
+        elif offer is None or not offer(group, failures):
+            tell_failures(group, base_offsets, failures)
+
+    return complete
+
+
+complete_sinks: Final = completing()
+"""The usual `on_complete`."""
+
+
 class AppendGroup:
     """Batches for one partition, in the order in which they must stand in the log.
 
@@ -99,7 +133,6 @@ class AppendGroup:
         "log_append_time_ms",
         "log_start_offset",
         "nbytes",
-        "offer",
         "on_complete",
         "partition",
         "sinks",
@@ -116,7 +149,7 @@ class AppendGroup:
         leader_epoch: int,
         acks: int,
         instance: InstanceId,
-        offer: "Offer | None" = None,
+        on_complete: OnComplete = complete_sinks,
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
@@ -142,10 +175,7 @@ class AppendGroup:
         self.log_append_time_ms = -1
         self.throttle_ms = 0
         self.completed = False
-        self.offer = offer
-        self.on_complete: Callable[[AppendGroup, list[int], Mapping[int, Failure] | None], None] = (
-            complete_sinks
-        )
+        self.on_complete = on_complete
 
     def note_deadline(self, deadline_ms: int) -> None:
         """The deadline of the next batch, if it is not the earliest one; before it is added."""
@@ -172,33 +202,10 @@ class AppendGroup:
         self.complete([-1] * n, dict.fromkeys(range(n), failure))
 
 
-Offer = Callable[[AppendGroup, Mapping[int, Failure]], bool]
-"""Gets a group that failed before its sinks do; True if it takes the group over."""
-
-
-def complete_sinks(
-    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+def tell_failures(
+    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
 ) -> None:
-    """The usual `on_complete`: a failure is offered first, if that is wanted."""
-    if failures is None or group.offer is None or not group.offer(group, failures):
-        tell_sinks(group, base_offsets, failures)
-
-
-def tell_sinks(
-    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
-) -> None:
-    """One call to each sink, in the order of the batches.
-
-    A sink that raises is told so and harms nobody else: not the other sinks, and not the log or
-    the stream that completed the group.
-    """
-    if failures is None:
-        for sink, index, offset in zip(group.sinks, group.indexes, base_offsets, strict=True):
-            try:
-                sink.append_done(index, offset, group, None)
-            except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
-                sink.append_broken(error)
-        return
+    """What became of each batch of a group that failed at least in part, to its sink."""
     for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
         tell(sink, index, base_offsets[i], group, failures.get(i))
 
@@ -206,10 +213,10 @@ def tell_sinks(
 def tell(
     sink: AppendSink, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
 ) -> None:
-    """One batch's outcome to its sink, as `tell_sinks` does it."""
+    """One batch's outcome to its sink, as `complete_sinks` does it."""
     try:
         sink.append_done(index, base_offset, group, failure)
-    except Exception as error:  # noqa: BLE001 - as in `tell_sinks`.
+    except Exception as error:  # noqa: BLE001 - as in `complete_sinks`.
         sink.append_broken(error)
 
 
@@ -224,7 +231,7 @@ class AppendGatherer:
     __slots__ = (
         "_groups",
         "_held",
-        "_offer",
+        "_on_complete",
         "_open_routes",
         "_schedule",
         "_scheduled",
@@ -236,12 +243,12 @@ class AppendGatherer:
         self,
         schedule: Callable[[Callable[[], None]], object],
         send: Callable[[list[AppendGroup]], None],
-        offer: Offer | None = None,
+        on_complete: OnComplete = complete_sinks,
     ) -> None:
-        """`offer` gets groups that fail, see `AppendGroup`."""
+        """`on_complete` is what groups do with their results."""
         self._schedule = schedule
         self._send = send
-        self._offer = offer
+        self._on_complete = on_complete
         self._groups: list[AppendGroup] = []
         self._open_routes: list[AppendRoute] = []
         self._scheduled = False
@@ -278,7 +285,12 @@ class AppendGatherer:
 
     def _open(self, route: AppendRoute, acks: int) -> AppendGroup:
         group = AppendGroup(
-            route.topic_id, route.partition, route.leader_epoch, acks, route.instance, self._offer
+            route.topic_id,
+            route.partition,
+            route.leader_epoch,
+            acks,
+            route.instance,
+            self._on_complete,
         )
         if route.on_open is not None:
             route.on_open(group)
@@ -293,7 +305,6 @@ class AppendGatherer:
     def append_group(self, route: AppendRoute, group: AppendGroup) -> None:
         """Queues a whole group once more; `doubtful` and `attempted` stay as they are."""
         group.completed = False
-        group.offer = self._offer
         # Later batches may not join a group that leaves before this one.
         route.open_group = None
         self._groups.append(group)

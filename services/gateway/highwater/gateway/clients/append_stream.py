@@ -18,7 +18,13 @@ from typing import Final
 import grpc.aio
 
 from highwater.gateway.clients.stream import Stream
-from highwater.hop.append import AppendGatherer, AppendGroup, Failure, Offer
+from highwater.hop.append import (
+    AppendGatherer,
+    AppendGroup,
+    Failure,
+    OnComplete,
+    complete_sinks,
+)
 from highwater.hop.append_codec import (
     apply_result,
     decode_response,
@@ -51,13 +57,10 @@ class AppendStream:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_encode_failure: Callable[[Exception], None] = lambda _error: None,
-        offer: Offer | None = None,
+        on_complete: OnComplete = complete_sinks,
     ) -> None:
-        """`on_encode_failure` hears of groups that no message can carry, which is a bug.
-
-        `offer` gets groups that fail, see `AppendGroup`.
-        """
-        self.gatherer = AppendGatherer(schedule, self._gathered, offer)
+        """`on_encode_failure` hears of groups that no message can carry, which is a bug."""
+        self.gatherer = AppendGatherer(schedule, self._gathered, on_complete)
         self.stream = Stream(
             channel,
             METHOD,

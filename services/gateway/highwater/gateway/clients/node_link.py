@@ -12,7 +12,7 @@ from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.clients.segment_files import SegmentFiles
-from highwater.hop.append import Offer
+from highwater.hop.append import OnComplete, complete_sinks
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.model.cluster import NodeState
@@ -41,9 +41,9 @@ class GrpcNodeLink:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_failure: Callable[[str, BaseException], None],
-        offer: Offer | None = None,
+        on_complete: OnComplete = complete_sinks,
     ) -> None:
-        """`offer` gets groups of appends that fail, see `highwater.hop.append`."""
+        """`on_complete` is what groups of appends do with their results."""
         self.node_id = node.node_id
         self.state = node
         channel = open_channel(
@@ -57,7 +57,7 @@ class GrpcNodeLink:
             clock=clock,
             schedule=schedule,
             on_encode_failure=lambda error: on_failure("encode-append", error),
-            offer=offer,
+            on_complete=on_complete,
         )
         self._fetch = FetchStream(channel, self._files)
         self._coordinate = CoordinateStream(channel)

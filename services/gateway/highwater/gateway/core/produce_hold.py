@@ -25,7 +25,7 @@ from highwater.hop.append import (
     AppendRoute,
     AppendSink,
     Failure,
-    tell_sinks,
+    tell_failures,
 )
 from highwater.hop.append_expiry import AppendExpiry, all_idempotent, not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
@@ -320,7 +320,7 @@ def _is_silence(failures: Mapping[int, Failure]) -> bool:
 def tell_all(group: AppendGroup, failure: Failure) -> None:
     """The same failure to every sink, now, whatever the group's owner has planned."""
     n = len(group.batches)
-    tell_sinks(group, [-1] * n, dict.fromkeys(range(n), failure))
+    tell_failures(group, [-1] * n, dict.fromkeys(range(n), failure))
 
 
 def _never(_: object) -> None:
