@@ -81,7 +81,7 @@ def _has(client: docker.DockerClient, name: str) -> bool:
 
 
 def _pull(engine: Engine) -> bool:
-    limited = docker.DockerClient(base_url=engine.client.api.base_url, timeout=PULL_S)
+    limited = docker.DockerClient(base_url=engine.environment["DOCKER_HOST"], timeout=PULL_S)
     try:
         limited.images.pull(PUBLIC_BASE)
     except (APIError, OSError):
