@@ -129,13 +129,21 @@ def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
     assert found == [str(n).encode() for n in range(600)], "each once, and in order"
 
     plain, idempotent = raw
-    assert idempotent.refused == {}, "not even what was on the wire"
+    if sign == signal.SIGTERM:
+        # A node that stops may not get its last answers out, and the producer snapshot that it
+        # then writes knows one batch of each producer: those before it are not known again.
+        assert set(idempotent.refused.values()) <= {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+        assert len(idempotent.refused) < IN_FLIGHT
+    else:
+        assert idempotent.refused == {}, "not even what was on the wire"
     assert set(plain.refused.values()) <= {ErrorCode.REQUEST_TIMED_OUT}
     assert len(plain.refused) <= IN_FLIGHT, "only what was on the wire"
     for topic, one in zip(topics, raw, strict=False):
         numbers = [int(value) for value in read_all(up.bootstrap, topic, PARTITIONS)]
         assert numbers == sorted(set(numbers)), "none twice, and in order"
         assert set(range(len(one.answers))) - set(numbers) <= one.refused.keys(), "none is lost"
+        if one is idempotent:
+            assert set(numbers) == set(range(len(one.answers))), "all are there, whatever was said"
         assert max(answer.took_s for answer in one.answers) > 0.3, "some were held"
         assert one.answers[-1].sent_s > ended_s, "the node serves again"
 
@@ -163,7 +171,7 @@ def _send(producer: NumberedProducer, count: int) -> None:
 
 
 def _partition_of(bootstrap: str, topic: str) -> int:
-    """The partition that the node leads."""
+    """A partition that the node leads; more than one if another node registered late."""
     partitions = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10)
     found = partitions.topics[topic].partitions.values()
-    return only([p.id for p in found if p.leader == NODE])
+    return min(p.id for p in found if p.leader == NODE)
