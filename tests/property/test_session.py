@@ -195,7 +195,12 @@ class SessionLives(RuleBasedStateMachine):
             before = [len(c.peer.unread) for c in self.clients]
             self.turn()
             still = any(c.peer.handler.open or c.peer.handler.silent for c in self.clients)
-            if not still and before == [len(c.peer.unread) for c in self.clients]:
+            # What one client gave back may have let another read that had its turn before.
+            reading = any(
+                c.peer.unread and c.peer.wire.reading and not c.broken and not c.peer.lost
+                for c in self.clients
+            )
+            if not still and not reading and before == [len(c.peer.unread) for c in self.clients]:
                 break
         for client in self.clients:
             if not client.broken:
