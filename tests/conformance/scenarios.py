@@ -51,7 +51,9 @@ def produce_and_read_back(
         )
     stored = consumer.consume(cluster.bootstrap, topic, partitions=partitions, count=_COUNT)
     assert_read_back(sent, stored)
-    assert codecs_on_the_wire(cluster, topic, partitions) == {codec}
+    # Clients send a batch as it is that compression would not make smaller: one of a record or two,
+    # which a busy machine makes of what else shares one.
+    assert codecs_on_the_wire(cluster, topic, partitions) - {"none"} == {codec} - {"none"}
 
 
 def codecs_on_the_wire(cluster: Cluster, topic: str, partitions: int) -> set[str]:

@@ -177,12 +177,12 @@ class SessionLives(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         world = self.world
-        for client in self.clients:
-            if client.peer.wire.closed is not None:
-                # An aborted transport tells of its end in the loop's next turn; until then what
-                # waits here is counted, and may be what another client's large frame lacks.
-                client.peer.lose()
         for _ in range(100_000):
+            for client in self.clients:
+                if client.peer.wire.closed is not None and not client.peer.lost:
+                    # An aborted transport tells of its end in the loop's next turn; until then what
+                    # waits here is counted, and may be what another client's large frame lacks.
+                    client.peer.lose()
             waiting = [
                 (c, n) for c in self.clients for n in [*c.peer.handler.open, *c.peer.handler.silent]
             ]
@@ -196,7 +196,8 @@ class SessionLives(RuleBasedStateMachine):
             self.turn()
             still = any(c.peer.handler.open or c.peer.handler.silent for c in self.clients)
             # What one client gave back may have let another read that had its turn before.
-            reading = any(
+            closing = any(c.peer.wire.closed is not None and not c.peer.lost for c in self.clients)
+            reading = closing or any(
                 c.peer.unread and c.peer.wire.reading and not c.broken and not c.peer.lost
                 for c in self.clients
             )

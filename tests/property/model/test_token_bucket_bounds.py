@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from highwater.model.rate_schedule import RateSchedule
@@ -46,14 +46,14 @@ def reserved(bucket, traffic):
     return out
 
 
-def assert_bounded(rate, moments):
+def assert_bounded(rate, moments, slack=1):
     for first, (start_ms, _) in enumerate(moments):
         total = largest = 0
         for at_ms, size in moments[first:]:
             total += size
             largest = max(largest, size)
             window_s = (at_ms - start_ms) / 1000
-            assert total <= rate * window_s + max(rate * BURST_S, largest) + 1
+            assert total <= rate * window_s + max(rate * BURST_S, largest) + slack
 
 
 @given(rate=rates, traffic=traffic)
@@ -61,10 +61,12 @@ def test_no_window_of_a_queue_lets_more_through_than_rate_and_burst(rate, traffi
     assert_bounded(rate, asked_again(TokenBucket(rate=rate), traffic))
 
 
+@example(rate=2_108_743, traffic=[(0, 1), (0, 210_876), (0, 2)])
 @given(rate=fast_rates, traffic=traffic)
 def test_no_window_of_reservations_lets_more_through_than_rate_and_burst(rate, traffic):
     moments = reserved(TokenBucket(rate=rate), traffic)
-    assert_bounded(rate, moments)
+    # Holds are whole milliseconds: what comes due within one leaves at its end, together.
+    assert_bounded(rate, moments, slack=1 + rate / 1000)
     order = [at_ms for at_ms, _ in moments]
     assert order == sorted(order)
 
