@@ -22,8 +22,8 @@ PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
 
 # What the columns are is said in partition_service.proto.
-_CALL: Final = Struct("<QiiiiiB")
-_ASKED: Final = Struct("<iiiqii")
+_CALL: Final = Struct("<QiIiiiB")
+_ASKED: Final = Struct("<Iiiqii")
 _ANSWER: Final = Struct("<QiiIB")
 _RESULT: Final = Struct("<hqqqI")
 _REFERENCE: Final = Struct("<IIQ")
