@@ -55,6 +55,11 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateResponse.FromString,
                 _registered_method=True)
+        self.Replicate = channel.stream_stream(
+                '/highwater.api.partition.v1.PartitionService/Replicate',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.FromString,
+                _registered_method=True)
         self.ListOffsets = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/ListOffsets',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ListOffsetsRequest.SerializeToString,
@@ -104,6 +109,16 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Replicate(self, request_iterator, context):
+        """Replicate feeds another node's followers of the leaders hosted here: one stream per pair of
+        nodes. The stream is the fetch session: what it asked for stays asked for until it is answered
+        with records, an error or a divergence, asked for anew, or forgotten. Requests are answered
+        one at a time and in order; each asked-for offset acknowledges everything before it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListOffsets(self, request, context):
         """ListOffsets resolves timestamps and special timestamps to offsets (all of Kafka's).
         """
@@ -142,6 +157,11 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.Coordinate,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateResponse.SerializeToString,
+            ),
+            'Replicate': grpc.stream_stream_rpc_method_handler(
+                    servicer.Replicate,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.SerializeToString,
             ),
             'ListOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOffsets,
@@ -246,6 +266,33 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/Coordinate',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.CoordinateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Replicate(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/highwater.api.partition.v1.PartitionService/Replicate',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,1 @@
+"""Replication between nodes: the fetch streams' both ends, and proposals of ISRs."""
