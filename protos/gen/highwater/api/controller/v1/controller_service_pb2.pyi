@@ -26,7 +26,7 @@ class ApiError(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "clean_shutdown", "previous_node_epoch", "boot_id", "cluster_id", "static_configs")
+    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "clean_shutdown", "previous_node_epoch", "boot_id", "cluster_id", "static_configs", "lineage")
     class StaticConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,7 @@ class RegisterNodeRequest(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     address: str
     rack: str
@@ -54,7 +55,8 @@ class RegisterNodeRequest(_message.Message):
     boot_id: str
     cluster_id: str
     static_configs: _containers.ScalarMap[str, str]
-    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., clean_shutdown: _Optional[bool] = ..., previous_node_epoch: _Optional[int] = ..., boot_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    lineage: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., clean_shutdown: _Optional[bool] = ..., previous_node_epoch: _Optional[int] = ..., boot_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
     __slots__ = ("error", "node_id", "node_epoch", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
