@@ -13,9 +13,18 @@ class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFIG_RESOURCE_TYPE_UNSPECIFIED: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_TOPIC: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TYPE_NODE: _ClassVar[ConfigResourceType]
+
+class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ELECTION_TYPE_UNSPECIFIED: _ClassVar[ElectionType]
+    ELECTION_TYPE_PREFERRED: _ClassVar[ElectionType]
+    ELECTION_TYPE_UNCLEAN: _ClassVar[ElectionType]
 CONFIG_RESOURCE_TYPE_UNSPECIFIED: ConfigResourceType
 CONFIG_RESOURCE_TYPE_TOPIC: ConfigResourceType
 CONFIG_RESOURCE_TYPE_NODE: ConfigResourceType
+ELECTION_TYPE_UNSPECIFIED: ElectionType
+ELECTION_TYPE_PREFERRED: ElectionType
+ELECTION_TYPE_UNCLEAN: ElectionType
 
 class ApiError(_message.Message):
     __slots__ = ("error_code", "message")
@@ -335,6 +344,46 @@ class AlterPartitionResult(_message.Message):
     error: ApiError
     state: _cluster_pb2.PartitionState
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., state: _Optional[_Union[_cluster_pb2.PartitionState, _Mapping]] = ...) -> None: ...
+
+class ElectLeadersRequest(_message.Message):
+    __slots__ = ("instance", "type", "all_partitions", "topics", "timeout_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    type: ElectionType
+    all_partitions: bool
+    topics: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
+    timeout_ms: int
+    def __init__(self, instance: _Optional[str] = ..., type: _Optional[_Union[ElectionType, str]] = ..., all_partitions: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class TopicPartitions(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ElectLeadersResponse(_message.Message):
+    __slots__ = ("results", "revision")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ElectionResult]
+    revision: int
+    def __init__(self, results: _Optional[_Iterable[_Union[ElectionResult, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ElectionResult(_message.Message):
+    __slots__ = ("topic_id", "partition", "error")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    error: ApiError
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[ApiError, _Mapping]] = ...) -> None: ...
 
 class SetInstanceRequest(_message.Message):
     __slots__ = ("instance",)

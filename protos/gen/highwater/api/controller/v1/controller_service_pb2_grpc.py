@@ -82,6 +82,11 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionResponse.FromString,
                 _registered_method=True)
+        self.ElectLeaders = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/ElectLeaders',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.FromString,
+                _registered_method=True)
         self.SetInstance = channel.unary_unary(
                 '/highwater.api.controller.v1.ControllerService/SetInstance',
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
@@ -157,6 +162,14 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ElectLeaders(self, request, context):
+        """ElectLeaders moves partitions to their preferred leaders, or, where none may lead by right, to
+        any live replica (KIP-460).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetInstance(self, request, context):
         """SetInstance creates an instance or changes its limits.
         """
@@ -211,6 +224,11 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.AlterPartition,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionResponse.SerializeToString,
+            ),
+            'ElectLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectLeaders,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.SerializeToString,
             ),
             'SetInstance': grpc.unary_unary_rpc_method_handler(
                     servicer.SetInstance,
@@ -463,6 +481,33 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/AlterPartition',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/ElectLeaders',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.FromString,
             options,
             channel_credentials,
             insecure,
