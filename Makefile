@@ -128,7 +128,17 @@ sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?
 .PHONY: bench
 bench: $(STAMPS)/python ## the load generator against us (PEER=kafka: and against Apache Kafka)
 	@sh tools/setup/system.sh gcc $(if $(PEER),java maven)
-	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(ARGS)
+	@$(BIN)/python -m tests.bench $(if $(PEER),--peer $(PEER)) $(if $(filter kafka,$(PEER)),--peer kafka3) $(ARGS)
+
+.PHONY: bench-failover
+bench-failover: $(STAMPS)/python ## a leader is killed, paused, ended: how long writes wait, with us and with Apache Kafka
+	@sh tools/setup/system.sh java maven
+	@$(BIN)/python -m tests.bench.failover $(ARGS)
+
+.PHONY: bench-restart
+bench-restart: $(STAMPS)/python ## a killed node with 10 GB comes back; then more and more partitions
+	@sh tools/setup/system.sh gcc java maven
+	@$(BIN)/python -m tests.bench.restart $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka

@@ -4,95 +4,155 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import shlex
 import sys
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 
 from tests.bench import load, report, startup
-from tests.bench.peers import ApacheKafka, Peer, make_peer
+from tests.bench.document import DOCUMENT, Section, save_json, write_section
+from tests.bench.peer import Peer
+from tests.bench.peers import baseline_of, default_peers, make_peer
 from tests.bench.session import Session, Settings
-from tests.bench.workloads import all_workloads, select
-from tests.support.maven import CACHE, REPOSITORY
+from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
-DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
-WARM_UP_ROWS = ("produce-16k-10x8/p12/plain", "produce-200b-50x8/p12/plain")
 DEFAULT_ROWS = "*/p12/plain"
 QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKind:
+    """Peers with so many nodes: how they are called, warmed and written down."""
+
+    nodes: int
+    title: str
+    section: Section
+    warm_up_rows: tuple[str, ...]
+
+
+GROUP_KINDS = (
+    GroupKind(
+        nodes=1,
+        title="one node",
+        section=Section(name="results", target="bench"),
+        warm_up_rows=("produce-16k-10x8/p12/plain", "produce-200b-50x8/p12/plain"),
+    ),
+    GroupKind(
+        nodes=NODES_OF_REPLICATED,
+        title="three nodes, replication factor 3, acks=all",
+        section=Section(name="results of three nodes", target="bench"),
+        warm_up_rows=("produce-16k-10x8/rf3/plain", "produce-200b-50x8/rf3/plain"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One group: its peers run at the same time, and no others with them."""
+
+    kind: GroupKind
+    peers: tuple[Peer, ...]
+    workloads: tuple[Workload, ...]
+
+
+def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Plan]:
+    """The groups that have something to do. Without workloads all peers, for start and memory."""
+    plans = [
+        Plan(
+            kind=kind,
+            peers=tuple(peer for peer in peers if peer.nodes == kind.nodes),
+            workloads=tuple(row for row in workloads if row.nodes == kind.nodes),
+        )
+        for kind in GROUP_KINDS
+    ]
+    return [plan for plan in plans if plan.peers and (plan.workloads or not workloads)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 when a peer failed in a row."""
+    """Returns 0, 1 when a peer failed in a row, or 2 for a command line that cannot be."""
     options = _parser().parse_args(arguments)
     if options.list:
         sys.stdout.writelines(f"{row.name}\n" for row in all_workloads())
         return 0
-    settings = QUICK if options.quick else Settings()
-    settings = Settings(
-        pairs=options.pairs or settings.pairs,
-        first_warmup_seconds=settings.first_warmup_seconds,
-        seconds=options.seconds or settings.seconds,
-        warmup_seconds=(
-            settings.warmup_seconds if options.warmup_seconds is None else options.warmup_seconds
-        ),
-    )
     try:
         workloads = () if options.rows == "none" else select(options.rows.split(","))
-        peers = [make_peer(text) for text in [*options.peers.split(","), *options.peer]]
+        names = options.peers.split(",") if options.peers else default_peers(workloads)
+        plans = make_plans([make_peer(text) for text in [*names, *options.peer]], workloads)
+        if not plans:
+            raise ValueError("no peer has as many nodes as the rows need")
     except ValueError as error:
         sys.stderr.write(f"bench: {error}\n")
         return 2
     console = Console(width=None if sys.stdout.isatty() else 220)
     words = sys.argv[1:] if arguments is None else arguments
     results = report.Results(
-        command=shlex.join(["python", "-m", "tests.bench", *words]),
-        settings=settings,
-        baseline=ApacheKafka.name if any(p.name == ApacheKafka.name for p in peers) else None,
+        command=shlex.join(["python", "-m", "tests.bench", *words]), settings=_settings(options)
     )
     load.build()
-    for peer in peers:
-        results.versions[peer.name] = peer.version()
-    if not options.no_startup:
-        console.print("Start and idle memory")
-        for peer in peers:
-            found = startup.measure(peer, settings.pairs, console.print)
-            if found is not None:
-                results.startups[peer.name] = found
-    if workloads:
-        with contextlib.ExitStack() as stack:
-            for peer in peers:
-                stack.callback(peer.stop)
-                peer.start()
-            session = Session(peers, settings, console.print)
-            console.print("Warming")
-            session.warm_up(select(WARM_UP_ROWS))
-            for number, workload in enumerate(workloads, 1):
-                console.print(f"[{number}/{len(workloads)}] {workload.name}", markup=False)
-                results.rows.append(session.measure(workload))
-            _note_memory(peers, results)
-            session.release()
+    left_out = len(workloads) - sum(len(plan.workloads) for plan in plans)
+    if left_out > 0:
+        console.print(f"{left_out} rows left out: no peer has as many nodes as they need")
+    for plan in plans:
+        _run(plan, results, console, measure_startup=not options.no_startup)
     return _finish(results, console, document=options.write_document)
 
 
-def _note_memory(peers: Sequence[Peer], results: report.Results) -> None:
-    for peer in peers:
-        resident = peer.resident_bytes()
-        if resident is not None:
-            results.memory_after[peer.name] = resident
+def _settings(options: argparse.Namespace) -> Settings:
+    base = QUICK if options.quick else Settings()
+    given = options.warmup_seconds
+    return Settings(
+        pairs=options.pairs or base.pairs,
+        first_warmup_seconds=base.first_warmup_seconds,
+        seconds=options.seconds or base.seconds,
+        warmup_seconds=base.warmup_seconds if given is None else given,
+    )
+
+
+def _run(plan: Plan, results: report.Results, console: Console, *, measure_startup: bool) -> None:
+    """Measures one group, from the start of its peers to their end."""
+    group = report.Group(
+        title=plan.kind.title,
+        section=plan.kind.section,
+        peers=tuple(peer.name for peer in plan.peers),
+        baseline=baseline_of(plan.peers),
+    )
+    results.groups.append(group)
+    for peer in plan.peers:
+        results.versions[peer.name] = peer.version()
+    if measure_startup:
+        console.print(f"Start and idle memory, {group.title}")
+        for peer in plan.peers:
+            found = startup.measure(peer, results.settings.pairs, console.print)
+            if found is not None:
+                results.startups[peer.name] = found
+    if not plan.workloads:
+        return
+    with contextlib.ExitStack() as stack:
+        for peer in plan.peers:
+            stack.callback(peer.stop)
+            peer.start()
+        session = Session(plan.peers, results.settings, console.print)
+        console.print(f"Warming, {group.title}")
+        session.warm_up(select(plan.kind.warm_up_rows))
+        for number, workload in enumerate(plan.workloads, 1):
+            console.print(f"[{number}/{len(plan.workloads)}] {workload.name}", markup=False)
+            group.rows.append(session.measure(workload))
+        for peer in plan.peers:
+            resident = peer.resident_bytes()
+            if resident is not None:
+                results.memory_after[peer.name] = resident
+        session.release()
 
 
 def _finish(results: report.Results, console: Console, *, document: bool) -> int:
     for table in report.rich_tables(results):
         console.print(table)
-    saved = CACHE / "bench" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    saved.parent.mkdir(parents=True, exist_ok=True)
-    saved.write_text(json.dumps(report.as_json(results), indent=1))
-    console.print(f"Every sample: {saved}")
+    console.print(f"Every sample: {save_json('', report.as_json(results))}")
     if document:
-        report.write_markdown(DOCUMENT, results)
+        for group in results.groups:
+            write_section(DOCUMENT, group.section, report.markdown(results, group))
         console.print(f"Written: {DOCUMENT}")
     failed = [row for row in results.rows if row.failures]
     for row in failed:
@@ -107,8 +167,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--peers",
-        default="embedded,services",
-        help="comma-separated: embedded, services, kafka, external:HOST:PORT[:no-metadata]",
+        help="comma-separated: embedded, services, services3, kafka, kafka3, "
+        "external:HOST:PORT[:no-metadata]; when absent those of ours that the rows need",
     )
     parser.add_argument(
         "--peer", action="append", default=[], help="one more peer, as `make bench PEER=kafka`"

@@ -1,4 +1,4 @@
-"""A broker of one thread that checks every Produce v9 frame it gets; it stores nothing."""
+"""A broker that checks every Produce v9 frame it gets, and knows who leads; it stores nothing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from crc32c import crc32c
 
+from highwater.kafka.messages import metadata
 from highwater.kafka.records.batch import RecordBatchView
+from highwater.kafka.registry import request_codec
 
 _ACCEPT_POLL_S = 0.1
 _SOCKET_TIMEOUT_S = 10.0
 _JOIN_TIMEOUT_S = 10.0
 _CLIENT_ID = b"loadgen"
+METADATA_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +33,19 @@ class Produced:
     base_sequence: int
     records: int
     size: int
+    acks: int
 
 
 @dataclass(slots=True)
 class FakeBroker:
-    """Answers Produce v9 with `error_of(partition)`; correlation ids move by `correlation_shift`."""
+    """Answers Produce v9 with `error_of(partition)`; correlation ids move by `correlation_shift`.
+
+    `metadata` is the body of its answer to Metadata v4; see `metadata_of`.
+    """
 
     error_of: Callable[[int], int] = lambda _partition: 0
     correlation_shift: int = 0
+    metadata: bytes = b""
     produced: list[Produced] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _listener: socket.socket = field(default_factory=socket.socket)
@@ -87,10 +95,14 @@ class FakeBroker:
 
     def _answer(self, frame: bytes, connection: int) -> bytes:
         key, version, correlation = struct.unpack_from(">hhi", frame)
+        if (key, version) == (metadata.API_KEY, METADATA_VERSION):
+            return struct.pack(">ii", 4 + len(self.metadata), correlation) + self.metadata
         header = struct.pack(">hhih", key, version, correlation, len(_CLIENT_ID)) + _CLIENT_ID
         if (key, version) != (0, 9) or not frame.startswith(header + b"\x00\x00"):
             self.problems.append(f"unexpected header {frame[:24]!r}")
-        at = len(header) + 2 + 2 + 4  # no tags, no transactional id, acks, timeout
+        at = len(header) + 2  # no tags, no transactional id
+        acks = int.from_bytes(frame[at : at + 2], "big", signed=True)
+        at += 2 + 4  # and a timeout
         topics, at = _uvarint(frame, at)
         name_size, at = _uvarint(frame, at)
         name = frame[at : at + name_size - 1]
@@ -100,7 +112,7 @@ class FakeBroker:
         for _ in range(count - 1):
             partition = int.from_bytes(frame[at : at + 4], "big")
             size, at = _uvarint(frame, at + 4)
-            self._note(frame[at : at + size - 1], connection, partition)
+            self._note(frame[at : at + size - 1], connection, partition, acks)
             at += size  # with the partition's empty tags in place of the length's one
             answer += struct.pack(">ihqqq", partition, self.error_of(partition), 0, -1, 0)
             answer += b"\x01\x00\x00"  # no record errors, no message, no tags
@@ -109,7 +121,7 @@ class FakeBroker:
         answer += b"\x00" + struct.pack(">i", 0) + b"\x00"
         return len(answer).to_bytes(4, "big") + bytes(answer)
 
-    def _note(self, batch: bytes, connection: int, partition: int) -> None:
+    def _note(self, batch: bytes, connection: int, partition: int, acks: int) -> None:
         stored_crc = int.from_bytes(batch[17:21], "big")
         if stored_crc != crc32c(batch[21:]):
             self.problems.append(f"wrong CRC in partition {partition}")
@@ -124,8 +136,37 @@ class FakeBroker:
                 base_sequence=int.from_bytes(batch[53:57], "big", signed=True),
                 records=view.record_count,
                 size=len(batch),
+                acks=acks,
             )
         )
+
+
+def metadata_of(topic: str, brokers: Sequence[FakeBroker], leaders: Sequence[int]) -> bytes:
+    """Metadata v4 of one topic: `leaders` has a place in `brokers` for each partition."""
+    nodes = range(len(brokers))
+    response = metadata.MetadataResponse(
+        brokers=[
+            metadata.MetadataResponseMetadataResponseBroker(
+                node_id=node, host="127.0.0.1", port=int(brokers[node].address.split(":")[1])
+            )
+            for node in nodes
+        ],
+        topics=[
+            metadata.MetadataResponseMetadataResponseTopic(
+                name=topic,
+                partitions=[
+                    metadata.MetadataResponseMetadataResponsePartition(
+                        partition_index=partition,
+                        leader_id=leader,
+                        replica_nodes=list(nodes),
+                        isr_nodes=list(nodes),
+                    )
+                    for partition, leader in enumerate(leaders)
+                ],
+            )
+        ],
+    )
+    return bytes(request_codec(metadata.API_KEY).encode_response(response, METADATA_VERSION))
 
 
 def _uvarint(data: bytes, at: int) -> tuple[int, int]:

@@ -39,13 +39,17 @@ class LoadFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches."""
+    """One measured window. Latencies in microseconds, MB are 10^6 bytes of record batches.
+
+    `brokers` are those that led a partition of the topic: connections were dealt to them in turn.
+    """
 
     requests: int
     requests_per_s: float
     mb_per_s: float
     latency_us: Mapping[str, float]
     client_cpu_s: float
+    brokers: int
     per_second: tuple[int, ...]
 
     def value(self, metric: Metric) -> float:
@@ -114,21 +118,25 @@ def send(
     batch_bytes: int,
     requests: int,
     records_per_batch: int = 1,
+    connections: int = 1,
+    acks: int = 1,
     auto_create: bool = False,
     wait_s: float = 0.0,
+    retry_pause_s: float = RETRY_PAUSE_S,
 ) -> LoadResult:
     """Sends exactly `requests` batches, dealt evenly to the partitions, as fast as it goes.
 
+    A connection reaches the partitions that one broker leads: there must be as many as brokers.
     For up to `wait_s` it tries again, with new batches, while a run fails: a new partition
     answers NOT_LEADER_OR_FOLLOWER until its leader knows of it. Raises LoadFailed.
     """
     longest_s = 600.0
     arguments = [
         "--mode", "produce", "--version", str(PRODUCE_VERSION),
-        "--connections", "1",
+        "--connections", str(connections),
         "--in-flight", "8", "--requests", str(requests), "--batch-bytes", str(batch_bytes),
         "--seconds", str(longest_s), "--warmup-seconds", "0",
-        "--records-per-batch", str(records_per_batch),
+        "--records-per-batch", str(records_per_batch), "--acks", str(acks),
     ]  # fmt: skip
     if auto_create:
         arguments.append("--auto-create")
@@ -139,7 +147,7 @@ def send(
         except LoadFailed:
             if time.monotonic() >= deadline:
                 raise
-            time.sleep(RETRY_PAUSE_S)
+            time.sleep(retry_pause_s)
 
 
 def lz4_batch(size: int) -> bytes:
@@ -159,7 +167,7 @@ def lz4_batch(size: int) -> bytes:
 
 def _produce_options(workload: Workload) -> list[str]:
     options = [
-        "--mode", "produce", "--version", str(PRODUCE_VERSION), "--acks", "1",
+        "--mode", "produce", "--version", str(PRODUCE_VERSION), "--acks", str(workload.acks),
         "--batch-bytes", str(workload.request_bytes),
     ]  # fmt: skip
     return [*options, "--idempotent"] if workload.idempotent else options
@@ -194,5 +202,6 @@ def _run(target: Target, partitions: int, arguments: list[str], expected_s: floa
         mb_per_s=found["mb_per_s"],
         latency_us=found["latency_us"],
         client_cpu_s=sum(found["client_cpu_s"].values()),
+        brokers=found["brokers"],
         per_second=tuple(found["per_second"]),
     )

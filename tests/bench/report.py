@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 
 from rich.table import Table
 
+from tests.bench.document import Section, machine, markdown_table, rich_table, with_limit
 from tests.bench.session import Row, Settings
-from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_BYTES, Startup
+from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
-BEGIN = "<!-- results: written by `make bench`, do not edit between the marks -->"
-END = "<!-- end of results -->"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Peers that ran side by side and in turns, and the rows that they ran."""
+
+    title: str
+    section: Section
+    peers: tuple[str, ...]
+    baseline: str | None
+    rows: list[Row] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -24,16 +30,15 @@ class Results:
 
     command: str
     settings: Settings
-    baseline: str | None
     versions: dict[str, str] = field(default_factory=dict)
     startups: dict[str, Startup] = field(default_factory=dict)
     memory_after: dict[str, int] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
 
     @property
-    def peers(self) -> list[str]:
-        """Names in the order they were given."""
-        return list(self.versions)
+    def rows(self) -> list[Row]:
+        """Of all groups."""
+        return [row for group in self.groups for row in group.rows]
 
 
 def _verdict(ratio: float, target: float, *, lower_is_better: bool) -> str:
@@ -73,71 +78,57 @@ def _detail_cell(row: Row, peer: str) -> str:
     return f"{text} / {median(cpu):,.1f}" if cpu else f"{text} / -"
 
 
-def row_table(results: Results) -> tuple[list[str], list[list[str]]]:
+def row_table(group: Group) -> tuple[list[str], list[list[str]]]:
     """Header and lines: one line per row, for each peer its median, range and ratio."""
     header = ["row", "unit"]
-    for peer in results.peers:
+    for peer in group.peers:
         header.append(peer)
-        if results.baseline is not None and peer != results.baseline:
-            header.append(f"{peer} / {results.baseline}")
-    header += [f"{peer}: p50 us / p99 us / server CPU us per request" for peer in results.peers]
+        if group.baseline is not None and peer != group.baseline:
+            header.append(f"{peer} / {group.baseline}")
+    header += [f"{peer}: p50 us / p99 us / server CPU us per request" for peer in group.peers]
     lines = []
-    for row in results.rows:
+    for row in group.rows:
         line = [row.workload.name, row.workload.metric.value]
-        for peer in results.peers:
+        for peer in group.peers:
             line.append(_cell(row, peer))
-            if results.baseline is not None and peer != results.baseline:
-                line.append(_ratio_cell(row, peer, results.baseline))
-        line += [_detail_cell(row, peer) for peer in results.peers]
+            if group.baseline is not None and peer != group.baseline:
+                line.append(_ratio_cell(row, peer, group.baseline))
+        line += [_detail_cell(row, peer) for peer in group.peers]
         lines.append(line)
     return header, lines
 
 
-def startup_table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Header and lines: start-up time and memory by peer."""
+def startup_table(results: Results, group: Group) -> tuple[list[str], list[list[str]]]:
+    """Header and lines: start-up time and memory of the group's peers."""
     header = ["peer", "start to first acknowledged record, s", "resident idle, MB",
               "resident after all rows, MB"]  # fmt: skip
     lines = []
-    for peer in results.peers:
+    for peer in group.peers:
         startup = results.startups.get(peer)
         ack = idle = "-"
         if startup is not None:
-            ack = _with_limit(startup.first_ack_s, TARGET_FIRST_ACK_S.get(peer), 1, ".2f")
+            ack = with_limit(startup.first_ack_s, TARGET_FIRST_ACK_S.get(peer), ".2f")
             if startup.idle_resident_bytes is not None:
-                limit = TARGET_IDLE_BYTES.get(peer)
-                idle = _with_limit(startup.idle_resident_bytes, limit, 10**6, ",.0f")
+                idle_mb = startup.idle_resident_bytes / 1e6
+                idle = with_limit(idle_mb, TARGET_IDLE_MB.get(peer), ",.0f")
         after = results.memory_after.get(peer)
         lines.append([peer, ack, idle, "-" if after is None else f"{after / 1e6:,.0f}"])
     return header, lines
 
 
-def _with_limit(value: float, limit: float | None, unit: int, form: str) -> str:
-    shown = format(value / unit, form)
-    if limit is None:
-        return shown
-    return f"{shown} (< {limit / unit:g}: {'reached' if value < limit else 'missed'})"
-
-
 def rich_tables(results: Results) -> list[Table]:
     """The tables for a terminal."""
-    tables = []
-    for title, (header, lines) in (
-        ("Apache Kafka and Highwater in turns", row_table(results)),
-        ("Start and memory", startup_table(results)),
-    ):
-        if not lines:
-            continue
-        table = Table(title=title, show_lines=False)
-        for i, name in enumerate(header):
-            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-        for line in lines:
-            table.add_row(*line)
-        tables.append(table)
-    return tables
+    named = []
+    for group in results.groups:
+        named += [
+            (f"Apache Kafka and Highwater in turns, {group.title}", row_table(group)),
+            (f"Start and memory, {group.title}", startup_table(results, group)),
+        ]
+    return [rich_table(title, header, lines) for title, (header, lines) in named if lines]
 
 
-def markdown(results: Results) -> str:
-    """The section between the marks of docs/benchmarks.md."""
+def markdown(results: Results, group: Group) -> str:
+    """The group's section of docs/benchmarks.md."""
     settings = results.settings
     parts = [
         f"Command: `{results.command}`",
@@ -149,67 +140,20 @@ def markdown(results: Results) -> str:
         ),
         "",
         *(f"- {line}" for line in machine()),
-        *(f"- {peer}: {version}" for peer, version in results.versions.items()),
+        *(f"- {peer}: {results.versions[peer]}" for peer in group.peers),
         "",
-        *_markdown_table(*row_table(results)),
+        *markdown_table(*row_table(group)),
         "",
-        *_markdown_table(*startup_table(results)),
+        *markdown_table(*startup_table(results, group)),
     ]
     failures = [
         f"- {row.workload.name}, {peer}: {text.splitlines()[0]}"
-        for row in results.rows
+        for row in group.rows
         for peer, text in row.failures.items()
     ]
     if failures:
         parts += ["", "Failed:", "", *failures]
     return "\n".join(parts) + "\n"
-
-
-def _markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    if not lines:
-        return []
-    rule = "|".join(["---", *["---:"] * (len(header) - 1)])
-    return [f"| {' | '.join(header)} |", f"|{rule}|", *(f"| {' | '.join(x)} |" for x in lines)]
-
-
-def write_markdown(path: Path, results: Results) -> None:
-    """Replaces the section between the marks. Raises ValueError when the file has no marks."""
-    text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path} lacks the marks {BEGIN!r} and {END!r}")
-    path.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n{END}{after}")
-
-
-def machine() -> list[str]:
-    """What of this machine a reader needs to judge the numbers."""
-    cpu = _field("/proc/cpuinfo", "model name") or platform.processor()
-    memory_kb = int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0])
-    read_ahead = sorted(
-        f"{p.parent.parent.name} {p.read_text().strip()} KiB"
-        for p in Path("/sys/block").glob("*/queue/read_ahead_kb")
-        if not p.parent.parent.name.startswith(("loop", "ram"))
-    )
-    return [
-        (
-            f"{os.cpu_count()} CPUs ({cpu}), {memory_kb / 1e6:.0f} GB memory, "
-            f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-        ),
-        f"read-ahead: {', '.join(read_ahead) or 'unknown'}",
-    ]
-
-
-def _field(path: str, name: str) -> str | None:
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip()
-    return None
 
 
 def as_json(results: Results) -> dict[str, object]:
@@ -226,15 +170,17 @@ def as_json(results: Results) -> dict[str, object]:
         "rows": [
             {
                 "name": row.workload.name,
+                "group": group.title,
                 "unit": row.workload.metric.value,
                 "samples": {peer: [_sample(s) for s in row.samples[peer]] for peer in row.samples},
                 "failures": row.failures,
             }
-            for row in results.rows
+            for group in results.groups
+            for row in group.rows
         ],
     }
 
 
 def _sample(sample: object) -> Mapping[str, object]:
-    names = ("value", "p50_us", "p99_us", "requests_per_s", "mb_per_s", "server_cpu_us")
+    names = ("value", "p50_us", "p99_us", "requests_per_s", "mb_per_s", "server_cpu_us", "brokers")
     return {name: getattr(sample, name) for name in names}

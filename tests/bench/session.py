@@ -11,7 +11,7 @@ from functools import partial
 from statistics import median
 
 from tests.bench import load
-from tests.bench.peers import Peer
+from tests.bench.peer import Peer
 from tests.bench.workloads import KIB, MANY_PARTITIONS, Metric, Workload
 
 PREPARED_BATCH_BYTES = 16 * KIB
@@ -31,6 +31,9 @@ FREE_DISK_BYTES_MIN = 15 * 10**9
 SEGMENT_BYTES = 64 * KIB * KIB
 # A thousand partitions together must stay below the memory and the disk of a small machine.
 SEGMENT_BYTES_OF_MANY = 4 * KIB * KIB
+# Three replicas of everything share one page cache with the other peer's three.
+SEGMENT_BYTES_OF_REPLICATED = 32 * KIB * KIB
+MIN_INSYNC_REPLICAS = 2
 # Data to be read must stay.
 KEPT_TOPIC_CONFIGS = {"file.delete.delay.ms": "100"}
 
@@ -47,7 +50,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measured window of one peer. `server_cpu_us` is per request."""
+    """One measured window of one peer. `server_cpu_us` is per request; `brokers` led partitions."""
 
     value: float
     p50_us: float
@@ -55,6 +58,7 @@ class Sample:
     requests_per_s: float
     mb_per_s: float
     server_cpu_us: float | None
+    brokers: int
 
 
 @dataclass(slots=True)
@@ -169,7 +173,11 @@ class Session:
             return
         configs = topic_configs(workload)
         peer.create_topic(
-            workload.topic, workload.partitions, configs, deep=workload.deep_validation
+            workload.topic,
+            workload.partitions,
+            configs,
+            replication=workload.replication,
+            deep=workload.deep_validation,
         )
         if workload.shares_topic:
             self._kept_topics.add((peer.name, workload.topic))
@@ -182,6 +190,8 @@ class Session:
             partitions=workload.partitions,
             batch_bytes=PREPARED_BATCH_BYTES,
             requests=workload.partitions * PRIME_BATCHES_PER_PARTITION,
+            connections=workload.nodes,
+            acks=workload.acks,
             wait_s=PRIME_TIMEOUT_S,
         )
         each = workload.preload_bytes_per_partition // PREPARED_BATCH_BYTES
@@ -191,6 +201,8 @@ class Session:
                 partitions=workload.partitions,
                 batch_bytes=PREPARED_BATCH_BYTES,
                 requests=workload.partitions * each,
+                connections=workload.nodes,
+                acks=workload.acks,
             )
 
     def _sample(self, row: Row, peer: Peer) -> None:
@@ -210,6 +222,7 @@ class Session:
             requests_per_s=result.requests_per_s,
             mb_per_s=result.mb_per_s,
             server_cpu_us=cpu,
+            brokers=result.brokers,
         )
         row.samples.setdefault(peer.name, []).append(sample)
         self._tell(f"  {peer.name}: {_show(result, workload)}")
@@ -227,22 +240,37 @@ def topic_configs(workload: Workload) -> dict[str, str]:
     """Configs of a row's topic: what is read stays, what is only written goes soon."""
     if workload.preload_bytes_per_partition > 0:
         return KEPT_TOPIC_CONFIGS
-    many = workload.partitions >= MANY_PARTITIONS
-    segment_bytes = SEGMENT_BYTES_OF_MANY if many else SEGMENT_BYTES
-    return {
+    replicated = workload.replication > 1
+    segment_bytes = SEGMENT_BYTES_OF_REPLICATED if replicated else SEGMENT_BYTES
+    if workload.partitions >= MANY_PARTITIONS:
+        segment_bytes = SEGMENT_BYTES_OF_MANY
+    configs = {
         "segment.bytes": str(segment_bytes),
         "retention.bytes": str(segment_bytes),
         "file.delete.delay.ms": "100",
     }
+    if replicated:
+        configs["min.insync.replicas"] = str(MIN_INSYNC_REPLICAS)
+    return configs
 
 
 def _show(result: load.LoadResult, workload: Workload) -> str:
     if workload.metric is Metric.MEDIAN_LATENCY:
-        return f"p50 {result.latency_us['p50']:.0f} us, p99 {result.latency_us['p99']:.0f} us"
+        return (
+            f"p50 {result.latency_us['p50']:.0f} us, p99 {result.latency_us['p99']:.0f} us"
+            f"{_where(result, workload)}"
+        )
     return (
         f"{result.value(workload.metric):,.0f} {workload.metric.value}, "
-        f"p99 {result.latency_us['p99']:,.0f} us"
+        f"p99 {result.latency_us['p99']:,.0f} us{_where(result, workload)}"
     )
+
+
+def _where(result: load.LoadResult, workload: Workload) -> str:
+    """Leaders that sit together are a different load, and worth a word."""
+    if result.brokers >= workload.nodes:
+        return ""
+    return f", all leaders on {result.brokers} of {workload.nodes} nodes"
 
 
 def _check_disk() -> None:

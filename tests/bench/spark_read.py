@@ -24,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import load
-from tests.bench.peers import ApacheKafka, Peer, make_peer
+from tests.bench.peer import Peer
+from tests.bench.peer_kafka import KAFKA
+from tests.bench.peers import make_peer
 from tests.conformance.topics import make_topic
 from tests.support.maven import CACHE
 
@@ -127,7 +129,7 @@ def read(spark: SparkSession, peer: Peer) -> tuple[float, tuple[int, int]]:
 
 def show(results: Sequence[Result]) -> Table:
     """One line a broker, with the ratio to Kafka if it was there."""
-    baseline = next((each for each in results if each.name == ApacheKafka.name), None)
+    baseline = next((each for each in results if each.name == KAFKA), None)
     table = Table(title=f"Spark's batch read of {results[0].value_bytes / 1e9:.2f} GB")
     for column in ("broker", "MB/s (median)", "slowest", "fastest", "ratio to Kafka"):
         table.add_column(column, justify="left" if column == "broker" else "right")

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.bench import load
-from tests.bench.peers import External, Peer
+from tests.bench.peer import Peer
+from tests.bench.peers import External
 
 FIRST_ACK_TIMEOUT_S = 60.0
 RETRY_PAUSE_S = 0.005
 IDLE_SECONDS = 3.0
 TARGET_FIRST_ACK_S = {"embedded": 1.5}
-TARGET_IDLE_BYTES = {"embedded": 130 * 10**6}
+TARGET_IDLE_MB = {"embedded": 130}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench import load
-from tests.bench.fake_broker import FakeBroker
+from tests.bench.fake_broker import FakeBroker, metadata_of
 from tests.bench.workloads import Batch, Metric, Workload, all_workloads, select
 from tests.support.kafka_peer import KafkaPeer
 
@@ -64,6 +65,37 @@ def test_without_idempotence_there_is_no_producer() -> None:
     assert done.returncode == 0, done.stderr
     assert broker.problems == []
     assert {(b.producer_id, b.base_sequence) for b in broker.produced} == {(-1, -1)}
+
+
+def test_every_batch_goes_to_the_leader_that_metadata_names() -> None:
+    with contextlib.ExitStack() as stack:
+        brokers = [stack.enter_context(FakeBroker()) for _ in range(4)]
+        leaders = [0, 1, 2, 0, 1, 2, 2]
+        brokers[0].metadata = metadata_of("t", brokers, leaders)
+        done = generate(
+            brokers[0].address, "--mode", "produce", "--seconds", "30", "--warmup-seconds", "0",
+            "--connections", "6", "--in-flight", "4", "--requests", "600", "--acks", "-1",
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [broker.problems for broker in brokers] == [[]] * 4
+    led = [{p for p, leader in enumerate(leaders) if leader == node} for node in range(4)]
+    assert [{batch.partition for batch in broker.produced} for broker in brokers] == led
+    # Two connections for each leader, each with its sixth of the requests; none for the idle one.
+    assert [len(broker.produced) for broker in brokers] == [200, 200, 200, 0]
+    assert {batch.acks for broker in brokers for batch in broker.produced} == {-1}
+    found = json.loads(done.stdout)
+    assert (found["brokers"], found["partitions"], found["requests"]) == (3, 7, 600)
+
+
+def test_requests_are_shared_out_without_a_rest() -> None:
+    with FakeBroker() as broker:
+        done = generate(
+            broker.address, *PRODUCE, "--partitions", "3", "--connections", "3", "--requests", "11"
+        )
+    assert done.returncode == 0, done.stderr
+    shares = Counter(batch.connection for batch in broker.produced)
+    assert sorted(shares.values()) == [3, 4, 4]
+    assert {batch.acks for batch in broker.produced} == {1}
 
 
 def test_errors_are_counted_by_code() -> None:

@@ -14,6 +14,10 @@ PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 LZ4_RECORD_BYTES = 1 * KIB
 PACED_REQUESTS_PER_S = 1000
+# Three nodes share the machine: half of what one is given.
+PACED_REPLICATED_REQUESTS_PER_S = 500
+REPLICATION_FACTOR = 3
+NODES_OF_REPLICATED = 3
 
 
 class Metric(enum.Enum):
@@ -51,8 +55,19 @@ class Workload:
     batch: Batch = Batch.ONE_RECORD
     rate: int | None = None
     deep_validation: bool = False
+    replication: int = 1
     preload_bytes_per_partition: int = 0
     targets: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes a peer must have to run this row; no row runs on any other."""
+        return NODES_OF_REPLICATED if self.replication > 1 else 1
+
+    @property
+    def acks(self) -> int:
+        """-1, all in-sync replicas, where there are several."""
+        return -1 if self.replication > 1 else 1
 
     @property
     def topic(self) -> str:
@@ -110,6 +125,28 @@ _FETCH = {
     ),
 }  # fmt: skip
 
+_REPLICATED_TARGETS = {"services3": 1.0}
+
+_REPLICATED = {
+    "produce-200b-50x8": Workload(
+        name="", request_bytes=200, connections=50, in_flight=8, partitions=12,
+        metric=Metric.REQUESTS, targets=_REPLICATED_TARGETS,
+    ),
+    "produce-16k-10x8": Workload(
+        name="", request_bytes=16 * KIB, connections=10, in_flight=8, partitions=12,
+        metric=Metric.MEGABYTES, targets=_REPLICATED_TARGETS,
+    ),
+    "produce-1m-4x4": Workload(
+        name="", request_bytes=MIB, connections=4, in_flight=4, partitions=12,
+        metric=Metric.MEGABYTES, targets=_REPLICATED_TARGETS,
+    ),
+    "latency-200b-500rps": Workload(
+        name="", request_bytes=200, connections=10, in_flight=8, partitions=12,
+        metric=Metric.MEDIAN_LATENCY, rate=PACED_REPLICATED_REQUESTS_PER_S,
+        targets={"services3": 2.5},
+    ),
+}  # fmt: skip
+
 # Enough that a reader does not turn round every few requests, little enough to stay cached.
 _PRELOAD_BYTES = {1: 256 * MIB, 12: 64 * MIB, 1000: 512 * KIB}
 
@@ -120,7 +157,7 @@ def _variant(base: Workload, **changes: object) -> Workload:
 
 
 def all_workloads() -> tuple[Workload, ...]:
-    """Every row, named `<what>/p<partitions>/<variant>`."""
+    """Every row, named `<what>/p<partitions>/<variant>`; replicated ones `<what>/rf3/<variant>`."""
     rows: list[Workload] = []
     for partitions in (12, 1, 1000):
         for name, base in (_PRODUCE | _FETCH).items():
@@ -137,6 +174,11 @@ def all_workloads() -> tuple[Workload, ...]:
     base = _PRODUCE["produce-16k-10x8"]
     rows.append(_variant(base, name="produce-16k-10x8/p12/lz4", **lz4))
     rows.append(_variant(base, name="produce-16k-10x8/p12/lz4-deep", deep_validation=True, **lz4))
+    for name, base in _REPLICATED.items():
+        fixed = {"replication": REPLICATION_FACTOR}
+        rows.append(_variant(base, name=f"{name}/rf3/plain", **fixed))
+        if base.rate is None:
+            rows.append(_variant(base, name=f"{name}/rf3/idempotent", idempotent=True, **fixed))
     return tuple(rows)
 
 

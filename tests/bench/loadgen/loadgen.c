@@ -145,7 +145,7 @@ static uint64_t intended_ns(const struct connection *c) {
 
 static bool may_send(const struct connection *c) {
   if (!sending || c->used == state.options.in_flight) return false;
-  if (state.options.requests && state.sent >= state.options.requests) return false;
+  if (state.options.requests && c->sent >= c->quota) return false;
   return state.options.rate <= 0 || c->due > 0;
 }
 
@@ -159,6 +159,7 @@ static void send_next(struct connection *c, uint64_t now) {
     c->due--;
   }
   c->used++;
+  c->sent++;
   state.sent++;
   (state.options.fetch ? fetch_send : produce_send)(c, slot);
   slot->end_position = c->output_queued;
@@ -178,6 +179,8 @@ static void open_connection(struct connection *c, int index) {
   const struct options *o = &state.options;
   c->index = index;
   c->producer_id = -1;
+  const uint64_t all = o->requests, n = (uint64_t)o->connections;
+  c->quota = all / n + ((uint64_t)index < all % n);
   c->broker = &state.cluster.brokers[index % state.cluster.broker_count];
   c->fd = cluster_connect(c->broker->host, c->broker->port);
   c->slots = calloc((size_t)o->in_flight, sizeof *c->slots);

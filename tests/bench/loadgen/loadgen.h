@@ -76,6 +76,7 @@ struct connection {
   int64_t producer_id;
   int16_t producer_epoch;
   int32_t *sequences;
+  uint64_t sent, quota; /* with --requests: this connection's share of them */
   uint64_t due, intended; /* open loop: requests that should be out, and the next one's number */
   struct iovec *output;
   int output_head, output_tail, output_capacity;

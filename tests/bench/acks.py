@@ -1,0 +1,50 @@
+"""When records of one partition were sent and when they were acknowledged."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+
+@dataclass(slots=True)
+class AckTimeline:
+    """Sends and acknowledgements in seconds of one clock, of a producer that keeps their order.
+
+    An idempotent producer with one partition is acknowledged in the order in which it sent, so
+    both lists rise; `note` insists on it, because what follows searches by halving.
+    """
+
+    _sent_at: list[float] = field(default_factory=list)
+    _acked_at: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many records are acknowledged."""
+        return len(self._acked_at)
+
+    def note(self, sent_at: float, acked_at: float) -> None:
+        """A record that was handed to the producer at `sent_at` is acknowledged."""
+        if self._sent_at and (sent_at < self._sent_at[-1] or acked_at < self._acked_at[-1]):
+            raise ValueError(f"acknowledged out of order: sent {sent_at}, acknowledged {acked_at}")
+        self._sent_at.append(sent_at)
+        self._acked_at.append(acked_at)
+
+    def first_ack_of_later(self, moment: float) -> float | None:
+        """When the first record that was sent after `moment` was acknowledged; None if not yet.
+
+        An acknowledgement alone says little: it may have been on its way before the moment.
+        """
+        index = bisect_right(self._sent_at, moment)
+        return self._acked_at[index] if index < len(self._acked_at) else None
+
+    def longest_gap(self, begin: float, end: float) -> float:
+        """The longest time without an acknowledgement that reaches into begin..end, seconds.
+
+        A gap counts from the last acknowledgement before `begin`, and is cut off at `end`.
+        """
+        first = max(0, bisect_right(self._acked_at, begin) - 1)
+        last = bisect_right(self._acked_at, end)
+        points = [*self._acked_at[first:last], end]
+        if points[0] > begin:
+            points.insert(0, begin)
+        return max((after - before for before, after in pairwise(points)), default=0.0)

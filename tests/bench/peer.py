@@ -1,0 +1,114 @@
+"""What a broker under measurement can be asked; those whose nodes can be broken can do more."""
+
+from __future__ import annotations
+
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from tests.support import kafka_peer
+
+RETENTION_CHECK_MS = 500
+
+
+class Peer(ABC):
+    """A broker under measurement.
+
+    Lifecycle: `prepare` (may be slow: formatting, downloads), `launch`, `wait_ready`, any use,
+    `stop`; after `stop` the data is gone and the cycle may start again.
+    """
+
+    name: str
+    bootstrap: str = ""
+    nodes: int = 1
+    no_metadata = False
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Everything that comes before the process start."""
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Starts the process without waiting for it."""
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Returns when the port accepts and all nodes are known. Raises RuntimeError."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends the process and removes its data. Idempotent."""
+
+    @abstractmethod
+    def resident_bytes(self) -> int | None:
+        """Resident memory of all its processes; None when they are not known."""
+
+    @abstractmethod
+    def cpu_seconds(self) -> float | None:
+        """Processor time of all its processes; None when they are not known."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """For the report."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replication: int = 1,
+        deep: bool = False,
+    ) -> None:
+        """Creates a topic; `deep` asks for deep validation where that is an option."""
+        del deep
+        kafka_peer.create_topic(self.bootstrap, name, partitions, configs, replication=replication)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic; files may go later."""
+        kafka_peer.delete_topics(self.bootstrap, [name])
+
+    def start(self) -> None:
+        """`prepare`, `launch` and `wait_ready`."""
+        self.prepare()
+        try:
+            self.launch()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+
+class BreakablePeer(Peer):
+    """A peer whose nodes can be killed, paused and ended, each by its process."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of `bootstrap`, one by one: some answer while another is away."""
+        return tuple(self.bootstrap.split(","))
+
+    @abstractmethod
+    def node_pid(self, node_id: int) -> int:
+        """The process of a node that runs. Raises RuntimeError when it does not."""
+
+    @abstractmethod
+    def hold(self) -> None:
+        """From now on a node that ends stays away until `bring_back`."""
+
+    @abstractmethod
+    def bring_back(self, node_id: int) -> None:
+        """Lets a node that has ended start again on its data; does not wait for it."""
+
+    def active_controller(self) -> int | None:
+        """The node that also decides for the cluster; None if that is no node's job."""
+        return None
+
+
+def first_line(command: list[str]) -> str:
+    """What a program says of its version, or why it does not."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except OSError as error:
+        return f"(unknown: {error})"
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0] if lines else "(unknown)"

@@ -1,0 +1,163 @@
+"""Highwater under measurement: one process, a process per service, or those with three nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from highwater.embed.supervisor.readiness import serves_all_nodes
+from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
+from tests.support.measured_process import (
+    cpu_seconds,
+    resident_bytes,
+    tail,
+    wait_for_exit,
+    wait_until_listening,
+)
+from tests.support.process import free_port_block
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.05
+
+HIGHWATER = Path(sys.executable).with_name("highwater")
+EMBEDDED = "embedded"
+_WHERE = ("--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{data}")
+# How `highwater` is started; the only place to change when its options do.
+HIGHWATER_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    EMBEDDED: ("up", *_WHERE),
+    "services": ("up", "--nodes", "1", "--separate", *_WHERE),
+    "services3": ("up", "--nodes", "3", *_WHERE),
+}
+HIGHWATER_NODES = {EMBEDDED: 1, "services": 1, "services3": 3}
+HIGHWATER_ENVIRONMENT = {"HIGHWATER_PARTITION_RETENTION_CHECK_INTERVAL_MS": str(RETENTION_CHECK_MS)}
+# Topic options that only Highwater knows.
+HIGHWATER_DEEP_VALIDATION = {"record.validation": "deep"}
+# Bootstrap, and one port for each node.
+HIGHWATER_PORT_BLOCK = 8
+_PIDS_FILE = "pids.json"
+
+
+class Highwater(BreakablePeer):
+    """`highwater up` in one of its modes, with a data directory of its own.
+
+    Its supervisor starts a node that has ended again after 0.2 s. To see how the others go on
+    without it, `hold` pauses the supervisor, which is no part of the data's way.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.name = mode
+        self.nodes = HIGHWATER_NODES[mode]
+        self._root: Path | None = None
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self) -> None:
+        self._root = Path(tempfile.mkdtemp(prefix=f"highwater-{self.name}-"))
+        self._port = free_port_block(HIGHWATER_PORT_BLOCK)
+        self.bootstrap = f"127.0.0.1:{self._port}"
+
+    def launch(self) -> None:
+        assert self._root is not None
+        words = HIGHWATER_COMMANDS[self.name]
+        command = [word.format(port=self._port, data=self._data_dir) for word in words]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(HIGHWATER), *command],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._root,
+                env={**os.environ, **HIGHWATER_ENVIRONMENT},
+            )  # fmt: skip
+
+    def wait_ready(self) -> None:
+        assert self._process is not None
+        try:
+            wait_until_listening(self._process, self._port, START_TIMEOUT_S)
+            self._wait_for_nodes()
+        except RuntimeError as error:
+            raise RuntimeError(f"highwater ({self.name}): {error}\n{tail(self._log)}") from error
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._let_supervisor_go_on()
+            wait_for_exit(self._process, STOP_TIMEOUT_S)
+            self._process = None
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replication: int = 1,
+        deep: bool = False,
+    ) -> None:
+        extra = HIGHWATER_DEEP_VALIDATION if deep else {}
+        super().create_topic(name, partitions, {**configs, **extra}, replication=replication)
+
+    def resident_bytes(self) -> int | None:
+        return resident_bytes(self._process.pid) if self._process else None
+
+    def cpu_seconds(self) -> float | None:
+        return cpu_seconds(self._process.pid) if self._process else None
+
+    def version(self) -> str:
+        return f"Highwater {first_line([str(HIGHWATER), '--version'])}, {self.name}"
+
+    def node_pid(self, node_id: int) -> int:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} does not run")
+        if self.name == EMBEDDED:
+            return self._process.pid
+        try:
+            pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
+            return pids[f"partition-{node_id}"]
+        except (OSError, KeyError) as error:
+            raise RuntimeError(f"node {node_id} of {self.name} does not run: {error}") from None
+
+    def hold(self) -> None:
+        if self.name != EMBEDDED:
+            assert self._process is not None
+            os.kill(self._process.pid, signal.SIGSTOP)
+
+    def bring_back(self, node_id: int) -> None:
+        assert self._process is not None
+        if self.name == EMBEDDED:
+            self._process.wait(timeout=STOP_TIMEOUT_S)
+            self.launch()
+        else:
+            self._let_supervisor_go_on()
+
+    def _let_supervisor_go_on(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+    def _wait_for_nodes(self) -> None:
+        if self.nodes == 1:
+            return
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not serves_all_nodes("127.0.0.1", self._port, self.nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"fewer than {self.nodes} nodes serve")
+            time.sleep(POLL_S)
+
+    @property
+    def _data_dir(self) -> Path:
+        assert self._root is not None
+        return self._root / "data"
+
+    @property
+    def _log(self) -> Path:
+        assert self._root is not None
+        return self._root / "stdout.log"

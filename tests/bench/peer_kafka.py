@@ -1,0 +1,94 @@
+"""Apache Kafka under measurement: one combined KRaft node, or three."""
+
+from __future__ import annotations
+
+import time
+
+from highwater.embed.supervisor.readiness import serves_all_nodes
+from tests.bench.peer import RETENTION_CHECK_MS, BreakablePeer, first_line
+from tests.support import kafka_peer
+from tests.support.java_tools import KAFKA_VERSION
+
+KAFKA = "kafka"
+KAFKA_NODES = {KAFKA: 1, "kafka3": 3}
+START_TIMEOUT_S = 60.0
+POLL_S = 0.05
+ADMIN_TIMEOUT_MS = 10_000
+
+
+class ApacheKafka(BreakablePeer):
+    """Combined KRaft nodes, heap 1 GiB each, threads as Kafka's defaults have them.
+
+    1 GiB is what Kafka's own start script gives, also to each of three on one machine: they touch
+    what they use, and a smaller heap would be our choice and not Kafka's.
+    """
+
+    def __init__(self, name: str = KAFKA) -> None:
+        self.name = name
+        self.nodes = KAFKA_NODES[name]
+        properties = {
+            "log.retention.check.interval.ms": str(RETENTION_CHECK_MS),
+            "num.partitions": "4",
+        }
+        self._kafka = kafka_peer.KafkaPeer(nodes=self.nodes, properties=properties)
+
+    def prepare(self) -> None:
+        self._kafka.format()
+        self.bootstrap = self._kafka.bootstrap
+
+    def launch(self) -> None:
+        for node_id in range(1, self.nodes + 1):
+            self._kafka.launch(node_id)
+
+    def wait_ready(self) -> None:
+        self._kafka.wait_ready()
+        if self.nodes == 1:
+            return
+        deadline = time.monotonic() + START_TIMEOUT_S
+        # Every node must know all others, or the next topic has too few to be placed on.
+        for address in self.addresses:
+            host, _, port = address.rpartition(":")
+            while not serves_all_nodes(host, int(port), self.nodes):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{address} does not know {self.nodes} nodes")
+                time.sleep(POLL_S)
+
+    def stop(self) -> None:
+        self._kafka.stop()
+
+    def resident_bytes(self) -> int:
+        return self._kafka.resident_bytes()
+
+    def cpu_seconds(self) -> float:
+        return self._kafka.cpu_seconds()
+
+    def version(self) -> str:
+        nodes = f"{self.nodes} nodes with a heap of" if self.nodes > 1 else "heap"
+        java = first_line(["java", "-version"])
+        return f"Apache Kafka {KAFKA_VERSION}, {nodes} 1 GiB, Java {java}"
+
+    def node_pid(self, node_id: int) -> int:
+        pids = self._kafka.pids
+        if len(pids) != self.nodes:
+            raise RuntimeError(f"{len(pids)} of {self.nodes} Kafka nodes run")
+        return pids[node_id - 1]
+
+    def hold(self) -> None:
+        """Nothing: a Kafka node that ends stays away by itself."""
+
+    def bring_back(self, node_id: int) -> None:
+        self._kafka.kill(node_id)  # It has ended; this takes its exit code.
+        self._kafka.launch(node_id)
+
+    def active_controller(self) -> int:
+        # Metadata names any node as controller (KIP-590): only the quorum itself knows.
+        from kafka.admin import KafkaAdminClient
+
+        admin = KafkaAdminClient(
+            bootstrap_servers=list(self.addresses), request_timeout_ms=ADMIN_TIMEOUT_MS
+        )
+        try:
+            quorum = admin.describe_metadata_quorum()
+        finally:
+            admin.close()
+        return int(quorum["topics"][0]["partitions"][0]["leader_id"])

@@ -1,0 +1,39 @@
+"""Waits for what a signal does to a process: the kernel carries it out a little later."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+POLL_S = 0.001
+_ENDED = frozenset("ZX")
+_STOPPED = frozenset("tT")
+
+
+def state(pid: int) -> str:
+    """The letter of /proc/PID/stat, as in proc(5); "X" when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+    # The command name may hold spaces; everything behind its closing bracket may not.
+    return stat.rpartition(")")[2].split()[0]
+
+
+def wait_until_ended(pid: int, timeout_s: float) -> float:
+    """Returns the time at which it was seen to be over, reaped or not. Raises TimeoutError."""
+    return _wait(pid, _ENDED, timeout_s, "end")
+
+
+def wait_until_stopped(pid: int, timeout_s: float) -> float:
+    """Returns the time at which it was seen to stand still. Raises TimeoutError."""
+    return _wait(pid, _STOPPED, timeout_s, "stop")
+
+
+def _wait(pid: int, wanted: frozenset[str], timeout_s: float, what: str) -> float:
+    deadline = time.monotonic() + timeout_s
+    while state(pid) not in wanted:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} did not {what} within {timeout_s:g} s")
+        time.sleep(POLL_S)
+    return time.monotonic()

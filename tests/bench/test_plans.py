@@ -1,0 +1,104 @@
+"""Which peers run which rows, and what their tables say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench import report
+from tests.bench.__main__ import GROUP_KINDS, main, make_plans
+from tests.bench.peers import baseline_of, default_peers, make_breakable_peer, make_peer
+from tests.bench.session import Row, Sample, Settings, topic_configs
+from tests.bench.workloads import Workload, all_workloads, select
+
+NAMES = ("embedded", "services", "services3", "kafka", "kafka3")
+
+
+def plans_of(names: tuple[str, ...], pattern: str | None) -> list[tuple[list[str], set[str]]]:
+    rows = () if pattern is None else select([pattern])
+    return [
+        ([peer.name for peer in plan.peers], {row.name.split("/")[1] for row in plan.workloads})
+        for plan in make_plans([make_peer(name) for name in names], rows)
+    ]
+
+
+def test_rows_run_on_peers_with_as_many_nodes_as_they_need():
+    one, three = ["embedded", "services", "kafka"], ["services3", "kafka3"]
+    assert plans_of(NAMES, "*/rf3/*") == [(three, {"rf3"})]
+    assert plans_of(NAMES, "*/p12/plain") == [(one, {"p12"})]
+    assert plans_of(NAMES, "*") == [(one, {"p1", "p12", "p1000"}), (three, {"rf3"})]
+    assert plans_of(("kafka",), "*/rf3/*") == []
+    assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
+
+
+def test_without_names_our_peers_follow_from_the_rows():
+    assert default_peers(()) == ("embedded", "services")
+    assert default_peers(select(["*/p12/plain"])) == ("embedded", "services")
+    assert default_peers(select(["*/rf3/*"])) == ("services3",)
+    assert default_peers(all_workloads()) == ("embedded", "services", "services3")
+
+
+def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str]):
+    assert main(["--rows", "*/rf3/*", "--peers", "kafka,services"]) == 2
+    assert "no peer has as many nodes" in capsys.readouterr().err
+    assert main(["--peers", "kafka2"]) == 2
+    assert "unknown peer 'kafka2'" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no peer whose nodes can be broken"):
+        make_breakable_peer("external:127.0.0.1:9092")
+
+
+def test_replicated_rows_wait_for_all_in_sync_replicas():
+    replicated = select(["*/rf3/*"])
+    assert len(replicated) == 7
+    assert {(row.replication, row.acks, row.nodes, row.partitions) for row in replicated} == {
+        (3, -1, 3, 12)
+    }
+    assert {topic_configs(row)["min.insync.replicas"] for row in replicated} == {"2"}
+    others = [row for row in all_workloads() if row not in replicated]
+    assert {(row.replication, row.acks, row.nodes) for row in others} == {(1, 1, 1)}
+    assert not any("min.insync.replicas" in topic_configs(row) for row in others)
+
+
+def _row(workload: Workload, **values: float) -> Row:
+    row = Row(workload)
+    for peer, value in values.items():
+        row.samples[peer] = [
+            Sample(
+                value=value, p50_us=value, p99_us=2 * value, requests_per_s=1.0, mb_per_s=1.0,
+                server_cpu_us=None, brokers=3,
+            )
+        ]  # fmt: skip
+    return row
+
+
+def test_each_group_has_its_own_kafka_beside_it():
+    results = report.Results(command="c", settings=Settings())
+    for kind, ours, kafka in zip(GROUP_KINDS, ("services", "services3"), ("kafka", "kafka3"),
+                                 strict=True):  # fmt: skip
+        peers = [make_peer(ours), make_peer(kafka)]
+        group = report.Group(
+            title=kind.title,
+            section=kind.section,
+            peers=(ours, kafka),
+            baseline=baseline_of(peers),
+        )
+        results.groups.append(group)
+        results.versions |= {ours: "ours", kafka: "theirs"}
+    one, three = results.groups
+    one.rows.append(_row(select(["produce-16k*/p12/plain"])[0], services=300.0, kafka=200.0))
+    three.rows.append(_row(select(["latency*/rf3/*"])[0], services3=900.0, kafka3=300.0))
+    three.rows.append(_row(select(["produce-1m*/rf3/plain"])[0], services3=90.0, kafka3=100.0))
+    header, lines = report.row_table(three)
+    assert header[:5] == ["row", "unit", "services3", "services3 / kafka3", "kafka3"]
+    assert [line[3] for line in lines] == ["3.00 (<= 2.5: missed)", "0.90 (>= 1.0: missed)"]
+    assert report.row_table(one)[1][0][3] == "1.50 (>= 1.5: reached)"
+    text = report.markdown(results, three)
+    assert "- services3: ours" in text
+    assert "latency-200b-500rps/rf3/plain" in text
+    assert "produce-16k" not in text
+    assert [row["group"] for row in report.as_json(results)["rows"]] == [
+        "one node",
+        *["three nodes, replication factor 3, acks=all"] * 2,
+    ]
+    assert [table.title for table in report.rich_tables(results)][::2] == [
+        f"Apache Kafka and Highwater in turns, {group.title}" for group in results.groups
+    ]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bench.processes import state, wait_until_ended, wait_until_stopped
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "30"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_stopped_process_is_seen_as_such(sleeper: subprocess.Popen[bytes]):
+    before = time.monotonic()
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    assert before <= wait_until_stopped(sleeper.pid, 5.0) <= time.monotonic()
+    assert state(sleeper.pid) == "T"
+
+
+def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
+    sleeper: subprocess.Popen[bytes],
+):
+    os.kill(sleeper.pid, signal.SIGKILL)
+    wait_until_ended(sleeper.pid, 5.0)
+    assert state(sleeper.pid) == "Z"
+    sleeper.wait(5.0)
+    assert state(sleeper.pid) == "X"
+
+
+def test_a_process_that_lives_on_is_told(sleeper: subprocess.Popen[bytes]):
+    with pytest.raises(TimeoutError, match=f"process {sleeper.pid} did not end within 0.05 s"):
+        wait_until_ended(sleeper.pid, 0.05)
