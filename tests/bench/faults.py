@@ -51,8 +51,10 @@ class Round:
 
 def run_round(peer: BreakablePeer, writer: Writer, fault: Fault) -> Round:
     """Breaks the leader's node once, and mends it. Raises NoAck, TimeoutError."""
-    partitions = wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
+    wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
     time.sleep(SETTLE_S)
+    # Meanwhile the leadership may have gone back to the preferred replica.
+    partitions = wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
     node = partitions[0].leader
     was_controller = peer.active_controller() == node
     pid = peer.node_pid(node)
