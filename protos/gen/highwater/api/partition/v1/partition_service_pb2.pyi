@@ -47,12 +47,14 @@ class AppendRequest(_message.Message):
     def __init__(self, header_bytes: _Optional[int] = ..., message_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., instances: _Optional[_Iterable[str]] = ..., group_topic: _Optional[_Iterable[int]] = ..., group_partition: _Optional[_Iterable[int]] = ..., group_leader_epoch: _Optional[_Iterable[int]] = ..., group_acks: _Optional[_Iterable[int]] = ..., group_batches: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., deadline_ms: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("appended_message_ids", "results")
+    __slots__ = ("appended_message_ids", "results", "ending")
     APPENDED_MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    ENDING_FIELD_NUMBER: _ClassVar[int]
     appended_message_ids: _containers.RepeatedScalarFieldContainer[int]
     results: _containers.RepeatedCompositeFieldContainer[AppendGroupResult]
-    def __init__(self, appended_message_ids: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[_Union[AppendGroupResult, _Mapping]]] = ...) -> None: ...
+    ending: bool
+    def __init__(self, appended_message_ids: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[_Union[AppendGroupResult, _Mapping]]] = ..., ending: _Optional[bool] = ...) -> None: ...
 
 class AppendGroupResult(_message.Message):
     __slots__ = ("message_id", "group", "base_offsets", "log_start_offset", "log_append_time_ms", "failures", "throttle_ms")
