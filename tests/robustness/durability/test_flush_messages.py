@@ -13,6 +13,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log import PartitionLog
 from highwater.runtime.clock import SystemClock
+from tests.unit.partition.data_plane.roles import NODE, lead
 
 TOPIC = TopicId(b"flush-topic-0016")
 
@@ -41,6 +42,7 @@ def make_replica(path: Path, flushes: Flushes, messages: int) -> PartitionReplic
         clock=SystemClock(),
     )
     replica = PartitionReplica(
+        node=NODE,
         topic_id=TOPIC,
         topic_name="t",
         partition=0,
@@ -51,7 +53,7 @@ def make_replica(path: Path, flushes: Flushes, messages: int) -> PartitionReplic
         on_log_failure=lambda _replica, error: None,
         flush=flushes,
     )
-    replica.lead(0)
+    lead(replica, 0)
     return replica
 
 

@@ -16,6 +16,7 @@ from highwater.partition.metrics import PartitionCollector
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log import PartitionLog
 from highwater.runtime.clock import SystemClock
+from tests.unit.partition.data_plane.roles import NODE, lead
 
 
 def make_service(path: Path) -> Any:
@@ -23,6 +24,7 @@ def make_service(path: Path) -> Any:
         path, topic="orders", partition=3, config=LogConfig(), clock=SystemClock()
     )
     replica = PartitionReplica(
+        node=NODE,
         topic_id=TopicId(b"metrics-topic-16"),
         topic_name="orders",
         partition=3,
@@ -32,7 +34,7 @@ def make_service(path: Path) -> Any:
         clock=SystemClock(),
         on_log_failure=lambda _replica, _error: None,
     )
-    replica.lead(0)
+    lead(replica, 0)
     replica.high_watermark = 40
     stats = GroupStats(
         groups=dict.fromkeys(GroupState, 2),

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, NodeId
+from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replicas import Replicas
@@ -27,7 +28,13 @@ class Logs:
         self.reconfigured: list[tuple[PartitionLog, Mapping[str, str]]] = []
 
     def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
-        empty: Any = SimpleNamespace(log_start_offset=0, log_end_offset=0, high_watermark=0)
+        empty: Any = SimpleNamespace(
+            log_start_offset=0,
+            log_end_offset=0,
+            high_watermark=0,
+            epochs=LeaderEpochCache(),
+            begin_epoch=lambda _epoch: None,
+        )
         return cast(PartitionLog, empty), 0
 
     def delete_log(self, log: PartitionLog) -> None:

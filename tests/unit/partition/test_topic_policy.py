@@ -43,10 +43,15 @@ def test_compacted_topics_are_validated_deeply() -> None:
     assert append_policy(topic(cleanup_policy="compact,delete"), {}).deep
 
 
-@pytest.mark.parametrize(("asked", "replicas", "held"), [("2", 3, 2), ("3", 2, 2), ("2", 1, 1)])
-def test_never_more_in_sync_replicas_than_there_are(asked: str, replicas: int, held: int) -> None:
-    state = replace(topic(replicas), configs={"min.insync.replicas": asked})
-    assert append_policy(state, {}).in_sync_replicas_min == held
+def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:
+    """A single node may not have its own, or leaders and controller would not agree."""
+    policies = TopicPolicies({"min.insync.replicas": "5"})
+    assert policies.min_isr(topic(3)) == 1
+    policies.follow(replace(IMAGE, node_configs={NODE: {"min.insync.replicas": "4"}}), NODE)
+    assert policies.min_isr(topic(3)) == 1
+    policies.follow(replace(IMAGE, cluster_configs={"min.insync.replicas": "2"}), NODE)
+    assert policies.min_isr(topic(3)) == 2
+    assert policies.min_isr(replace(topic(3), configs={"min.insync.replicas": "3"})) == 3
 
 
 def test_brokers_configs_are_the_defaults_of_topics() -> None:

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
-from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
+from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
+from highwater.partition.data_plane.replication_port import ReplicationPort
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.topic_policy import TopicPolicies
@@ -74,7 +77,13 @@ class Replicas:
         clock: Clock,
         log: Logger,
         on_log_failure: Callable[[PartitionReplica, LogDirFailure], None],
+        port: ReplicationPort | None = None,
+        lag_ms_max: int = LAG_MS_MAX_DEFAULT,
     ) -> None:
+        """`port` is how replicas reach those of other nodes; None where there are none.
+
+        `lag_ms_max` is replica.lag.time.max.ms.
+        """
         self._plane = plane
         self._logs = logs
         self._policies = policies
@@ -82,6 +91,10 @@ class Replicas:
         self._clock = clock
         self._log = log
         self._on_log_failure = on_log_failure
+        self._port = port
+        self._lag_ms_max = lag_ms_max
+        self._node_epoch = -1
+        self._ineligible: frozenset[int] = frozenset()
         self._topics: dict[TopicId, TopicState] = {}
         """As last carried out; compared by identity with the next image's."""
         self._led: set[Key] = set()
@@ -103,8 +116,15 @@ class Replicas:
                 found.setdefault(topic.instance, []).append(replica)
         return found
 
+    def registered(self, node_epoch: int) -> None:
+        """The controller knows this incarnation of the node by `node_epoch`."""
+        self._node_epoch = node_epoch
+        for replica in self._plane.replicas.values():
+            replica.core.node_epoch = node_epoch
+
     def apply(self, image: ClusterImage, node_id: NodeId) -> None:
         """Makes replicas and roles what the image says, and their configs."""
+        self._note_ineligible(image)
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
             self._logs.set_broker_configs(self._policies.broker_configs)
@@ -119,6 +139,15 @@ class Replicas:
                 self._reconfigure(topic)
         self.count()
 
+    def _note_ineligible(self, image: ClusterImage) -> None:
+        """Nodes that the controller would refuse in an ISR."""
+        ineligible = frozenset(n.node_id for n in image.nodes.values() if n.fenced or n.draining)
+        if ineligible == self._ineligible:
+            return
+        self._ineligible = ineligible
+        for replica in self._plane.replicas.values():
+            replica.handle(IneligibleChanged(nodes=ineligible))
+
     def count(self) -> None:
         """Brings `leader_count` and `offline` up to date; after each image and each failure."""
         replicas = self._plane.replicas
@@ -130,6 +159,7 @@ class Replicas:
         self.offline = offline
 
     def _apply_topic(self, topic: TopicState, node_id: NodeId) -> None:
+        min_isr = self._policies.min_isr(topic)
         for state in topic.partitions:
             key = (topic.topic_id, state.partition)
             replica = self._plane.replicas.get(key)
@@ -139,10 +169,10 @@ class Replicas:
                     self._remove(topic, replica)
                 continue
             if replica is None:
-                replica = self._make(topic, state.partition)
+                replica = self._make(topic, state.partition, node_id)
                 if replica is None:
                     continue
-            self._set_role(topic, replica, state, node_id)
+            self._set_role(topic, replica, state, min_isr)
 
     def _reconfigure(self, topic: TopicState) -> None:
         """Configs apply from the next append on."""
@@ -153,7 +183,7 @@ class Replicas:
                 replica.policy = policy
                 self._logs.reconfigure(replica.log, topic)
 
-    def _make(self, topic: TopicState, partition: int) -> PartitionReplica | None:
+    def _make(self, topic: TopicState, partition: int, node_id: NodeId) -> PartitionReplica | None:
         key = (topic.topic_id, partition)
         try:
             log, log_dir = self._logs.open_log(topic, partition)
@@ -172,29 +202,46 @@ class Replicas:
             clock=self._clock,
             on_log_failure=self._on_log_failure,
             flush=self._logs.flush,
+            node=node_id,
+            node_epoch=self._node_epoch,
+            lag_ms_max=self._lag_ms_max,
+            port=self._port,
         )
+        replica.handle(IneligibleChanged(nodes=self._ineligible))
         self._plane.replicas[key] = replica
         return replica
 
     def _set_role(
-        self,
-        topic: TopicState,
-        replica: PartitionReplica,
-        state: PartitionState,
-        node_id: NodeId,
+        self, topic: TopicState, replica: PartitionReplica, state: PartitionState, min_isr: int
     ) -> None:
-        if replica.failed:
-            if state.leader != node_id:
-                self._resigned(topic, state.partition)
+        """Gives the partition's record to the replica, and tells `roles` what came of it.
+
+        A record that is not newer changes nothing, nor does one that comes again.
+        """
+        core = replica.core
+        if (
+            core.isr.partition_epoch >= state.partition_epoch
+            and core.leader_epoch >= state.leader_epoch
+        ):
             return
-        if state.leader == node_id:
-            if not replica.leading or replica.leader_epoch != state.leader_epoch:
-                replica.lead(state.leader_epoch, node_id)
-                self._led.add((topic.topic_id, state.partition))
-                self._roles.became_leader(topic, state.partition, state.leader_epoch)
-        elif replica.leading or replica.leader_epoch != state.leader_epoch:
-            replica.stop_leading(state.leader, state.leader_epoch)
-            self._resigned(topic, state.partition)
+        led_in = replica.leader_epoch if replica.leading else None
+        replica.handle(
+            PartitionChanged(
+                now_ms=self._clock.monotonic_ms(),
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                min_isr=min_isr,
+            )
+        )
+        if not replica.leading:
+            if not replica.failed or state.leader != core.node:
+                self._resigned(topic, state.partition)
+        elif replica.leader_epoch != led_in:
+            self._led.add((topic.topic_id, state.partition))
+            self._roles.became_leader(topic, state.partition, replica.leader_epoch)
 
     def _resigned(self, topic: TopicState, partition: int) -> None:
         key = (topic.topic_id, partition)
@@ -212,7 +259,7 @@ class Replicas:
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
-        replica.stop_leading(NO_NODE, replica.leader_epoch)
+        replica.retire()
         self._resigned(topic, replica.partition)
         self._logs.delete_log(replica.log)
 

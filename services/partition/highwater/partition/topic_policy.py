@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import NodeId
-from highwater.model.topic_config import effective
+from highwater.model.topic_config import effective, effective_value
 from highwater.partition.data_plane.policy import AppendPolicy
 
 
@@ -28,7 +28,6 @@ def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> Appen
         timestamp_after_ms_max=config.message_timestamp_after_max_ms,
         compacted=config.compacted and not topic.internal,
         validate_records=config.deep_validation,
-        in_sync_replicas_min=min(config.min_insync_replicas, _replicas(topic)),
     )
 
 
@@ -46,6 +45,7 @@ class TopicPolicies:
         """`static`: broker configs by the node's settings, under Kafka's names."""
         self._static = static
         self._followed: Mapping[str, str] | None = None
+        self._of_all_nodes: Mapping[str, str] = {}
 
     @property
     def broker_configs(self) -> Mapping[str, str]:
@@ -55,14 +55,16 @@ class TopicPolicies:
     def follow(self, image: ClusterImage, node_id: NodeId) -> bool:
         """Takes over the image's broker configs; True if they are new, as at the first call."""
         before = self._followed
+        self._of_all_nodes = image.cluster_configs
         self._followed = broker_defaults(image, node_id, self._static)
         return self._followed != before
+
+    def min_isr(self, topic: TopicState) -> int:
+        """min.insync.replicas as the controller has it: the topic's, or that of all nodes."""
+        value = effective_value("min.insync.replicas", topic.configs, self._of_all_nodes)
+        assert isinstance(value, int)
+        return value
 
     def append_policy(self, topic: TopicState) -> AppendPolicy:
         """See the function of the same name."""
         return append_policy(topic, self.broker_configs)
-
-
-def _replicas(topic: TopicState) -> int:
-    """The number of replicas of the topic's partitions (Kafka: `effectiveMinIsr`)."""
-    return max((len(state.replicas) for state in topic.partitions), default=1) or 1

@@ -18,6 +18,8 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
 from tests.support.log_batches import ManualClock
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
+from tests.unit.partition.data_plane.roles import NODE
+from tests.unit.partition.data_plane.roles import lead as make_leader
 
 EPOCH = 4
 
@@ -71,6 +73,7 @@ class Node:
             environment=environment or InlineEnvironment(),
         )
         replica = PartitionReplica(
+            node=NODE,
             topic_id=topic_id,
             topic_name="orders",
             partition=partition,
@@ -82,7 +85,7 @@ class Node:
         )
         self.plane.replicas[topic_id, partition] = replica
         if lead:
-            replica.lead(EPOCH, 1)
+            make_leader(replica, EPOCH)
         return replica
 
     def append(self, *batches: Any, epoch: int = EPOCH, **spec: Any) -> Sink:

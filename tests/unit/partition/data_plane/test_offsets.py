@@ -9,6 +9,7 @@ from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.roles import follow, lead
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def node(tmp_path):
     replica = made.add()
     made.append(make_batch(timestamps=(1000, 1500)))
     made.append(make_batch(timestamps=(4000, 2000)))
-    replica.lead(EPOCH + 2)
+    lead(replica, EPOCH + 2)
     made.append(make_batch(timestamps=(3000,)), epoch=EPOCH + 2)
     return made
 
@@ -96,7 +97,7 @@ def test_who_may_ask(queries, partition, epoch, code):
 
 
 def test_a_follower_answers_nobody(queries, replica):
-    replica.stop_leading(2, EPOCH + 3)
+    follow(replica, 2, EPOCH + 3)
     assert offset_of(queries, -1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
 
 

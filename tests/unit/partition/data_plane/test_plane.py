@@ -9,6 +9,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+from tests.unit.partition.data_plane.roles import follow, lead
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_a_change_of_leader_wakes_everyone(node):
     replica, other = node.add(), node.add(1)
     one, both = node.fetch(ask(0)), node.fetch(ask(0, 1), ask(0))
     elsewhere = node.fetch(ask(0, 1))
-    replica.stop_leading(2, EPOCH + 1)
+    follow(replica, 2, EPOCH + 1)
     assert one.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert both.codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert elsewhere.answers == 0
@@ -222,9 +223,9 @@ class Waiting(RuleBasedStateMachine):
     def change_leader(self, n):
         self.epochs[n] += 1
         if self.replicas[n].leading:
-            self.replicas[n].stop_leading(9, self.epochs[n])
+            follow(self.replicas[n], 9, self.epochs[n])
         else:
-            self.replicas[n].lead(self.epochs[n], 1)
+            lead(self.replicas[n], self.epochs[n])
 
     @invariant()
     def waiting_is_counted(self):

@@ -9,9 +9,9 @@ from highwater.hop.append import OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import ATTRIBUTES_AT, CRC_AT, iter_batches, read_header
 from highwater.partition.data_plane.policy import AppendPolicy
-from highwater.partition.data_plane.replica import PartitionReplica
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
+from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def test_another_epoch_is_told_who_leads(node, epoch):
 
 def test_a_follower_names_the_leader_and_a_former_one_is_not_named_by_the_next(node):
     replica = node.add()
-    replica.stop_leading(7, 5)
+    follow(replica, 7, 5)
     failure = node.append(good()).results[0][2]
     assert (failure.leader, failure.leader_epoch) == (7, 5)
-    replica.lead(6, 1)
+    lead(replica, 6)
     failure = node.append(good(), epoch=5).results[0][2]
     assert (failure.leader, failure.leader_epoch) == (1, 6)
 
@@ -302,29 +302,59 @@ def test_an_unforeseen_exception_is_one_partitions_end(node):
 # ---- commits ----
 
 
-class FollowersBehind(PartitionReplica):
-    """Its high watermark does not move by itself."""
-
-    __slots__ = ()
-
-    def advance_high_watermark(self):
-        pass
-
-
 def test_acks_all_waits_for_the_high_watermark(node):
-    replica = node.add()
-    replica.__class__ = FollowersBehind
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     one, two = node.append(good(), acks=-1), node.append(good(), acks=-1)
     leader_only = node.append(good(), acks=1)
     assert leader_only.offsets == {0: 4}
     assert one.results == []
-    replica.high_watermark = 2
-    replica.waiters.offset_committed(2)
+    follower_fetched(replica, 2, 2)
+    assert replica.high_watermark == replica.log.high_watermark == 2
     assert one.offsets == {0: 0}
     assert two.results == []
-    replica.stop_leading(2, 5)
+    follow(replica, 2, 5)
     failure = two.results[0][2]
     assert isinstance(failure, Failure)
     assert failure.error_code == ErrorCode.REQUEST_TIMED_OUT, "6 would mean: not stored"
     assert failure.outcome == OUTCOME_UNKNOWN
     assert len(replica.waiters.commits) == 0
+
+
+def test_acks_all_is_refused_while_the_isr_is_too_small(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,), min_isr=2)
+    failure = node.append(good(), acks=-1).results[0][2]
+    assert failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "min.insync.replicas is 2" in failure.message
+    assert replica.log.log_end_offset == 0, "nothing was appended"
+    assert node.append(good(), acks=1).codes == {0: 0}
+    assert replica.high_watermark == 0
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 2), min_isr=2)
+    waiting = node.append(good(), acks=-1)
+    assert waiting.results == []
+    follower_fetched(replica, 2, replica.log.log_end_offset)
+    assert waiting.codes == {0: 0}
+
+
+def test_waiting_fetches_see_what_followers_have(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    waiting = node.fetch(ask(0))
+    node.append(good())
+    node.append(good())
+    assert waiting.answers == 0
+    follower_fetched(replica, 2, 2)
+    assert waiting.sizes == [len(good())]
+    assert list(replica.waiters.uncommitted) == [(4, len(good()))]
+
+
+def test_listeners_hear_of_growth_commits_and_roles(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    told = []
+    replica.listeners = (lambda r: told.append((r.log.log_end_offset, r.high_watermark)),)
+    node.append(good())
+    follower_fetched(replica, 2, 2)
+    follow(replica, 2, EPOCH + 1)
+    assert told == [(2, 0), (2, 2), (2, 2)]

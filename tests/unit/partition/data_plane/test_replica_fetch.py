@@ -8,6 +8,7 @@ from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
+from tests.unit.partition.data_plane.roles import follow, lead
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_epochs(node, replica, epoch, code):
 
 
 def test_not_the_leader(node, replica):
-    replica.stop_leading(3, 9)
+    follow(replica, 3, 9)
     (result,) = node.fetch(ask(0)).results
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (result.leader, result.leader_epoch) == (3, 9)
@@ -116,7 +117,7 @@ def test_no_replica(node):
 
 
 def test_diverging_logs(node, replica):
-    replica.lead(EPOCH + 2)
+    lead(replica, EPOCH + 2)
     node.append(make_batch(), epoch=EPOCH + 2)  # Epoch 4 ends at 6, epoch 6 at 7.
     agreed = node.fetch(ask(6, last_epoch=EPOCH)).results[0]
     assert (agreed.diverging_epoch, agreed.nbytes > 0) == (-1, True)

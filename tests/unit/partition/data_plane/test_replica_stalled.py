@@ -24,6 +24,7 @@ from highwater.partition.storage.stall import FAST_WRITES_TO_RECOVER, WAITING_BY
 from tests.support.log_batches import ManualClock, make_batch, read_all
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+from tests.unit.partition.data_plane.roles import NODE, follow, lead
 
 
 class SlowDisk(InlineEnvironment):
@@ -194,12 +195,12 @@ def test_a_write_that_cannot_begin(node: Node, disk: SlowDisk) -> None:
 def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     first, second = node.append(make_batch()), node.append(make_batch())
-    replica.stop_leading(2, EPOCH + 1)
+    follow(replica, 2, EPOCH + 1)
     assert outcomes(first, second) == [
         (ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, OUTCOME_NOT_APPENDED),
     ]
-    replica.lead(EPOCH + 2, 1)
+    lead(replica, EPOCH + 2)
     third = node.append(make_batch(), epoch=EPOCH + 2)
     waiting = node.fetch(ask(0))
     disk.finish()
@@ -213,7 +214,7 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
 def test_a_topic_is_deleted_during_a_write(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     first = node.append(make_batch())
-    replica.stop_leading(-1, EPOCH)
+    follow(replica, -1, EPOCH + 1)
     replica.log.delete("0" * 32)
     disk.finish()
     assert outcomes(first) == [(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)]
@@ -297,6 +298,7 @@ class TwoDirectories:
     def _lead(self, state: TopicState) -> PartitionReplica:
         log, log_dir = self.manager.open_log(state, 0)
         replica = PartitionReplica(
+            node=NODE,
             topic_id=state.topic_id,
             topic_name=state.name,
             partition=0,
@@ -307,7 +309,7 @@ class TwoDirectories:
             on_log_failure=lambda *_: None,
             flush=self.manager.flush,
         )
-        replica.lead(EPOCH, 1)
+        lead(replica, EPOCH)
         self.plane.replicas[state.topic_id, 0] = replica
         return replica
 

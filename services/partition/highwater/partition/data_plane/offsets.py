@@ -67,6 +67,8 @@ class OffsetQueries:
     def _resolve(self, replica: PartitionReplica, timestamp: int) -> pb.ListOffsetsResult:
         log = replica.log
         epoch = replica.leader_epoch
+        if timestamp not in (EARLIEST, EARLIEST_LOCAL) and not replica.core.offsets_available:
+            return _failed(ErrorCode.OFFSET_NOT_AVAILABLE)
         if timestamp == LATEST:
             return _found(NONE, replica.high_watermark, epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -159,7 +159,7 @@ class DataPlane:
                 try:
                     result = replica.fetch(asked, left, isolation_level, none_yet)
                 except Exception as error:  # noqa: BLE001 - as in `append`.
-                    result = self._unreadable(replica, error)
+                    result = self.unreadable(replica, error)
             if result.error_code or result.diverging_epoch >= 0:
                 failed = True
             nbytes = result.nbytes
@@ -171,10 +171,10 @@ class DataPlane:
         work.results = results
         return total, failed
 
-    def _unreadable(self, replica: PartitionReplica, error: Exception) -> FetchedPartition:
+    def unreadable(self, replica: PartitionReplica, error: Exception) -> FetchedPartition:
         """Takes the partition offline, with its directory if the operating system refused."""
         if isinstance(error, LogDirFailure):
-            replica.on_log_failure(replica, error)
+            replica.log_failed(error)
         else:
             replica.fail()
             self._on_bug(replica, error)

@@ -28,8 +28,6 @@ class AppendPolicy:
     """record.validation=deep, always so on compacted topics (architecture decision 2)."""
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     """Deep validation gives up on a batch that unpacks to more."""
-    in_sync_replicas_min: int = 1
-    """min.insync.replicas, never more than the number of replicas."""
 
     @property
     def deep(self) -> bool:

@@ -1,8 +1,7 @@
 """One replica of one partition, as the data plane sees it: appends and reads of a leader.
 
-Lifecycle: made when the log is open; `lead` and `stop_leading` follow the cluster image; `fail`
-ends it when its log directory breaks. Its view of the cluster is the leader's: the high watermark
-is the smallest LEO over the ISR, which with a single replica is its own LEO.
+Lifecycle: made when the log is open; `handle` takes what the cluster image says of its role;
+`fail` ends it when its log directory breaks, `retire` when the node has it no longer.
 """
 
 from collections.abc import Callable
@@ -29,14 +28,14 @@ from highwater.kafka.records.batch import (
 )
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
-from highwater.model.ids import TopicId
-from highwater.model.time import Clock
 from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
+from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.stalled_appends import StalledAppends
-from highwater.partition.data_plane.waiters import CommitWait, Waiters
+from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
 
@@ -67,116 +66,47 @@ class _MixedOutcome:
         self.base_offsets.append(-1 if failure is not None else known)
 
 
-class PartitionReplica:
+class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
-    __slots__ = (
-        "_flush",
-        "_stalled",
-        "_unflushed",
-        "clock",
-        "failed",
-        "high_watermark",
-        "leader",
-        "leader_epoch",
-        "leading",
-        "log",
-        "log_dir",
-        "on_log_failure",
-        "partition",
-        "policy",
-        "topic_id",
-        "topic_name",
-        "waiters",
-    )
+    __slots__ = ("_flush", "_on_log_failure", "_stalled", "_unflushed", "policy")
 
     def __init__(
         self,
         *,
-        topic_id: TopicId,
-        topic_name: str,
-        partition: int,
-        log: PartitionLog,
-        log_dir: int,
         policy: AppendPolicy,
-        clock: Clock,
         on_log_failure: "Callable[[PartitionReplica, LogDirFailure], None]",
         flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
+        **place: Any,
     ) -> None:
-        """`flush` syncs the log, somewhere else, and then calls back; for flush.messages."""
-        self.topic_id = topic_id
-        self.topic_name = topic_name
-        self.partition = partition
-        self.log = log
-        self.log_dir = log_dir
-        """Index of its directory among the node's."""
+        """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
+
+        `place`: see `ReplicaRole`.
+        """
+        super().__init__(**place)
         self.policy = policy
-        self.clock = clock
-        self.on_log_failure = on_log_failure
-        self.waiters = Waiters()
-        self.high_watermark = log.high_watermark
+        self._on_log_failure = on_log_failure
         self._flush = flush
         self._unflushed: dict[AppendGroup, None] = {}
         """Groups that are acknowledged only when a flush that they asked for has ended."""
         self._stalled: StalledAppends | None = None
         """Set while groups wait for the thread that writes to a stalled directory."""
-        self.leading = False
-        self.leader = -1
-        self.leader_epoch = -1
-        self.failed = False
 
     # ---- role ----
 
-    def lead(self, leader_epoch: int, node_id: int = -1) -> None:
-        """Becomes leader in `leader_epoch`; all that the single-member ISR has is committed.
+    def log_failed(self, error: LogDirFailure) -> None:
+        """Takes the log's whole directory offline, this replica with it."""
+        self._on_log_failure(self, error)
 
-        `node_id` is this node, for those who come with another epoch.
-        """
-        assert leader_epoch >= self.leader_epoch
-        self.leading = True
-        self.leader = node_id
-        self.leader_epoch = leader_epoch
-        self.advance_high_watermark()
-
-    def stop_leading(self, leader: int, leader_epoch: int) -> None:
-        """Someone else leads, or nobody; whoever waits here is told so."""
-        self.leading = False
-        self.leader = leader
-        self.leader_epoch = leader_epoch
-        self.waiters.leader_gone(ErrorCode.REQUEST_TIMED_OUT)
+    def _stopped_leading(self, error_code: int) -> None:
+        super()._stopped_leading(error_code)
         if self._stalled is not None:
             self._stalled.fail(
-                Failure(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    "the leader changed during the write",
-                    outcome=OUTCOME_UNKNOWN,
-                ),
-                self.not_leader(),
-            )
-
-    def fail(self) -> None:
-        """The log directory is broken: every call answers KAFKA_STORAGE_ERROR from now on."""
-        self.failed = True
-        self.leading = False
-        self.waiters.leader_gone(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self._stalled is not None:
-            self._stalled.fail(
-                Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the write failed", outcome=OUTCOME_UNKNOWN),
-                self.not_leader(),
+                unknown(error_code, "the write was not seen to end"), self.not_leader()
             )
         unflushed, self._unflushed = self._unflushed, {}
         for group in unflushed:
-            group.fail(
-                Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the flush failed", outcome=OUTCOME_UNKNOWN)
-            )
-
-    def not_leader(self) -> Failure:
-        """What an append is told that came to the wrong node or in the wrong epoch."""
-        if self.failed:
-            return Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory has failed")
-        return Failure(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=self.leader, leader_epoch=self.leader_epoch
-        )
+            group.fail(unknown(error_code, "the flush was not seen to end"))
 
     # ---- append ----
 
@@ -189,8 +119,11 @@ class PartitionReplica:
         if not self.leading or group.leader_epoch != self.leader_epoch:
             group.fail(self.not_leader())
             return
+        if self.short_isr and group.acks == ACKS_ALL:
+            group.fail(self.not_enough_replicas())
+            return
         log = self.log
-        if (log.stall.stalled or self._stalled is not None) and not waited:
+        if (log.stall.stalled or log.writing or self._stalled is not None) and not waited:
             self._append_when_possible(group)
             return
         policy = self.policy
@@ -305,7 +238,7 @@ class PartitionReplica:
         return verdict
 
     def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
-        self.on_log_failure(self, error)
+        self.log_failed(error)
         if not group.completed:  # One of `_stalled` is failed with all of them.
             group.fail(Failure(ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN))
 
@@ -348,8 +281,11 @@ class PartitionReplica:
             self._appended(group, base_offsets, failures, next_offset, nbytes)
         elif self.leading:
             # The lead was lost and won again meanwhile; the group was answered as unknown.
-            self.advance_high_watermark()
-            self.waiters.bytes_committed(nbytes)
+            self.led_late(group.leader_epoch, next_offset, nbytes)
+        else:
+            # A follower by now, which could not fetch while this was being written.
+            self.core.log_end_offset = self.log.log_end_offset
+            self.port.follow(self, self.leader, self.leader_epoch)
         self._append_stalled(stalled)
 
     def _appended(
@@ -389,40 +325,62 @@ class PartitionReplica:
         next_offset: int,
         nbytes: int,
     ) -> None:
-        if nbytes:
-            self.advance_high_watermark()
-        if group.acks == -1 and self.high_watermark < next_offset:
+        if not nbytes:
+            self._acknowledge(group, base_offsets, failures, next_offset)
+            return
+        core = self.core
+        end = self.log.log_end_offset
+        if self._unflushed:
+            # Nobody may see what is not yet on disk.
+            end = max(self.log.recovery_point, core.log_end_offset)
+        moved = core.appended(end)
+        waiters = self.waiters
+        if moved is not None:
+            self.high_watermark = moved
+            self.log.high_watermark = moved
+            if waiters.commits:
+                waiters.offset_committed(moved)
+        self._acknowledge(group, base_offsets, failures, next_offset)
+        if self.high_watermark < next_offset or waiters.uncommitted:
+            waiters.appended(next_offset, nbytes)
+            waiters.reached(self.high_watermark)
+        elif waiters.fetches:
+            waiters.bytes_committed(nbytes)
+        if self.listeners:
+            self.tell_listeners()
+
+    def _acknowledge(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+    ) -> None:
+        """Now, or with acks=all when the high watermark has passed the group."""
+        if group.acks == ACKS_ALL and self.high_watermark < next_offset:
             self.waiters.commits.append(CommitWait(group, base_offsets, failures, next_offset))
         else:
             group.complete(base_offsets, failures)
-        if nbytes and self.waiters.fetches:
-            self.waiters.bytes_committed(nbytes)
 
-    def advance_high_watermark(self) -> None:
-        """Moves the high watermark to the smallest LEO over the ISR; never back.
-
-        While a flush is awaited nobody may see what is not yet on disk.
+    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
+        """This node came to lead while the writer thread was at work for `epoch`: records that
+        nobody waits for are in the log now, and the present epoch begins behind them.
         """
-        end = self.log.recovery_point if self._unflushed else self.log.log_end_offset
-        if end > self.high_watermark:
-            self.high_watermark = end
-            self.log.high_watermark = end
-            if self.waiters.commits:
-                self.waiters.offset_committed(end)
+        try:
+            self.lead_behind(epoch)
+        except LogDirFailure as error:
+            self.log_failed(error)
+            return
+        self.waiters.appended(next_offset, nbytes)
+        self.moved(self.core.appended(self.log.log_end_offset))
+        self.tell_listeners()
+
+    def resume_appends(self) -> None:
+        """The writer thread has ended what a follower gave it: groups that came since are next."""
+        if self._stalled is not None:
+            self._append_stalled(self._stalled)
 
     # ---- fetch ----
-
-    def refuse_fetch(self, current_leader_epoch: int) -> int:
-        """Kafka's error code for a read that may not be served here, 0 if it may (KIP-320)."""
-        if not self.leading:
-            return (
-                ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return 0
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def fetch(
         self, asked: FetchPartition, max_bytes: int, isolation_level: int, first: bool

@@ -35,4 +35,4 @@ class Alone:
 
     def propose_isr(self, replica: "PartitionReplica", proposal: ProposeIsr) -> None:
         """An ISR of one is never changed."""
-        raise AssertionError(f"an ISR of one replica is proposed: {proposal}")
+        raise AssertionError(f"partition {replica.partition} is alone, yet proposes {proposal}")

@@ -6,9 +6,12 @@ is answered by the append that brings the last of them (Kafka's delayed fetch an
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+
+UNCOMMITTED_MAX: Final = 4096
+"""Groups whose sizes are kept apart; beyond that, the last ones count as one."""
 
 
 class FetchWait:
@@ -53,12 +56,29 @@ class CommitWait:
 class Waiters:
     """Both kinds of waiting at one partition."""
 
-    __slots__ = ("commits", "fetches")
+    __slots__ = ("commits", "fetches", "uncommitted")
 
     def __init__(self) -> None:
         self.fetches: dict[FetchWait, None] = {}
         self.commits: deque[CommitWait] = deque()
         """In the order of their offsets."""
+        self.uncommitted: deque[tuple[int, int]] = deque()
+        """(end offset, bytes) of groups that followers do not have yet, in order."""
+
+    def appended(self, end_offset: int, nbytes: int) -> None:
+        """The log has grown by a group that is not committed."""
+        if len(self.uncommitted) >= UNCOMMITTED_MAX:
+            nbytes += self.uncommitted.pop()[1]
+        self.uncommitted.append((end_offset, nbytes))
+
+    def reached(self, high_watermark: int) -> None:
+        """The high watermark has moved over groups that waited for it."""
+        uncommitted = self.uncommitted
+        nbytes = 0
+        while uncommitted and uncommitted[0][0] <= high_watermark:
+            nbytes += uncommitted.popleft()[1]
+        if nbytes and self.fetches:
+            self.bytes_committed(nbytes)
 
     def add_fetch(self, wait: FetchWait) -> None:
         """Lets `wait` hear of new bytes here."""
@@ -86,6 +106,7 @@ class Waiters:
         The batches are in this log, but nobody knows whether the next leader has them; so the
         code must not be one that clients take as "not stored" (decision 14).
         """
+        self.uncommitted.clear()
         for wait in list(self.fetches):
             wait.leave()
             wait.finish(wait)

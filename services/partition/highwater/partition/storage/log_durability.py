@@ -24,6 +24,7 @@ class DurableLog(LogReader):
     __slots__ = (
         "_directory_dirty",
         "_epoch",
+        "_epochs_unwritten",
         "_truncations",
         "flush_at_offset",
         "flushed_ms",
@@ -60,19 +61,28 @@ class DurableLog(LogReader):
         self.flushed_ms = clock.monotonic_ms()
         """When the last flush ended, by the monotonic clock."""
         self._epoch = self.epochs.latest
+        """Of the newest append."""
+        self._epochs_unwritten = False
         self._directory_dirty = loaded.files_created
         self._truncations = 0
         self._set_flush_offset()
 
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`: at the first append of a new epoch, and
-        when a replica becomes leader.
+    def begin_epoch(self, epoch: int) -> None:
+        """Notes that `epoch` begins at the log end offset (KIP-101), as a leader does.
+
+        The checkpoint follows with the first append: an epoch without records may be forgotten,
+        and a node that comes to lead thousands of partitions does not write as many files.
         """
-        if self.epochs.assign(epoch, start_offset):
+        self._epochs_unwritten |= self.epochs.assign(epoch, self.log_end_offset)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Notes that `epoch` begins at `start_offset`, at the first append of a new epoch."""
+        if self.epochs.assign(epoch, start_offset) or self._epochs_unwritten:
             self._write_epochs()
         self._epoch = epoch
 
     def _write_epochs(self) -> None:
+        self._epochs_unwritten = False
         path = os.path.join(self.directory, LEADER_EPOCH_CHECKPOINT)
         try:
             checkpoint.write_epochs(

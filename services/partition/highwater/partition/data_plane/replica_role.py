@@ -1,0 +1,238 @@
+"""A replica's place in its partition: the state machine, and what it asks of log and waiters.
+
+`core.replica.Replica` decides; this shell carries its effects out, in order and before the next
+event, and keeps the answers that the hot path needs as plain attributes. Appends and reads are in
+`replica.py`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
+from highwater.model.time import Clock
+from highwater.partition.core import replica_effects as effect
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
+from highwater.partition.core.transitions import Role
+from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
+from highwater.partition.data_plane.waiters import Waiters
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
+
+LAG_MS_MAX_DEFAULT: Final = 10_000
+"""replica.lag.time.max.ms; Kafka's is 30 s."""
+
+Listener = Callable[["ReplicaRole"], None]
+
+
+class ReplicaRole:
+    """See the module. Offsets count records, times milliseconds of the monotonic clock."""
+
+    __slots__ = (
+        "clock",
+        "core",
+        "failed",
+        "high_watermark",
+        "leader",
+        "leader_epoch",
+        "leading",
+        "listeners",
+        "log",
+        "log_dir",
+        "partition",
+        "port",
+        "short_isr",
+        "topic_id",
+        "topic_name",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: TopicId,
+        topic_name: str,
+        partition: int,
+        log: PartitionLog,
+        log_dir: int,
+        clock: Clock,
+        node: int = NO_NODE,
+        node_epoch: int = NO_EPOCH,
+        lag_ms_max: int = LAG_MS_MAX_DEFAULT,
+        port: ReplicationPort | None = None,
+    ) -> None:
+        """`log_dir` is the index of the log's directory among the node's."""
+        self.topic_id = topic_id
+        self.topic_name = topic_name
+        self.partition = partition
+        self.log = log
+        self.log_dir = log_dir
+        self.clock = clock
+        self.port: ReplicationPort = Alone() if port is None else port
+        self.waiters = Waiters()
+        self.listeners: tuple[Listener, ...] = ()
+        """Told when the log has grown, the high watermark has moved, or the role has changed.
+        Replaced, never changed; they may not raise."""
+        self.core = Replica(
+            node=node,
+            node_epoch=node_epoch,
+            lag_ms_max=lag_ms_max,
+            epochs=log.epochs,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+            high_watermark=log.high_watermark,
+        )
+        self.high_watermark = self.core.high_watermark
+        self.failed = False
+        self.leading = False
+        self.leader = NO_NODE
+        self.leader_epoch = NO_EPOCH
+        self.short_isr = False
+        """Nothing can be committed, so appends with acks=all are refused (KIP-966)."""
+
+    # ---- control path ----
+
+    def handle(self, event: on.Event) -> None:
+        """Gives an event to the state machine and carries out what follows from it."""
+        effects = self.core.handle(event)
+        self._mirror()
+        try:
+            for wanted in effects:
+                self._carry_out(wanted)
+        except LogDirFailure as error:
+            self.log_failed(error)
+        self.tell_listeners()
+
+    def tell_listeners(self) -> None:
+        """Something changed that a follower's session may wait for."""
+        for listener in self.listeners:
+            listener(self)
+
+    def log_failed(self, error: LogDirFailure) -> None:
+        """Replaced by the subclass, which knows whom to tell."""
+        raise NotImplementedError
+
+    def _mirror(self) -> None:
+        core = self.core
+        self.leading = core.role is Role.LEADER
+        self.leader = core.leader
+        self.leader_epoch = core.leader_epoch
+        self.short_isr = core.under_min_isr
+
+    def _carry_out(self, wanted: effect.Effect) -> None:
+        match wanted:
+            case effect.HighWatermarkMoved():
+                self._take_high_watermark(wanted.high_watermark)
+            case effect.StartLeading():
+                self.log.begin_epoch(wanted.leader_epoch)
+            case effect.StopLeading():
+                self._stopped_leading(ErrorCode.REQUEST_TIMED_OUT)
+            case effect.StartFollowing():
+                self.port.follow(self, wanted.leader, wanted.leader_epoch)
+            case effect.StopFollowing():
+                self.port.stop_following(self)
+            case effect.ProposeIsr():
+                self.port.propose_isr(self, wanted)
+            case effect.TruncateLog():
+                self.log.truncate_to(wanted.offset)
+                self._log_cut()
+            case effect.RestartLog():
+                self.log.truncate_fully_and_start_at(wanted.offset)
+                self._log_cut()
+
+    def _log_cut(self) -> None:
+        log = self.log
+        self.core.handle(
+            on.LogTruncated(
+                log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset
+            )
+        )
+        self.high_watermark = log.high_watermark = self.core.high_watermark
+
+    def lead_behind(self, epoch: int) -> None:
+        """The epoch that this node leads begins at the log's end, behind records of `epoch`.
+
+        They were being written when it came to lead, so its own epoch was noted before them. It
+        has no records yet: appends wait for the writer thread. Raises LogDirFailure.
+        """
+        log = self.log
+        _, start = log.epochs.entries()[-1]
+        log.epochs.truncate_from_end(start)
+        log.assign_epoch(epoch, start)
+        log.begin_epoch(self.leader_epoch)
+        self.core.epoch_start_offset = log.log_end_offset
+
+    def _stopped_leading(self, error_code: int) -> None:
+        """Whoever waits here hears it; what is in the log may be in the next leader's or not."""
+        self.waiters.leader_gone(error_code)
+
+    def fail(self) -> None:
+        """The log cannot be used any more: every call answers KAFKA_STORAGE_ERROR from now on."""
+        self.failed = True
+        self._end(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def retire(self) -> None:
+        """The node has this replica no longer."""
+        self._end(ErrorCode.REQUEST_TIMED_OUT)
+        self.leader = NO_NODE
+
+    def _end(self, error_code: int) -> None:
+        self.core.handle(on.LogFailed())
+        self._mirror()
+        self.port.stop_following(self)
+        self._stopped_leading(error_code)
+        self.tell_listeners()
+
+    # ---- the high watermark ----
+
+    def moved(self, high_watermark: int | None) -> None:
+        """After the state machine moved the high watermark, or did not (None)."""
+        if high_watermark is not None:
+            self._take_high_watermark(high_watermark)
+            self.tell_listeners()
+
+    def _take_high_watermark(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+        self.log.high_watermark = high_watermark
+        waiters = self.waiters
+        if waiters.commits:
+            waiters.offset_committed(high_watermark)
+        if waiters.uncommitted:
+            waiters.reached(high_watermark)
+
+    # ---- refusals ----
+
+    def not_leader(self) -> Failure:
+        """What an append is told that came to the wrong node or in the wrong epoch."""
+        if self.failed:
+            return Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory has failed")
+        return Failure(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=self.leader, leader_epoch=self.leader_epoch
+        )
+
+    def not_enough_replicas(self) -> Failure:
+        """What an acks=all append is told while the ISR is smaller than min.insync.replicas."""
+        core = self.core
+        return Failure(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{len(core.isr.committed)} in-sync replicas, min.insync.replicas is {core.min_isr}",
+        )
+
+    def refuse_fetch(self, current_leader_epoch: int) -> int:
+        """Kafka's error code for a read that may not be served here, 0 if it may (KIP-320)."""
+        if not self.leading:
+            return (
+                ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return 0
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def unknown(error_code: int, message: str) -> Failure:
+    """An append of which nobody knows whether it is in the log that will go on."""
+    return Failure(error_code, message, outcome=OUTCOME_UNKNOWN)

@@ -1,0 +1,156 @@
+"""The state machine's effects on a real log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core.replica_effects import ProposeIsr
+from highwater.partition.core.replica_events import Diverged, LagChecked, OutOfRange
+from highwater.partition.data_plane.replica_role import ReplicaRole
+from highwater.partition.storage.errors import LogDirFailure
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
+
+
+class Port:
+    """Notes what the replica asks for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def follow(self, replica: ReplicaRole, leader: int, leader_epoch: int) -> None:
+        self.asked.append(("follow", leader, leader_epoch))
+
+    def stop_following(self, replica: ReplicaRole) -> None:
+        self.asked.append(("stop",))
+
+    def propose_isr(self, replica: ReplicaRole, proposal: ProposeIsr) -> None:
+        self.asked.append(("propose", proposal.isr))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_leader_notes_its_epoch_and_writes_it_with_the_first_append(node: Node) -> None:
+    replica = node.add()
+    checkpoint = Path(replica.log.directory) / "leader-epoch-checkpoint"
+    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+    assert not checkpoint.exists()
+    node.append(make_batch())
+    assert checkpoint.read_text().splitlines() == ["0", "1", f"{EPOCH} 0"]
+
+
+def test_an_epoch_without_records_is_forgotten_where_the_leader_never_had_it(node: Node) -> None:
+    replica = node.add()
+    node.append(make_batch())
+    lead(replica, EPOCH + 1)
+    assert replica.log.epochs.latest == EPOCH + 1
+    replica.port = Port()
+    follow(replica, 2, EPOCH + 2)
+    replica.handle(
+        Diverged(
+            leader_epoch=EPOCH + 2,
+            fetch_offset=1,
+            last_fetched_epoch=EPOCH + 1,
+            epoch=EPOCH,
+            end_offset=1,
+        )
+    )
+    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+    assert replica.log.log_end_offset == 1
+    assert replica.core.may_fetch(EPOCH + 2)
+
+
+def test_a_follower_cuts_what_its_leader_does_not_have(node: Node) -> None:
+    replica = node.add(lead=False)
+    replica.port = port = Port()
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    for _ in range(3):
+        node.append(make_batch())
+    follower_fetched(replica, 2, 1)
+    follow(replica, 2, EPOCH + 1)
+    assert port.asked == [("follow", 2, EPOCH + 1)]
+    parted = Diverged(
+        leader_epoch=EPOCH + 1,
+        fetch_offset=3,
+        last_fetched_epoch=EPOCH,
+        epoch=EPOCH,
+        end_offset=1,
+    )
+    replica.handle(parted)
+    assert replica.log.log_end_offset == replica.core.log_end_offset == 1
+    assert replica.high_watermark == replica.log.high_watermark == 1
+    replica.handle(parted)
+    assert replica.log.log_end_offset == 1, "an answer that comes again cuts nothing"
+
+
+def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(node: Node) -> None:
+    replica = node.add(lead=False)
+    replica.port = Port()
+    follow(replica, 2, EPOCH)
+    replica.handle(
+        OutOfRange(
+            leader_epoch=EPOCH,
+            fetch_offset=0,
+            last_fetched_epoch=-1,
+            leader_log_start_offset=70,
+            leader_log_end_offset=90,
+        )
+    )
+    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (70, 70)
+    assert replica.high_watermark == 70
+
+
+def test_who_lags_is_proposed_to_leave_the_isr(node: Node) -> None:
+    replica = node.add(lead=False)
+    replica.port = port = Port()
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), now_ms=0)
+    node.append(make_batch())
+    follower_fetched(replica, 2, 1, now_ms=9_000)
+    replica.handle(LagChecked(now_ms=12_000))
+    assert port.asked == [("propose", (1, 2))]
+    assert replica.high_watermark == 0, "the one that leaves may yet be elected"
+
+
+def test_the_end_of_a_replica(node: Node) -> None:
+    replica = node.add()
+    replica.port = port = Port()
+    told: list[bool] = []
+    replica.listeners = (lambda r: told.append(r.leading),)
+    replica.retire()
+    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (replica.leader, told, port.asked) == (-1, [False], [("stop",)])
+    replica.fail()
+    assert replica.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_disk_that_fails_during_a_cut_takes_the_replica_offline(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = node.add()
+    node.append(make_batch())
+    replica.port = Port()
+    follow(replica, 2, EPOCH + 1)
+
+    def broken(_self: object, _offset: int) -> int:
+        raise LogDirFailure("here", OSError(5, "I/O"))
+
+    monkeypatch.setattr(type(replica.log), "truncate_to", broken)
+    replica.handle(
+        Diverged(
+            leader_epoch=EPOCH + 1,
+            fetch_offset=1,
+            last_fetched_epoch=EPOCH,
+            epoch=-1,
+            end_offset=0,
+        )
+    )
+    assert replica.failed
+    assert len(node.log_failures) == 1
+    assert not replica.core.may_fetch(EPOCH + 1)
