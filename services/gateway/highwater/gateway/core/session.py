@@ -9,7 +9,7 @@ many of a connection start in one turn; the rest wait for the next turns and not
 
 Hot path: small frames are read into one buffer that all connections of a loop share, since a read
 and its parsing happen in one go; what remains of a cut frame is kept by the session. Frames above
-`LARGE_FRAME` are received straight into a buffer of their own.
+`LARGE_FRAME` are received straight into a buffer of their own, resident as far as it is filled.
 """
 
 from collections import deque
@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Any, Final, Protocol
 
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.frame_memory import uncleared
 from highwater.gateway.core.turn import Turn
 
 LARGE_FRAME: Final = 64 * 1024
@@ -282,7 +283,7 @@ class Session:
 
         def granted() -> None:
             self.budget_wait = None
-            large = bytearray(size)
+            large = uncleared(size)
             large[: len(first)] = first
             self._large = large
             self._large_size = size
