@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -74,7 +75,13 @@ class EtcdMemberProcess:
         assert self.process is not None
         return self.process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended; a paused one runs."""
+        return self.process is not None and self.process.poll() is None
+
     def start(self) -> None:
+        """Starts it; one that was killed goes on with the data that it has."""
         with (self.directory / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.arguments,
@@ -136,6 +143,8 @@ class EtcdCluster:
         ports = free_ports(2 * size)
         peers = {f"m{i}": ports[2 * i + 1] for i in range(size)}
         initial = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in peers.items())
+        self._directory = directory
+        self._initial = initial
         self.members = [
             EtcdMemberProcess(
                 name=name,
@@ -183,6 +192,45 @@ class EtcdCluster:
     def stop(self) -> None:
         for member in self.members:
             member.kill()
+
+    def leader(self) -> EtcdMemberProcess:
+        """The member that leads. Raises RuntimeError if none that answers does."""
+        for member in self.members:
+            if member.running:
+                told = member.ctl("endpoint", "status", "--write-out=json", check=False)
+                for status in json.loads(told.stdout or b"[]"):
+                    if status["Status"]["leader"] == status["Status"]["header"]["member_id"]:
+                        return member
+        raise RuntimeError("no member of etcd leads")
+
+    def save(self, path: Path) -> None:
+        """Writes a snapshot of the present contents."""
+        self.members[0].ctl("snapshot", "save", str(path))
+
+    def restore(self, path: Path) -> None:
+        """Ends all members and starts them from a snapshot; `undo_restore` brings back the data."""
+        self.stop()
+        for member in self.members:
+            data = self._directory / member.name
+            data.rename(data.with_suffix(".kept"))
+            member.ctl(
+                *("snapshot", "restore", str(path), f"--name={member.name}"),
+                *(f"--initial-cluster={self._initial}", f"--data-dir={data}"),
+                f"--initial-advertise-peer-urls=http://127.0.0.1:{member.peer_port}",
+            )
+        for member in self.members:
+            member.start()
+        self.wait_healthy()
+
+    def undo_restore(self) -> None:
+        """As an operator who sees the mistake."""
+        self.stop()
+        for member in self.members:
+            data = self._directory / member.name
+            shutil.rmtree(data)
+            data.with_suffix(".kept").rename(data)
+            member.start()
+        self.wait_healthy()
 
     def wait_healthy(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -36,7 +36,7 @@ class NodesCluster:
         self._port_count = gateway_count * (node_count + 1)
         self._port = free_port_block(self._port_count)
         self._nodes: tuple[Node, ...] = ()
-        self._killed: dict[int, int] = {}
+        self._killed: dict[int, tuple[int, int]] = {}
         flags = ("--nodes", str(node_count), "--gateways", str(gateway_count))
         self.process = ManagedProcess(
             " ".join(("highwater up", *flags)),
@@ -73,14 +73,16 @@ class NodesCluster:
 
     def kill_node(self, node_id: int) -> None:
         pid = self.node_pid(node_id)
-        self._killed[node_id] = pid
+        # Before the kill: the supervisor starts the next process at once.
+        admitted = self._times_admitted(node_id)
         os.kill(pid, signal.SIGKILL)
         wait_until(
             lambda: not _is_alive(pid), timeout_s=_KILL_TIMEOUT_S, what=f"end of node {node_id}"
         )
+        self._killed[node_id] = (pid, admitted)
 
     def restart_node(self, node_id: int) -> None:
-        old = self._killed.pop(node_id)
+        old, admitted = self._killed.pop(node_id)
 
         def replaced() -> bool:
             try:
@@ -90,6 +92,12 @@ class NodesCluster:
             return pid != old and _is_alive(pid)
 
         wait_until(replaced, timeout_s=_RESTART_TIMEOUT_S, what=f"a new process of node {node_id}")
+        # Until then Metadata may still tell of the old incarnation.
+        wait_until(
+            lambda: self._times_admitted(node_id) > admitted,
+            timeout_s=_RESTART_TIMEOUT_S,
+            what=f"the new incarnation of node {node_id} unfenced",
+        )
         wait_until(
             self._all_partitions_have_leaders,
             timeout_s=_RESTART_TIMEOUT_S,
@@ -115,6 +123,15 @@ class NodesCluster:
             if name in pids:
                 return pids[name]
         raise KeyError(f"node {node_id} is none of {sorted(pids)}")
+
+    def _times_admitted(self, node_id: int) -> int:
+        """How many incarnations of the node the controller has let lead, as its log says."""
+        with self.process.log_path.open(encoding="utf-8", errors="replace") as log:
+            return sum(
+                json.loads(line).get("node") == node_id
+                for line in log
+                if '"node_unfenced"' in line and line.startswith("{")
+            )
 
     def _is_complete(self) -> bool:
         """All nodes registered, and every gateway is named for some of them."""

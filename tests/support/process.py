@@ -79,6 +79,12 @@ class ManagedProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=10)
 
+    def wait(self, *, timeout_s: float) -> int:
+        """Waits until the process has ended by itself; its exit code. Raises TimeoutExpired."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} is not started")
+        return self._process.wait(timeout=timeout_s)
+
     def stop(self, *, timeout_s: float = 20.0) -> int | None:
         """Ends the process with SIGTERM, then SIGKILL; returns its exit code, None if not started.
 

@@ -1,0 +1,54 @@
+"""The wall clock of a leader jumps. What holds a lease counts on the monotonic clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.robustness.faults.fault import Fault, Scene
+
+_LIBRARIES = (
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/local/lib/faketime/libfaketime.so.1",
+)
+
+
+class ClockJump(Fault):
+    """An hour forward, then an hour back, while the node leads."""
+
+    id = "F26"
+    title = "the wall clock of every node jumps by an hour"
+    pause_s_max = 1.0
+
+    def probe(self) -> str | None:
+        if not any(Path(path).exists() for path in _LIBRARIES):
+            return "no libfaketime; on Debian: apt-get install faketime"
+        return None
+
+    def environments(self, directory: Path) -> Mapping[str, Mapping[str, str]]:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file = directory / "clock"
+        self._file.write_text("+0\n")
+        library = next(path for path in _LIBRARIES if Path(path).exists())
+        values = {
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+        return {f"node-{node}": values for node in range(1, 4)}
+
+    def inject(self, scene: Scene) -> None:
+        before = {p.partition: p.leader_epoch for p in scene.view().values()}
+        for jump in ("+3600", "-3600", "+0"):
+            self._file.write_text(f"{jump}\n")
+            time.sleep(3)
+            scene.progress()
+        after = {p.partition: p.leader_epoch for p in scene.view().values()}
+        assert after == before, "nobody lost its session"
+
+    def heal(self, scene: Scene) -> None:
+        self._file.write_text("+0\n")

@@ -1,0 +1,242 @@
+"""Damaged files: what a node finds on its disk when it starts again is not what it wrote.
+
+Only one replica is damaged, and while another one leads: what has been acknowledged is on at least
+two nodes, so nothing may be lost, and the damaged one has to get it again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
+from tests.robustness.faults.history import History
+from tests.robustness.faults.workload import read_log
+from tests.support.partition_logs import segments
+from tests.support.replicated_cluster import empty_directory
+
+Who = Literal["leader", "follower"]
+
+_READ_S_MAX = 60.0
+_SMALL_SEGMENTS = {"segment.bytes": str(64 << 10)}
+"""So that there are closed segments to damage, and indexes with something in them."""
+
+
+@dataclass
+class DamagedNode(Fault):
+    """A node is killed, its files are damaged, and it starts again.
+
+    In the end it leads every partition that it may, and the log is read from it.
+    """
+
+    who: Who = "follower"
+    topic_configs: dict[str, str] = field(default_factory=lambda: dict(_SMALL_SEGMENTS))
+
+    def inject(self, scene: Scene) -> None:
+        scene.progress(count=400)
+        scene.victim = scene.leader() if self.who == "leader" else scene.follower()
+        scene.cluster.kill_node(scene.victim)
+        took_s = scene.wait_led_by_others(scene.victim)
+        told = [
+            self.damage(scene.log_directory(scene.victim, partition))
+            for partition in range(scene.workload.history.partitions)
+        ]
+        scene.note(f"{self.who} {scene.victim} killed ({took_s:.2f} s); {', '.join(told)}")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(scene.victim)
+
+    def check(self, scene: Scene) -> None:
+        """The damaged node leads, and every record is read from it."""
+        others = scene.others(scene.victim)
+        scene.cluster.kill_nodes(others)
+        scene.wait(
+            lambda parts: all(p.leader == scene.victim for p in parts.values()),
+            30,
+            "the node that was damaged leads",
+        )
+        was = scene.workload.history
+        again = History(was.partitions)
+        again.acknowledged = was.acknowledged
+        read_log(scene.cluster.bootstrap, scene.topic, again, timeout_s=_READ_S_MAX)
+        assert again.stored == was.stored
+        for node in others:
+            scene.cluster.start_node(node)
+        for node in others:
+            scene.cluster.wait_node(node)
+
+    def damage(self, directory: Path) -> str:
+        """Damages one partition's files; says how."""
+        raise NotImplementedError
+
+
+@dataclass
+class TornTail(DamagedNode):
+    """The last batch is cut, as by a write that did not come to its end."""
+
+    id = "F22-torn"
+    title = "the last batch of a log is cut"
+
+    def damage(self, directory: Path) -> str:
+        last = _last_with_records(directory)
+        size = last.stat().st_size
+        with last.open("r+b") as file:
+            file.truncate(size - 7)
+        return f"{last.name[-9:]} cut by 7 of {size} bytes"
+
+
+@dataclass
+class GarbageTail(DamagedNode):
+    """The end of the log is overwritten, and goes on with garbage."""
+
+    id = "F22-garbage"
+    title = "the end of a log is garbage"
+
+    def damage(self, directory: Path) -> str:
+        last = _last_with_records(directory)
+        size = last.stat().st_size
+        with last.open("r+b") as file:
+            file.seek(max(0, size - 40))
+            file.write(b"\xa5" * 400)
+        return "40 bytes of the end overwritten, 360 added"
+
+
+@dataclass
+class MissingSegment(DamagedNode):
+    """The last segment is gone with its indexes: a tail that was never written."""
+
+    id = "F22-missing"
+    title = "the last segment of a log is missing"
+
+    def damage(self, directory: Path) -> str:
+        last = _last_with_records(directory)
+        size = last.stat().st_size
+        for path in directory.glob(f"{last.stem}.*"):
+            path.unlink()
+        return f"a segment of {size} bytes removed"
+
+
+@dataclass
+class DamagedIndexes(DamagedNode):
+    """Indexes are missing, garbage, cut, or another segment's."""
+
+    id = "F24"
+    title = "indexes are damaged, missing, or of another segment"
+
+    def damage(self, directory: Path) -> str:
+        ways: list[Callable[[Path], object]] = [
+            lambda path: path.unlink(),
+            lambda path: path.write_bytes(b"\xff" * 4096),
+            lambda path: path.write_bytes(path.read_bytes()[:-3]),
+            lambda path: path.write_bytes(_other(path).read_bytes()),
+            lambda path: path.write_bytes(b""),
+        ]
+        indexes = sorted((*directory.glob("*.index"), *directory.glob("*.timeindex")))
+        for number, path in enumerate(indexes):
+            ways[number % len(ways)](path)
+        return f"{len(indexes)} indexes damaged"
+
+
+@dataclass
+class DamagedEpochs(DamagedNode):
+    """The leader epoch checkpoint is missing, empty, garbage, or says too much."""
+
+    how: Literal["missing", "empty", "garbage", "too high"] = "missing"
+
+    id = "F25-epochs"
+    title = "the leader epoch checkpoint is lost or damaged"
+
+    def damage(self, directory: Path) -> str:
+        path = directory / "leader-epoch-checkpoint"
+        match self.how:
+            case "missing":
+                path.unlink()
+            case "empty":
+                path.write_bytes(b"")
+            case "garbage":
+                path.write_bytes(b"\x00\xff no checkpoint\n")
+            case "too high":
+                path.write_text("0\n2\n0 0\n90 1\n")
+        return f"epochs {self.how}"
+
+
+@dataclass
+class DamagedHighWatermark(DamagedNode):
+    """The high watermark checkpoint says 0, or more than there is."""
+
+    how: Literal["zero", "too high", "missing"] = "zero"
+
+    id = "F25-hw"
+    title = "the high watermark checkpoint is wrong"
+
+    def damage(self, directory: Path) -> str:
+        path = directory.parent / "replication-offset-checkpoint"
+        if self.how == "missing" or not path.exists():
+            path.unlink(missing_ok=True)
+            return "no checkpoint"
+        topic, _, partition = directory.name.rpartition("-")
+        value = "0" if self.how == "zero" else "1000000000"
+        lines = path.read_text().splitlines()
+        entries = [line for line in lines[2:] if not line.startswith(f"{topic} {partition} ")]
+        entries.append(f"{topic} {partition} {value}")
+        path.write_text("\n".join(["0", str(len(entries)), *entries]) + "\n")
+        return f"high watermark of {value}"
+
+
+@dataclass
+class EmptyDisk(DamagedNode):
+    """A node comes back with nothing: it is in no ISR until it has fetched everything."""
+
+    id = "F28"
+    title = "a node comes back with an empty disk"
+    pause_s_max = FAILOVER_S_MAX
+
+    def damage(self, directory: Path) -> str:
+        return "kept until all are damaged"
+
+    def heal(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        empty_directory(cluster.data_dir(scene.victim))
+        isr = {p.partition: p.isr for p in scene.view().values()}
+        assert not any(scene.victim in nodes for nodes in isr.values())
+        super().heal(scene)
+
+
+@dataclass
+class OthersDisk(DamagedNode):
+    """A node comes back with another node's directory: it must not start on it."""
+
+    id = "F28-foreign"
+    title = "a node comes back with another node's disk"
+
+    def damage(self, directory: Path) -> str:
+        return "kept until all are damaged"
+
+    def heal(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        own = cluster.data_dir(scene.victim)
+        kept = own.with_name(f"{own.name}-kept")
+        own.rename(kept)
+        shutil.copytree(cluster.data_dir(scene.others(scene.victim)[0]), own)
+        process = cluster.process(f"node-{scene.victim}")
+        cluster.start_node(scene.victim)
+        code = process.wait(timeout_s=30)
+        scene.note(f"with another's directory the node ends with {code}")
+        assert code == 2, process.log_tail()
+        shutil.rmtree(own)
+        kept.rename(own)
+        super().heal(scene)
+
+
+def _last_with_records(directory: Path) -> Path:
+    """The last segment that has something in it."""
+    return next(path for path in reversed(segments(directory)) if path.stat().st_size > 0)
+
+
+def _other(path: Path) -> Path:
+    """The same kind of file of another segment; itself if there is only one."""
+    return next((p for p in sorted(path.parent.glob(f"*{path.suffix}")) if p != path), path)

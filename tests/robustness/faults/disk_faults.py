@@ -1,0 +1,234 @@
+"""Faults of disks: full, slow, standing still, failing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
+from tests.support import mounted_disk
+from tests.support.mounted_disk import LoopDisk, SmallDisk
+from tests.support.process import wait_until
+
+NODE = 2
+"""Whose disk it is; faults wait until it leads a partition, which it does from the start."""
+
+_SMALL_BYTES = 96 << 20
+_OFFLINE = ("log_dir_failed", "replica_failed", "log_dirs_failed", "every log directory")
+
+
+class DiskFault(Fault):
+    """Node 2 has a file system of its own."""
+
+    complaints = _OFFLINE
+
+    def mount_point(self, directory: Path) -> Path:
+        return directory / "disk"
+
+    def lead(self, scene: Scene) -> None:
+        """Waits until the node leads something."""
+        scene.victim = NODE
+        scene.wait(
+            lambda parts: any(p.leader == NODE for p in parts.values()), 30, f"node {NODE} leads"
+        )
+
+    def restart(self, scene: Scene) -> None:
+        """A directory that went offline comes back with the next start only, as in Kafka."""
+        scene.cluster.kill_node(NODE)
+        scene.cluster.restart_node(NODE)
+
+
+class FullDisk(DiskFault):
+    """No byte is left under a leader: others lead, and what it has is not damaged."""
+
+    id = "F20"
+    title = "a leader's disk is full"
+    pause_s_max = FAILOVER_S_MAX
+
+    def probe(self) -> str | None:
+        return mounted_disk.missing()
+
+    def prepare(self, directory: Path) -> Mapping[int, Path]:
+        self._disk = SmallDisk(self.mount_point(directory), size_bytes=_SMALL_BYTES)
+        self._disk.mount()
+        return {NODE: self._disk.path}
+
+    def inject(self, scene: Scene) -> None:
+        self.lead(scene)
+        self._disk.fill()
+        took_s = scene.wait_led_by_others(NODE)
+        scene.note(f"disk full, others lead after {took_s:.2f} s")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        self._disk.free()
+        self.restart(scene)
+
+    def clean_up(self) -> None:
+        self._disk.unmount()
+
+
+@dataclass
+class StalledDisk(DiskFault):
+    """Writes under a leader wait for ten seconds; heartbeats do not."""
+
+    seconds: float = 10.0
+
+    id = "F18"
+    title = "a leader's disk stands still"
+
+    def __post_init__(self) -> None:
+        self.pause_s_max = self.seconds + FAILOVER_S_MAX
+
+    def probe(self) -> str | None:
+        return mounted_disk.missing("mkfs.ext4", "losetup", "fsfreeze")
+
+    def prepare(self, directory: Path) -> Mapping[int, Path]:
+        self._disk = LoopDisk(self.mount_point(directory), image=directory / "disk.image")
+        self._disk.mount()
+        return {NODE: self._disk.path}
+
+    def inject(self, scene: Scene) -> None:
+        self.lead(scene)
+        self._disk.freeze()
+        try:
+            time.sleep(self.seconds)
+        finally:
+            self._disk.thaw()
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        if not scene.cluster.process(f"node-{NODE}").running:
+            self.restart(scene)
+
+    def clean_up(self) -> None:
+        self._disk.unmount()
+
+
+class ReadOnlyDisk(DiskFault):
+    """The kernel makes a leader's file system read-only after an error of it."""
+
+    id = "F21"
+    title = "a leader's disk becomes read-only"
+    pause_s_max = FAILOVER_S_MAX
+
+    def probe(self) -> str | None:
+        return mounted_disk.missing("mkfs.ext4", "losetup", "fsck.ext4")
+
+    def prepare(self, directory: Path) -> Mapping[int, Path]:
+        self._disk = LoopDisk(self.mount_point(directory), image=directory / "disk.image")
+        self._disk.mount()
+        return {NODE: self._disk.path}
+
+    def inject(self, scene: Scene) -> None:
+        self.lead(scene)
+        self._disk.fail()
+        took_s = scene.wait_led_by_others(NODE)
+        scene.note(f"read-only, others lead after {took_s:.2f} s")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.kill_node(NODE)
+        self._disk.mount_again()
+        scene.cluster.restart_node(NODE)
+
+    def clean_up(self) -> None:
+        self._disk.unmount()
+
+
+class TracedFault(Fault):
+    """System calls of a leader are changed by strace, which is attached for a while."""
+
+    topic_configs: Mapping[str, str] = {"flush.messages": "1"}
+    injection = ""
+
+    def probe(self) -> str | None:
+        if shutil.which("strace") is None:
+            return "no strace on the path"
+        if os.geteuid() != 0:
+            return "attaching to a process needs root"
+        return None
+
+    def attach(self, pid: int) -> subprocess.Popen[bytes]:
+        calls = "trace=fsync,fdatasync"
+        return subprocess.Popen(
+            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid), "-e", calls, "-e",
+             f"inject=fsync,fdatasync:{self.injection}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def detach(self, tracer: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            tracer.send_signal(signal.SIGINT)
+        try:
+            tracer.wait(10)
+        except subprocess.TimeoutExpired:
+            tracer.kill()
+            tracer.wait(10)
+
+
+class FailingSync(TracedFault):
+    """The kernel reports a failed sync once. Whoever tries again believes in what is not there."""
+
+    id = "F19"
+    title = "fsync fails once under a leader"
+    pause_s_max = FAILOVER_S_MAX
+    injection = "error=EIO:when=1"
+    complaints = _OFFLINE
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        process = scene.cluster.process(f"node-{scene.victim}")
+        tracer = self.attach(process.pid)
+        try:
+            took_s = scene.wait_led_by_others(scene.victim)
+        finally:
+            self.detach(tracer)
+        scene.note(f"one fsync failed, others lead after {took_s:.2f} s")
+        wait_until(
+            lambda: bool(process.lines_with("log_dir_failed")), timeout_s=10, what="a failed dir"
+        )
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.kill_node(scene.victim)
+        scene.cluster.restart_node(scene.victim)
+
+
+@dataclass
+class SlowSync(TracedFault):
+    """Every sync of a follower takes 200 ms longer: it stays, or it leaves the ISR; all goes on."""
+
+    seconds: float = 20.0
+
+    id = "F17"
+    title = "a follower's disk is slow"
+    pause_s_max = SESSION_S
+    injection = "delay_exit=200000"
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.follower()
+        before = {p.partition: p.leader_epoch for p in scene.view().values()}
+        tracer = self.attach(scene.cluster.process(f"node-{scene.victim}").pid)
+        try:
+            until = time.monotonic() + self.seconds
+            while time.monotonic() < until:
+                scene.progress(count=5)
+        finally:
+            self.detach(tracer)
+        after = {
+            p.partition: p.leader_epoch for p in scene.view().values() if p.leader != scene.victim
+        }
+        assert all(before[p] == epoch for p, epoch in after.items()), "leaders do not flap"
+
+    def heal(self, scene: Scene) -> None:
+        """The tracer is gone."""

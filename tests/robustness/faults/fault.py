@@ -1,0 +1,146 @@
+"""What a fault of the catalogue is, and the scene in which it happens."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from tests.robustness.faults.workload import Workload
+from tests.support.cluster_view import Partitions, PartitionView, is_whole, view, wait_for_view
+from tests.support.replicated_cluster import NodeHosts, ReplicatedCluster, Shape
+
+SESSION_S = 6.0
+"""session_timeout_ms of the controller's defaults."""
+FAILOVER_S_MAX = 4.0
+"""After a death that is seen at once: the worst that is promised."""
+ISR_S = 45.0
+"""Until a replica is in the ISR again, or out of it, at the latest."""
+
+
+class Scene:
+    """One topic with three replicas under load, which a fault is about to break."""
+
+    def __init__(
+        self, cluster: ReplicatedCluster, topic: str, workload: Workload, chance: random.Random
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.workload = workload
+        self.chance = chance
+        self.notes: list[str] = []
+        """What the fault did and saw, for the report."""
+        self.victim = -1
+        """The node that a fault chose."""
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def view(self) -> Partitions:
+        return view(self.cluster.bootstrap, self.topic)
+
+    def partition(self, number: int = 0) -> PartitionView:
+        return self.view()[number]
+
+    def leader(self, number: int = 0) -> int:
+        """The node that leads a partition; waits until there is one."""
+        found = self.wait(lambda parts: parts[number].leader >= 0, 30, "a leader")
+        return found[number].leader
+
+    def follower(self, number: int = 0) -> int:
+        """A node that follows in a partition and is in its ISR."""
+        part = self.partition(number)
+        return self.chance.choice(sorted(part.isr - {part.leader}))
+
+    def others(self, node: int) -> list[int]:
+        return [other for other in self.cluster.node_ids if other != node]
+
+    def wait(
+        self, condition: Callable[[Partitions], bool], timeout_s: float, what: str
+    ) -> Partitions:
+        return wait_for_view(
+            self.cluster.bootstrap, self.topic, condition, timeout_s=timeout_s, what=what
+        )
+
+    def wait_led_by_others(self, node: int, timeout_s: float = 30) -> float:
+        """Waits until all partitions have leaders, none of them this node; the seconds it took."""
+        started = time.monotonic()
+        self.wait(
+            lambda parts: all(p.leader >= 0 and p.leader != node for p in parts.values()),
+            timeout_s,
+            f"leaders other than node {node}",
+        )
+        return time.monotonic() - started
+
+    def wait_out_of_isr(self, node: int, timeout_s: float = ISR_S) -> None:
+        self.wait(
+            lambda parts: all(node not in p.isr for p in parts.values()),
+            timeout_s,
+            f"node {node} out of the ISR",
+        )
+
+    def wait_whole(self, timeout_s: float = ISR_S) -> None:
+        """Waits until every partition of the topic has a leader and its full ISR."""
+        self.wait(is_whole, timeout_s, "leaders and full ISRs")
+
+    def progress(self, count: int = 20, timeout_s: float = 60) -> None:
+        """Waits until each partition has so many more acknowledgements."""
+        self.workload.wait_for_progress(count, timeout_s=timeout_s)
+
+    def log_directory(self, node: int, partition: int = 0) -> Path:
+        return self.cluster.data_dir(node) / f"{self.topic}-{partition}"
+
+
+class Fault:
+    """One fault. Lifecycle: `probe`, `prepare`, the cluster starts, `inject`, `heal`, `clean_up`.
+
+    A fault leaves every node running when `heal` returns; whether the cluster then becomes whole,
+    and the histories, are judged for all faults alike.
+    """
+
+    id: ClassVar[str]
+    """As in the catalogue of replication's design, with a word more where it has several."""
+    title: ClassVar[str]
+
+    pause_s_max: float | None = FAILOVER_S_MAX
+    """The longest pause between acknowledgements of a partition; None if it may be any."""
+    allowed: frozenset[str] = frozenset()
+    """Kinds of violations that this fault may bring (an unclean election loses records)."""
+    failures_allowed = False
+    """Whether the producer may be told of records that failed."""
+    complaints: tuple[str, ...] = ()
+    """Words of log lines of level error that belong to the fault."""
+    topic_configs: Mapping[str, str] = {}
+    shape: Shape | None = None
+
+    def probe(self) -> str | None:
+        """Why it cannot be done on this machine, or None."""
+        return None
+
+    def prepare(self, directory: Path) -> Mapping[int, Path]:
+        """Before the cluster starts: directories of nodes that need a file system of their own."""
+        return {}
+
+    def hosts(self) -> NodeHosts | None:
+        """Where nodes run; None for loopback."""
+        return None
+
+    def environments(self, directory: Path) -> Mapping[str, Mapping[str, str]]:
+        """Environment variables by process name."""
+        return {}
+
+    def inject(self, scene: Scene) -> None:
+        """Does the damage and waits for what it is expected to bring."""
+        raise NotImplementedError
+
+    def heal(self, scene: Scene) -> None:
+        """Repairs it; returns when every process runs as before."""
+        raise NotImplementedError
+
+    def check(self, scene: Scene) -> None:
+        """Looks at what is particular to this fault, after the load has ended."""
+
+    def clean_up(self) -> None:
+        """Takes away what `prepare` made; also after a failure."""

@@ -1,0 +1,95 @@
+"""What clients did and saw while a cluster was broken, as plain values.
+
+Records are numbered from 0 in each partition, and their values can be made again from partition
+and number, so that a history holds numbers only. The threads that fill it own different parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+FOREIGN = -1
+"""The number of a record that is none of ours, or whose bytes are not those that were sent."""
+
+_SIZES = (20, 100, 1_000, 250)
+
+
+class Assigned(NamedTuple):
+    """A consumer got a partition and reads on from `offset`; -1: from what the group committed."""
+
+    partition: int
+    offset: int
+
+
+class Read(NamedTuple):
+    """A consumer was given a record."""
+
+    partition: int
+    offset: int
+    number: int
+
+
+class Committing(NamedTuple):
+    """A group is about to commit the offset; whether it will is not yet known."""
+
+    partition: int
+    offset: int
+
+
+class Committed(NamedTuple):
+    """The coordinator has confirmed the group's offset."""
+
+    partition: int
+    offset: int
+
+
+Step = Assigned | Read | Committing | Committed
+
+
+class History:
+    """See the module. Times are seconds on the monotonic clock."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+        self.sent: dict[int, int] = dict.fromkeys(range(partitions), 0)
+        """By partition, how many were given to the producer: the numbers below."""
+        self.acknowledged: dict[int, dict[int, int]] = {p: {} for p in range(partitions)}
+        """By partition, the offset of each acknowledged number."""
+        self.acknowledged_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
+        """By partition, when acknowledgements came."""
+        self.failed: dict[int, dict[int, str]] = {p: {} for p in range(partitions)}
+        """By partition, what the producer was told of numbers that it gave up."""
+        self.steps: dict[str, list[Step]] = defaultdict(list)
+        """By consumer, in order."""
+        self.errors: dict[str, list[str]] = defaultdict(list)
+        """By client, errors that a user would have to handle."""
+        self.stored: dict[int, list[tuple[int, int]]] = {p: [] for p in range(partitions)}
+        """By partition, (offset, number) of every record in the log at the end."""
+
+    def acknowledged_count(self) -> int:
+        return sum(len(numbers) for numbers in self.acknowledged.values())
+
+    def failed_count(self) -> int:
+        return sum(len(numbers) for numbers in self.failed.values())
+
+    def read_count(self, consumer: str) -> int:
+        return sum(isinstance(step, Read) for step in self.steps[consumer])
+
+
+def value_of(partition: int, number: int) -> bytes:
+    """The record's value: its name, and bytes that differ from record to record."""
+    name = b"%d:%d:" % (partition, number)
+    size = _SIZES[number % len(_SIZES)]
+    return (name * (size // len(name) + 1))[: max(size, len(name))]
+
+
+def number_in(partition: int, value: bytes | None) -> int:
+    """The number of a record that was read from the partition; FOREIGN if it is not ours."""
+    if value is None:
+        return FOREIGN
+    fields = value.split(b":", 2)
+    if len(fields) < 3 or not fields[1].isdigit():
+        return FOREIGN
+    number = int(fields[1])
+    return number if value == value_of(partition, number) else FOREIGN

@@ -1,0 +1,235 @@
+"""Faults of the metadata store: members of etcd die, stand still, or forget."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from highwater.embed.kafka_client import KafkaClient
+from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
+from tests.support.cluster_view import is_whole, wait_for_view
+from tests.support.etcd import EtcdMemberProcess
+from tests.support.process import wait_until
+
+UNTOUCHED_S_MAX = 1.0
+"""Data flows without the metadata store; a busy machine makes pauses of its own."""
+
+
+class KillEtcdLeader(Fault):
+    """The leader of etcd dies: data flows on, and elections work again within seconds."""
+
+    id = "F13"
+    title = "kill -9 of etcd's leader"
+    pause_s_max = UNTOUCHED_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        etcd = scene.cluster.etcd
+        self._member = etcd.leader()
+        self._member.kill()
+        begun = time.monotonic()
+        other = _wait_for_leader(scene, self._member)
+        scene.note(f"{self._member.name} killed, {other.name} leads {_since(begun)} later")
+        _create_topic(scene, begun)
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        self._member.start()
+        scene.cluster.etcd.wait_healthy()
+
+
+class PauseEtcdLeader(Fault):
+    """As it dies, but its connections stay open."""
+
+    id = "F13-pause"
+    title = "SIGSTOP of etcd's leader"
+    pause_s_max = UNTOUCHED_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        etcd = scene.cluster.etcd
+        self._member = etcd.leader()
+        self._member.pause()
+        begun = time.monotonic()
+        other = _wait_for_leader(scene, self._member)
+        scene.note(f"{self._member.name} paused, {other.name} leads {_since(begun)} later")
+        _create_topic(scene, begun)
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        self._member.resume()
+        scene.cluster.etcd.wait_healthy()
+
+
+@dataclass
+class KillEtcdLeaderAndNode(Fault):
+    """A leader of partitions dies with etcd's leader: etcd elects first, then the controller."""
+
+    id = "F1-etcd"
+    title = "kill -9 of etcd's leader and of a leader together"
+    pause_s_max = 4.0 + FAILOVER_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        self._member = scene.cluster.etcd.leader()
+        self._member.kill()
+        scene.cluster.process(f"node-{scene.victim}").kill()
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"others lead after {took_s:.1f} s")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        self._member.start()
+        scene.cluster.etcd.wait_healthy()
+        scene.cluster.expect_end(scene.victim)
+        scene.cluster.restart_node(scene.victim)
+
+
+@dataclass
+class PauseEtcd(Fault):
+    """No etcd for a minute: produce and consume go on with the ISRs that there are."""
+
+    seconds: float = 60.0
+
+    id = "F14"
+    title = "all members of etcd stand still"
+    pause_s_max = UNTOUCHED_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        before = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
+        begun = time.monotonic()
+        for member in scene.cluster.etcd.members:
+            member.pause()
+        while time.monotonic() < begun + self.seconds:
+            scene.progress(timeout_s=10)
+        after = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
+        assert after == before, "nobody can have been elected"
+        scene.note(f"wrote for {_since(begun)} without etcd")
+
+    def heal(self, scene: Scene) -> None:
+        begun = time.monotonic()
+        for member in scene.cluster.etcd.members:
+            member.resume()
+        scene.cluster.etcd.wait_healthy()
+        wait_until(lambda: _has_controller(scene), timeout_s=40, what="an active controller")
+        _create_topic(scene, begun)
+
+
+class CompactWhileAway(Fault):
+    """A standby controller misses changes whose history is then compacted, and takes over."""
+
+    id = "F15"
+    title = "etcd is compacted while a controller is away, which then becomes active"
+    # The active controller is killed in the end: nothing else happens to the data.
+    pause_s_max = UNTOUCHED_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        active = cluster.active_controller()
+        away = next(n for n in cluster.names if n.startswith("controller") and n != active)
+        cluster.pause(away)
+        self._topics = [_create_topic(scene, time.monotonic()) for _ in range(3)]
+        member = cluster.etcd.members[0]
+        member.compact(cluster.store_revision())
+        cluster.resume(away)
+        time.sleep(1)
+        cluster.process(active).kill()
+        wait_until(
+            lambda: _has_controller(scene) and cluster.active_controller() == away,
+            timeout_s=30,
+            what=f"{away} active",
+        )
+        self._topics.append(_create_topic(scene, time.monotonic()))
+        cluster.process(active).start()
+        scene.note(f"{away} took over")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        """Everything runs."""
+
+    def check(self, scene: Scene) -> None:
+        for topic in self._topics:
+            wait_for_view(
+                scene.cluster.bootstrap, topic, is_whole, timeout_s=30, what=f"leaders of {topic}"
+            )
+
+
+@dataclass
+class OldSnapshot(Fault):
+    """etcd comes back as it was before: leader epochs may not go back with it.
+
+    Nobody may act on what the store says then; data flows on as before, and when the right
+    contents are back everything works.
+    """
+
+    seconds: float = 15.0
+
+    id = "F16"
+    title = "etcd is restored from an old snapshot"
+    pause_s_max = UNTOUCHED_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        snapshot = cluster.data_dir(1).with_name("etcd-snapshot")
+        cluster.etcd.save(snapshot)
+        scene.victim = scene.leader()
+        cluster.kill_node(scene.victim)
+        scene.wait_led_by_others(scene.victim)
+        cluster.restart_node(scene.victim)
+        scene.wait_whole()
+        scene.progress()
+        before = scene.view()
+        self._begun = time.monotonic()
+        cluster.etcd.restore(snapshot)
+        while time.monotonic() < self._begun + self.seconds:
+            scene.progress(timeout_s=10)
+            now = scene.view()
+            assert all(now[p].leader_epoch >= before[p].leader_epoch for p in before), now
+        scene.note(f"wrote for {_since(self._begun)} beside an etcd that had gone back")
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.etcd.undo_restore()
+        wait_until(lambda: _has_controller(scene), timeout_s=40, what="an active controller")
+        _create_topic(scene, self._begun)
+
+
+def _wait_for_leader(scene: Scene, lost: EtcdMemberProcess) -> EtcdMemberProcess:
+    found: list[EtcdMemberProcess] = []
+
+    def elected() -> bool:
+        try:
+            leader = scene.cluster.etcd.leader()
+        except RuntimeError:
+            return False
+        found[:] = [leader]
+        return leader is not lost
+
+    wait_until(elected, timeout_s=30, what="another leader of etcd")
+    return found[0]
+
+
+def _has_controller(scene: Scene) -> bool:
+    try:
+        scene.cluster.active_controller()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _create_topic(scene: Scene, since: float) -> str:
+    """Shows that changes are possible again; the topic's name."""
+    name = f"made-{scene.chance.getrandbits(40):x}"
+
+    def made() -> bool:
+        with KafkaClient(scene.cluster.bootstrap, timeout_s=SESSION_S) as client:
+            try:
+                client.create_topic(name, partitions=1, replication_factor=3, configs={})
+            except Exception as error:  # noqa: BLE001 - any refusal is retried until the deadline.
+                return "ALREADY_EXISTS" in str(error)
+            return True
+
+    wait_until(made, timeout_s=40, what="a topic", poll_s=0.2)
+    scene.note(f"a topic could be made {_since(since)} later")
+    return name
+
+
+def _since(begun: float) -> str:
+    return f"{time.monotonic() - begun:.1f} s"

@@ -1,0 +1,140 @@
+"""Faults of the network between nodes, and between nodes and everybody else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from tests.robustness.faults.fault import SESSION_S, Fault, Scene
+from tests.robustness.faults.process_faults import SILENT_PAUSE_S_MAX
+from tests.support import node_network
+from tests.support.node_network import NodeNetwork
+from tests.support.replicated_cluster import NodeHosts
+
+LAG_S = 10.0
+"""replica.lag.time.max.ms: how long a silent follower stays in the ISR."""
+
+
+class NetworkFault(Fault):
+    """Nodes in namespaces, whose rules are taken away again by `heal`."""
+
+    def __init__(self) -> None:
+        self.network = NodeNetwork()
+
+    def probe(self) -> str | None:
+        return node_network.missing()
+
+    def hosts(self) -> NodeHosts:
+        return self.network
+
+    def heal(self, scene: Scene) -> None:
+        self.network.heal()
+
+    def everybody(self, scene: Scene, node: int) -> list[str]:
+        """The addresses of all that the node speaks with."""
+        return [self.network.outside, *self.nodes(scene, node)]
+
+    def nodes(self, scene: Scene, node: int) -> list[str]:
+        """The addresses of the other nodes."""
+        return [self.network.address(other) for other in scene.others(node)]
+
+
+class CutOffLeader(NetworkFault):
+    """A leader on one side, everybody else on the other."""
+
+    id = "F9"
+    title = "a leader is cut off from everybody"
+    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        peers = self.everybody(scene, scene.victim)
+        self.network.cut_incoming(scene.victim, peers)
+        self.network.cut_outgoing(scene.victim, peers)
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"node {scene.victim} cut off, others lead after {took_s:.2f} s")
+        scene.progress()
+
+
+class MuteLeader(NetworkFault):
+    """A leader hears everybody, and nobody hears it."""
+
+    id = "F10"
+    title = "a leader hears and cannot speak"
+    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        self.network.cut_outgoing(scene.victim, self.everybody(scene, scene.victim))
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"node {scene.victim} mute, others lead after {took_s:.2f} s")
+        scene.progress()
+
+
+class LeaderWithoutFollowers(NetworkFault):
+    """A leader sees controller and clients, and no other node: the ISR shrinks to itself.
+
+    With min.insync.replicas 2 it acknowledges nothing until they are back.
+    """
+
+    id = "F11"
+    title = "a leader sees the controller and no follower"
+    pause_s_max = None
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        led = [p.partition for p in scene.view().values() if p.leader == scene.victim]
+        begun = time.monotonic()
+        peers = self.nodes(scene, scene.victim)
+        self.network.cut_incoming(scene.victim, peers)
+        self.network.cut_outgoing(scene.victim, peers)
+        history = scene.workload.history
+        before = {p: len(history.acknowledged[p]) for p in led}
+        scene.wait(
+            lambda parts: all(parts[p].isr == {scene.victim} for p in led), 3 * LAG_S, "ISRs of one"
+        )
+        scene.note(f"ISR of one after {time.monotonic() - begun:.1f} s")
+        time.sleep(2)
+        after = {p: len(history.acknowledged[p]) for p in led}
+        # Answers that were on their way when the cut came may still have arrived.
+        late = {p: after[p] - before[p] for p in led}
+        assert all(count <= 50 for count in late.values()), f"acknowledged by one alone: {late}"
+
+
+class LeaderWithoutController(NetworkFault):
+    """A leader sees its followers and clients, and no controller: another one is elected."""
+
+    id = "F12"
+    title = "a leader sees its followers and no controller"
+    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        for port in scene.cluster.controller_ports.values():
+            self.network.cut_port(scene.victim, port)
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"others lead after {took_s:.2f} s")
+        scene.progress()
+
+
+@dataclass
+class PacketLoss(NetworkFault):
+    """Every twentieth packet between nodes and everybody is lost, for a while."""
+
+    seconds: float = 20.0
+    share: float = 0.05
+
+    id = "F36"
+    title = "packet loss"
+    pause_s_max = SESSION_S
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def inject(self, scene: Scene) -> None:
+        for node in scene.cluster.node_ids:
+            self.network.lose(node, self.share)
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            scene.progress(timeout_s=30)
+        scene.note(f"{self.share:.0%} of the packets lost for {self.seconds:.0f} s")

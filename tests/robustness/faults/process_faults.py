@@ -1,0 +1,357 @@
+"""Faults of processes: ends, pauses and restarts of nodes and of controllers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from highwater.model.partitioning import coordinator_partition
+from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
+from tests.support.cluster_view import view
+from tests.support.process import ManagedProcess, free_port_block, wait_until
+
+TERM_PAUSE_S_MAX = 0.3
+"""A node that is told to stop hands its leaderships over first."""
+SILENT_PAUSE_S_MAX = SESSION_S + 1
+"""A node that falls silent is given up after its session."""
+
+
+class KillLeader(Fault):
+    """SIGKILL to a leader; another replica leads within seconds."""
+
+    id = "F1"
+    title = "kill -9 of a leader"
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        scene.cluster.kill_node(scene.victim)
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"node {scene.victim} killed, others lead after {took_s:.2f} s")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(scene.victim)
+
+
+@dataclass
+class ChaseLeader(Fault):
+    """The next leader is killed as soon as there is one that can be missed, again and again."""
+
+    rounds: int = 5
+
+    id = "F2"
+    title = "kill -9 of every next leader"
+
+    def inject(self, scene: Scene) -> None:
+        for _ in range(self.rounds):
+            victim = scene.leader()
+            scene.cluster.kill_node(victim)
+            took_s = scene.wait_led_by_others(victim)
+            scene.note(f"node {victim}: {took_s:.2f} s")
+            scene.cluster.start_node(victim)
+            scene.progress(count=5)
+            # With two of three in sync, the next kill would leave one, and no write succeed.
+            scene.cluster.wait_node(victim)
+            scene.wait_whole()
+
+    def heal(self, scene: Scene) -> None:
+        """Every node was started again."""
+
+
+class TerminateLeader(Fault):
+    """SIGTERM: leaderships move before the node ends, and its clients hardly notice."""
+
+    id = "F3"
+    title = "SIGTERM of a leader"
+    pause_s_max = TERM_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        begun = time.monotonic()
+        code = scene.cluster.terminate_node(scene.victim)
+        scene.note(f"node {scene.victim} ended with {code} after {time.monotonic() - begun:.2f} s")
+        assert code == 0
+        scene.wait_led_by_others(scene.victim)
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(scene.victim)
+
+
+@dataclass
+class PauseLeader(Fault):
+    """A leader stands still for longer than its session, and wakes up believing that it leads."""
+
+    seconds: float = 2 * SESSION_S
+
+    id = "F4"
+    title = "SIGSTOP of a leader for two sessions, then SIGCONT"
+    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        before = {p.partition: p.leader_epoch for p in scene.view().values()}
+        begun = time.monotonic()
+        scene.cluster.pause(f"node-{scene.victim}")
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"node {scene.victim} paused, others lead after {took_s:.2f} s")
+        scene.progress()
+        time.sleep(max(0.0, begun + self.seconds - time.monotonic()))
+        assert any(p.leader_epoch > before[p.partition] for p in scene.view().values())
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.resume(f"node-{scene.victim}")
+
+
+@dataclass
+class PauseFollower(Fault):
+    """A follower stands still: it leaves the ISR, writes go on, and it comes back."""
+
+    id = "F5"
+    title = "SIGSTOP of a follower: the ISR shrinks, and grows again"
+    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.follower()
+        begun = time.monotonic()
+        scene.cluster.pause(f"node-{scene.victim}")
+        scene.wait_out_of_isr(scene.victim)
+        scene.note(f"node {scene.victim} out of the ISR after {time.monotonic() - begun:.2f} s")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        begun = time.monotonic()
+        scene.cluster.resume(f"node-{scene.victim}")
+        scene.wait_whole()
+        scene.note(f"back after {time.monotonic() - begun:.2f} s")
+
+
+class KillAll(Fault):
+    """Every node at once. Records are in the page cache, which outlives processes: none is lost.
+
+    Of a power cut of all machines this says nothing: that needs flush.messages.
+    """
+
+    id = "F6"
+    title = "kill -9 of all nodes at once"
+    pause_s_max = None
+
+    def inject(self, scene: Scene) -> None:
+        scene.cluster.kill_nodes(scene.cluster.node_ids)
+        time.sleep(1)
+
+    def heal(self, scene: Scene) -> None:
+        begun = time.monotonic()
+        for node in scene.cluster.node_ids:
+            scene.cluster.start_node(node)
+        for node in scene.cluster.node_ids:
+            scene.cluster.wait_node(node)
+        scene.note(f"all serve after {time.monotonic() - begun:.1f} s")
+
+
+class KillController(Fault):
+    """The active controller is killed. Nobody else is: data flows on."""
+
+    id = "F13-controller"
+    title = "kill -9 of the active controller"
+    pause_s_max = 1.0
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        active = cluster.active_controller()
+        begun = time.monotonic()
+        cluster.process(active).kill()
+        wait_until(
+            lambda: _active(scene) not in ("", active), timeout_s=30, what="another controller"
+        )
+        scene.note(f"{active} killed, another one active after {time.monotonic() - begun:.1f} s")
+        scene.progress()
+        cluster.process(active).start()
+
+    def heal(self, scene: Scene) -> None:
+        """It stands by by itself."""
+
+
+class KillControllerAndLeader(Fault):
+    """A leader dies while there is no controller: the next one finds out and elects."""
+
+    id = "F1-controller"
+    title = "kill -9 of the active controller and of a leader together"
+    # The lease of the controller has to end first, then its members have a session's time.
+    pause_s_max = 5.0 + SESSION_S + FAILOVER_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        scene.victim = scene.leader()
+        active = cluster.active_controller()
+        cluster.process(active).kill()
+        cluster.kill_node(scene.victim)
+        took_s = scene.wait_led_by_others(scene.victim, timeout_s=40)
+        scene.note(f"{active} and node {scene.victim} killed, others lead after {took_s:.1f} s")
+        scene.progress()
+        cluster.process(active).start()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(scene.victim)
+
+
+@dataclass
+class DuplicateNode(Fault):
+    """A second process with the id of a node that lives, on another directory: it is refused."""
+
+    id = "F27"
+    title = "a second node with the same id"
+    pause_s_max = 1.0
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        scene.victim = scene.leader()
+        epoch = cluster.node_epoch(scene.victim)
+        elsewhere = cluster.data_dir(scene.victim).with_name("duplicate")
+        twin = ManagedProcess(
+            "twin",
+            cluster.node_command(scene.victim, data_dir=elsewhere, port=free_port_block(1)),
+            log_path=elsewhere.with_suffix(".log"),
+        )
+        twin.start()
+        try:
+            wait_until(lambda: not twin.running, timeout_s=50, what="the end of the second node")
+            code = twin.stop()
+        finally:
+            twin.kill()
+        scene.note(f"the second node {scene.victim} ended with {code}")
+        assert code == 2, twin.log_tail()
+        assert "in use by a live node" in twin.log_tail()
+        assert cluster.node_epoch(scene.victim) == epoch, "the first is the one that counts"
+
+    def heal(self, scene: Scene) -> None:
+        """The first node never knew."""
+
+
+@dataclass
+class RollingRestart(Fault):
+    """Each node in turn is told to stop, and started again when all replicas are in sync."""
+
+    rounds: int = 1
+
+    id = "F30"
+    title = "rolling restart"
+    pause_s_max = TERM_PAUSE_S_MAX
+
+    def inject(self, scene: Scene) -> None:
+        for _ in range(self.rounds):
+            for node in scene.cluster.node_ids:
+                begun = time.monotonic()
+                assert scene.cluster.terminate_node(node) == 0
+                scene.cluster.restart_node(node)
+                scene.wait_whole()
+                scene.note(f"node {node}: {time.monotonic() - begun:.1f} s")
+
+    def heal(self, scene: Scene) -> None:
+        """Every node was started again."""
+
+
+class KillCoordinator(Fault):
+    """The leader of the group's partition is killed; its commits are those that it had."""
+
+    id = "F35"
+    title = "kill -9 of a group's coordinator"
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = _coordinator(scene)
+        scene.cluster.kill_node(scene.victim)
+        scene.note(f"node {scene.victim} coordinated")
+        wait_until(
+            lambda: _coordinator(scene) not in (-1, scene.victim),
+            timeout_s=30,
+            what="another coordinator",
+        )
+        scene.progress(count=100)
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(scene.victim)
+
+
+class OutOfMemory(Fault):
+    """The kernel kills a leader that has reached its memory limit (cgroup v1)."""
+
+    id = "F37"
+    title = "a leader is killed for want of memory"
+
+    _ROOT = Path("/sys/fs/cgroup/memory")
+
+    def __init__(self) -> None:
+        self._group = self._ROOT / f"highwater-test-{os.getpid()}"
+
+    def probe(self) -> str | None:
+        if os.geteuid() != 0:
+            return "cgroups need root"
+        if not (self._ROOT / "memory.limit_in_bytes").exists():
+            return "no memory cgroup of version 1"
+        return None
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        cluster = scene.cluster
+        process = cluster.process(f"node-{scene.victim}")
+        cluster.expect_end(scene.victim)
+        self._group.mkdir(exist_ok=True)
+        (self._group / "cgroup.procs").write_text(str(process.pid))
+        # What it has is charged to the group that it came from: only what it takes from now on.
+        (self._group / "memory.limit_in_bytes").write_text(str(1 << 20))
+        wait_until(lambda: not process.running, timeout_s=30, what="the kernel's kill")
+        took_s = scene.wait_led_by_others(scene.victim)
+        scene.note(f"node {scene.victim} killed by the kernel, others lead {took_s:.2f} s later")
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.process(f"node-{scene.victim}").kill()
+        scene.cluster.restart_node(scene.victim)
+
+    def clean_up(self) -> None:
+        if self._group.exists():
+            self._group.rmdir()
+
+
+class FewFiles(Fault):
+    """A leader runs out of file descriptors for a while: what it has open goes on being served."""
+
+    id = "F31"
+    title = "no file descriptors left in a leader"
+    pause_s_max = None
+    complaints = ("EMFILE", "Too many open files", "log_dir_failed")
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        pid = scene.cluster.process(f"node-{scene.victim}").pid
+        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        self._limit(pid, used + 2)
+        scene.note(f"node {scene.victim} has {used} of {used + 2} descriptors")
+        scene.progress(count=100)
+        time.sleep(5)
+        scene.progress(count=100)
+
+    def heal(self, scene: Scene) -> None:
+        self._limit(scene.cluster.process(f"node-{scene.victim}").pid, 4096)
+
+    @staticmethod
+    def _limit(pid: int, files: int) -> None:
+        subprocess.run(
+            ["prlimit", f"--pid={pid}", f"--nofile={files}:4096"], check=True, timeout=10
+        )
+
+
+def _active(scene: Scene) -> str:
+    try:
+        return scene.cluster.active_controller()
+    except RuntimeError:
+        return ""
+
+
+def _coordinator(scene: Scene) -> int:
+    """The node that leads the group's partition of __consumer_offsets; -1 if none does."""
+    parts = view(scene.cluster.bootstrap, "__consumer_offsets")
+    return parts[coordinator_partition(scene.workload.group, len(parts))].leader

@@ -1,0 +1,420 @@
+"""Clients that go on while a cluster is broken, and write down what they did and saw.
+
+One idempotent producer with acks=all, one consumer that reads every partition by itself, and one
+in a group that commits. Each is a thread of its own and owns its part of the history.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests.robustness.faults.checker import longest_pause
+from tests.robustness.faults.history import (
+    Assigned,
+    Committed,
+    Committing,
+    History,
+    Read,
+    number_in,
+    value_of,
+)
+from tests.support.process import wait_until
+
+DELIVERY_TIMEOUT_S = 120.0
+TICK_S = 0.02
+READER, MEMBER = "reader", "member"
+
+_JOIN_TIMEOUT_S = 90.0
+_COMMIT_EVERY_S = 0.5
+_BATCH = 500
+_MISSING_S = 10.0
+_ERRORS_MAX = 50
+# What a user of a consumer would have to handle; the rest are lost connections, retried inside.
+_FATAL = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._LOG_TRUNCATION,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.INVALID_MSG,
+    KafkaError._BAD_MSG,
+    KafkaError._FATAL,
+}
+_PATIENT = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 500,
+    "topic.metadata.refresh.interval.ms": 5_000,
+}
+
+
+class Workload:
+    """From `start` until `finish`, which ends the clients and reads the log."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, *, partitions: int, per_tick: int = 1, group: str = ""
+    ) -> None:
+        """`per_tick` records for each partition every `TICK_S`; no member without a group."""
+        self.topic = topic
+        self.group = group
+        self.history = History(partitions)
+        self._bootstrap = bootstrap
+        self._stop_sending = threading.Event()
+        self._stop_reading = threading.Event()
+        self._sender = _Sender(bootstrap, topic, self.history, per_tick, self._stop_sending)
+        self._readers: list[_ConsumerThread] = [
+            _Reader(bootstrap, topic, self.history, self._stop_reading)
+        ]
+        if group:
+            member = _Member(bootstrap, topic, self.history, self._stop_reading, group)
+            self._readers.append(member)
+        self.started_s = 0.0
+        self.ended_s = 0.0
+
+    def start(self) -> None:
+        self.started_s = time.monotonic()
+        for thread in (*self._readers, self._sender):
+            thread.start()
+
+    def wait_for_progress(self, count: int, *, timeout_s: float) -> None:
+        """Returns when each partition has so many more acknowledgements. Raises TimeoutError."""
+        before = {p: len(numbers) for p, numbers in self.history.acknowledged.items()}
+
+        def progressed() -> bool:
+            return all(
+                len(numbers) >= before[p] + count
+                for p, numbers in self.history.acknowledged.items()
+            )
+
+        try:
+            wait_until(progressed, timeout_s=timeout_s, what="acknowledgements")
+        except TimeoutError as error:
+            now = {p: len(numbers) for p, numbers in self.history.acknowledged.items()}
+            raise TimeoutError(f"{error}: {before} before, {now} now; {self.summary()}") from None
+
+    def finish(self, *, timeout_s: float) -> History:
+        """Waits for what is unacknowledged, then for the readers. Raises TimeoutError."""
+        self._stop_sending.set()
+        self._sender.join(DELIVERY_TIMEOUT_S + 10)
+        self.ended_s = time.monotonic()
+        try:
+            assert not self._sender.is_alive(), "the producer does not end"
+            ends = read_log(self._bootstrap, self.topic, self.history, timeout_s=timeout_s)
+            for reader in self._readers:
+                reader.wait_for(ends, timeout_s)
+        finally:
+            self.abandon()
+        assert not any(reader.is_alive() for reader in self._readers), "a consumer does not end"
+        return self.history
+
+    def abandon(self) -> None:
+        """Ends all threads; also after a failure."""
+        self._stop_sending.set()
+        self._stop_reading.set()
+        for thread in (self._sender, *self._readers):
+            if thread.ident is not None:
+                thread.join(_JOIN_TIMEOUT_S)
+
+    def pause_s(self, *, since: float, until: float) -> float:
+        """The longest pause between acknowledgements of any one partition."""
+        return max(
+            longest_pause(times, since=since, until=until)
+            for times in self.history.acknowledged_s.values()
+        )
+
+    def summary(self) -> str:
+        """Counts, in one line."""
+        history = self.history
+        words = [
+            f"{sum(history.sent.values())} sent",
+            f"{history.acknowledged_count()} acknowledged",
+            f"{history.failed_count()} failed",
+            *(f"{history.read_count(name)} by the {name}" for name in list(history.steps)),
+        ]
+        commits = sum(isinstance(step, Committed) for step in list(history.steps[MEMBER]))
+        errors = [f"{name}: {errors[:3]}" for name, errors in history.errors.items() if errors]
+        return ", ".join([*words, f"{commits} commits", *errors])
+
+
+class _Sender(threading.Thread):
+    """Sends numbered records to each partition in turn."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        history: History,
+        per_tick: int,
+        stopping: threading.Event,
+    ) -> None:
+        super().__init__(name="sender", daemon=True)
+        self._topic = topic
+        self._history = history
+        self._per_tick = per_tick
+        self._stopping = stopping
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+                "error_cb": self._on_error,
+                "logger": quiet_logger(),
+                **_PATIENT,
+            }
+        )
+
+    def run(self) -> None:
+        due_s = time.monotonic()
+        while not self._stopping.is_set():
+            for partition in range(self._history.partitions):
+                for _ in range(self._per_tick):
+                    self._send(partition)
+            self._producer.poll(0)
+            due_s += TICK_S
+            if (early_s := due_s - time.monotonic()) > 0:
+                self._producer.poll(early_s)
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
+        while len(self._producer) and time.monotonic() < deadline_s:
+            self._producer.flush(1)
+
+    def _send(self, partition: int) -> None:
+        number = self._history.sent[partition]
+        try:
+            self._producer.produce(
+                self._topic,
+                value_of(partition, number),
+                key=b"%d" % number,
+                partition=partition,
+                on_delivery=self._delivered(number),
+            )
+        except BufferError:
+            self._producer.poll(0.1)  # The queue is full while nothing is acknowledged.
+            return
+        self._history.sent[partition] = number + 1
+
+    def _delivered(self, number: int) -> Any:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            if error is not None:
+                self._history.failed[partition][number] = str(error)
+            else:
+                assert offset is not None
+                self._history.acknowledged[partition][number] = offset
+                self._history.acknowledged_s[partition].append(time.monotonic())
+
+        return on_delivery
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._history.errors["producer"].append(f"fatal: {error}")
+
+
+class _ConsumerThread(threading.Thread):
+    """Polls until it is stopped; `furthest` says how far it ever came in each partition."""
+
+    def __init__(
+        self, name: str, bootstrap: str, history: History, stopping: threading.Event, group: str
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.next_offsets: dict[int, int] = dict.fromkeys(range(history.partitions), 0)
+        self.furthest: dict[int, int] = dict(self.next_offsets)
+        self.stopping = stopping
+        self.history = history
+        self.steps = history.steps[name]
+        self.errors = history.errors[name]
+        reset = "earliest" if group else "error"  # A reset would hide that records are gone.
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group or "none",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": reset,
+                "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 200,
+                "session.timeout.ms": 10_000,
+                "heartbeat.interval.ms": 1_000,
+                "logger": quiet_logger(),
+                **_PATIENT,
+            }
+        )
+
+    def run(self) -> None:
+        try:
+            self.begin()
+            while not self.stopping.is_set():
+                self.take(self.consumer.consume(_BATCH, 0.2))
+                self.after_poll()
+        except KafkaException as error:
+            self.note(f"ended: {error}")
+        finally:
+            self.consumer.close()
+
+    def begin(self) -> None:
+        """Before the first poll."""
+
+    def after_poll(self) -> None:
+        """After each poll."""
+
+    def take(self, messages: list[Message]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                if error.code() in _FATAL or error.fatal():
+                    self.note(str(error))
+                continue
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            self.steps.append(Read(partition, offset, number_in(partition, message.value())))
+            self.next_offsets[partition] = offset + 1
+            self.furthest[partition] = max(self.furthest[partition], offset + 1)
+
+    def note(self, text: str) -> None:
+        if len(self.errors) < _ERRORS_MAX:
+            self.errors.append(text)
+
+    def wait_for(self, ends: dict[int, int], timeout_s: float) -> None:
+        """Returns when it has read up to these offsets. Raises TimeoutError."""
+        try:
+            wait_until(
+                lambda: all(self.furthest[p] >= end for p, end in ends.items()),
+                timeout_s=timeout_s,
+                what=f"the {self.name} at the end",
+            )
+        except TimeoutError as error:
+            text = f"{error}: at {self.furthest} of {ends}; errors {self.errors[:5]}"
+            raise TimeoutError(text) from None
+
+
+class _Reader(_ConsumerThread):
+    """Reads every partition from its beginning, on its own."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, history: History, stopping: threading.Event
+    ) -> None:
+        super().__init__(READER, bootstrap, history, stopping, group="")
+        self._topic = topic
+
+    def begin(self) -> None:
+        partitions = range(self.history.partitions)
+        self.steps += [Assigned(partition, 0) for partition in partitions]
+        self.consumer.assign([TopicPartition(self._topic, p, 0) for p in partitions])
+
+
+class _Member(_ConsumerThread):
+    """The only member of a group; commits twice a second what it has read."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        history: History,
+        stopping: threading.Event,
+        group: str,
+    ) -> None:
+        super().__init__(MEMBER, bootstrap, history, stopping, group)
+        self._topic = topic
+        self._committed: dict[int, int] = {}
+        self._commit_s = time.monotonic() + _COMMIT_EVERY_S
+
+    def begin(self) -> None:
+        self.consumer.subscribe([self._topic], on_assign=self._assigned)
+
+    def after_poll(self) -> None:
+        if time.monotonic() < self._commit_s:
+            return
+        self._commit_s = time.monotonic() + _COMMIT_EVERY_S
+        ahead = {
+            p: offset
+            for p, offset in self.next_offsets.items()
+            if offset > self._committed.get(p, 0)
+        }
+        if not ahead:
+            return
+        self.steps += [Committing(p, offset) for p, offset in ahead.items()]
+        places = [TopicPartition(self._topic, p, offset) for p, offset in ahead.items()]
+        try:
+            confirmed = self.consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException:
+            return  # Refused or unanswered: the next commit includes it.
+        for place in confirmed or []:
+            if place.error is None:
+                self.steps.append(Committed(place.partition, place.offset))
+                self._committed[place.partition] = place.offset
+
+    def _assigned(self, _consumer: Consumer, places: list[TopicPartition]) -> None:
+        for place in places:
+            self.steps.append(Assigned(place.partition, -1))
+            self._committed.pop(place.partition, None)
+            # What was read before is not committed any more: the group goes on elsewhere.
+            self.next_offsets[place.partition] = 0
+
+
+def read_log(bootstrap: str, topic: str, history: History, *, timeout_s: float) -> dict[int, int]:
+    """Reads the whole topic into `stored`; the end offset of each partition.
+
+    A new leader's high watermark may still be on its way: acknowledged records have `_MISSING_S`
+    to appear. Raises TimeoutError if the ends are not reached in time.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+            "logger": quiet_logger(),
+            **_PATIENT,
+        }
+    )
+    partitions = range(history.partitions)
+    stored: dict[int, list[tuple[int, int]]] = {p: [] for p in partitions}
+    ended: set[int] = set()
+    told = {p: max(history.acknowledged[p].values(), default=-1) for p in partitions}
+    begun_s = time.monotonic()
+
+    def complete() -> bool:
+        if len(ended) < history.partitions:
+            return False
+        short = any(told[p] >= 0 and (not stored[p] or stored[p][-1][0] < told[p]) for p in told)
+        return not short or time.monotonic() > begun_s + _MISSING_S
+
+    try:
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        while not complete():
+            if time.monotonic() > begun_s + timeout_s:
+                raise TimeoutError(f"read only {sorted(ended)} of {topic} to the end")
+            for message in consumer.consume(_BATCH, 0.2):
+                partition, offset, error = message.partition(), message.offset(), message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        ended.add(partition)
+                    continue
+                ended.discard(partition)
+                stored[partition].append((offset, number_in(partition, message.value())))
+    finally:
+        consumer.close()
+    history.stored = stored
+    return {p: records[-1][0] + 1 if records else 0 for p, records in stored.items()}
+
+
+def quiet_logger() -> logging.Logger:
+    """Swallows librdkafka's lines about connections that these tests cut on purpose."""
+    logger = logging.getLogger("tests.robustness.faults.librdkafka")
+    logger.propagate = False
+    logger.setLevel(logging.CRITICAL)
+    return logger

@@ -1,0 +1,132 @@
+"""File systems of tests' own, which may get full, stand still or fail. Needs root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+_TIMEOUT_S = 20
+_IMAGE_BYTES = 256 << 20
+
+
+def missing(*programs: str) -> str | None:
+    """Why no file system can be mounted here, or None."""
+    import shutil
+
+    if os.geteuid() != 0:
+        return "mounts need root"
+    for program in ("mount", "umount", *programs):
+        if shutil.which(program) is None:
+            return f"no {program} on the path"
+    return None
+
+
+class SmallDisk:
+    """A tmpfs of a few MiB. `mount`, then anything, and `unmount` at the end."""
+
+    def __init__(self, path: Path, *, size_bytes: int) -> None:
+        self.path = path
+        self._size_bytes = size_bytes
+        self._filler = path / "filler"
+
+    def mount(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        _run("mount", "-t", "tmpfs", "-o", f"size={self._size_bytes}", "tmpfs", str(self.path))
+
+    def fill(self) -> None:
+        """Leaves no byte."""
+        with self._filler.open("ab", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                return
+
+    def free(self) -> None:
+        self._filler.unlink(missing_ok=True)
+
+    def unmount(self) -> None:
+        _unmount(self.path)
+
+
+class LoopDisk:
+    """An ext4 file system in a file, on a loop device of its own."""
+
+    def __init__(self, path: Path, *, image: Path) -> None:
+        self.path = path
+        self._image = image
+        self._device = ""
+        self._frozen = False
+
+    def mount(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._image.open("wb") as file:
+            file.truncate(_IMAGE_BYTES)
+        _run("mkfs.ext4", "-q", "-F", str(self._image))
+        self._device = _run("losetup", "--find", "--show", str(self._image)).decode().strip()
+        _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
+
+    def freeze(self) -> None:
+        """Writes and syncs wait from now on."""
+        _run("fsfreeze", "--freeze", str(self.path))
+        self._frozen = True
+
+    def thaw(self) -> None:
+        if self._frozen:
+            _run("fsfreeze", "--unfreeze", str(self.path))
+            self._frozen = False
+
+    def fail(self) -> None:
+        """The kernel meets an error, and makes the file system read-only."""
+        name = Path(self._device).name
+        Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("a test's wish")
+
+    def mount_again(self) -> None:
+        """As an operator does after such an error, when nobody uses it."""
+        _unmount(self.path)
+        subprocess.run(
+            ["fsck.ext4", "-p", "-f", self._device],
+            check=False,  # Its code says whether it repaired something.
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+        )
+        _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
+
+    def lose_unsynced(self) -> None:
+        """The file system goes on from what its device has at this moment, as after a power cut."""
+        kept = self._image.with_suffix(".kept")
+        _run("cp", "--sparse=always", str(self._image), str(kept))
+        _unmount(self.path)
+        _run("losetup", "--detach", self._device)
+        kept.replace(self._image)
+        self._device = _run("losetup", "--find", "--show", str(self._image)).decode().strip()
+        _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
+
+    def unmount(self) -> None:
+        self.thaw()
+        if self._device:
+            _unmount(self.path)
+            _run("losetup", "--detach", self._device)
+            self._device = ""
+
+
+def _unmount(path: Path) -> None:
+    for _ in range(20):
+        if not os.path.ismount(path):
+            return
+        told = subprocess.run(
+            ["umount", str(path)], check=False, capture_output=True, timeout=_TIMEOUT_S
+        )
+        if told.returncode != 0:
+            time.sleep(0.2)  # A process that was just killed may still close its files.
+    _run("umount", "--lazy", str(path))
+
+
+def _run(*words: str) -> bytes:
+    try:
+        done = subprocess.run(words, check=True, capture_output=True, timeout=_TIMEOUT_S)
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(f"{' '.join(words)}: {error.stderr.decode().strip()}") from None
+    return done.stdout

@@ -1,0 +1,414 @@
+"""A cluster of several etcd members, controllers, nodes and gateways, each process its own.
+
+Unlike `nodes_cluster`, nothing is restarted by itself: a test decides what ends, pauses and comes
+back, and when. Every process ends with the tests' own, which they are told with `--parent`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from highwater.controller.store import keys
+from highwater.model.errors import HighwaterError
+from highwater.model.ids import NodeId
+from tests.support.cluster import COMPLAINT_WORDS, Node
+from tests.support.cluster_view import is_whole, view_topics
+from tests.support.embedded_cluster import wait_for_port
+from tests.support.etcd import EtcdCluster
+from tests.support.measured_process import resident_bytes
+from tests.support.process import ManagedProcess, free_port_block, wait_until
+
+START_TIMEOUT_S = 60.0
+RESTART_TIMEOUT_S = 45.0
+STOP_TIMEOUT_S = 25.0
+_LOOPBACK = "127.0.0.1"
+_ETCD_PREFIX = "/highwater/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How many there are of everything, and settings that differ from the defaults."""
+
+    nodes: int = 3
+    controllers: int = 2
+    gateways: int = 1
+    etcd_members: int = 3
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By section ("controller"), or by process ("node-2"), which wins: name -> value."""
+
+
+class NodeHosts(Protocol):
+    """Where nodes run: all on loopback, or each in a network namespace of its own."""
+
+    @property
+    def outside(self) -> str:
+        """The address under which nodes reach the other services."""
+
+    def start(self, nodes: Iterable[int]) -> None:
+        """Makes the network."""
+
+    def stop(self) -> None:
+        """Takes it away."""
+
+    def address(self, node: int) -> str:
+        """The address of a node."""
+
+    def command(self, node: int, words: Sequence[str]) -> list[str]:
+        """The command line that runs `words` there."""
+
+
+class Loopback:
+    """Every node on 127.0.0.1. Implements `NodeHosts`."""
+
+    outside = _LOOPBACK
+
+    def start(self, nodes: Iterable[int]) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def address(self, node: int) -> str:
+        return _LOOPBACK
+
+    def command(self, node: int, words: Sequence[str]) -> list[str]:
+        return list(words)
+
+
+class ReplicatedCluster:
+    """Implements `tests.support.cluster.Cluster`, and more for those that break it.
+
+    Processes are named node-1, controller-1, gateway-1 and so on. All calls come from one thread,
+    the tests' main one: the kernel ends children with the thread that started them.
+    """
+
+    mode = "replicated"
+
+    def __init__(
+        self,
+        directory: Path,
+        shape: Shape | None = None,
+        *,
+        hosts: NodeHosts | None = None,
+        data_dirs: Mapping[int, Path] | None = None,
+        environments: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """`data_dirs` are those of nodes with a file system of their own."""
+        self.shape = shape or Shape()
+        self.hosts: NodeHosts = hosts or Loopback()
+        self._directory = directory
+        self._data_dirs = dict(data_dirs or {})
+        self._environments = dict(environments or {})
+        self._etcd: EtcdCluster | None = None
+        shape = self.shape
+        count = shape.controllers + shape.nodes + shape.gateways * (shape.nodes + 1)
+        first = free_port_block(count)
+        self.controller_ports = {n: first + n - 1 for n in range(1, shape.controllers + 1)}
+        first += shape.controllers
+        self.node_ports = {n: first + n - 1 for n in range(1, shape.nodes + 1)}
+        first += shape.nodes
+        self._gateway_ports = {
+            n: first + (n - 1) * (shape.nodes + 1) for n in range(1, shape.gateways + 1)
+        }
+        self._processes: dict[str, ManagedProcess] = {}
+        self._killed_epochs: dict[int, int] = {}
+
+    # ---- the cluster's life ----
+
+    def start(self) -> None:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        shape = self.shape
+        self.hosts.start(self.node_ports)
+        (self._directory / "etcd").mkdir(parents=True, exist_ok=True)
+        self._etcd = EtcdCluster(self._directory / "etcd", shape.etcd_members)
+        self._etcd.__enter__()
+        for number in self.controller_ports:
+            self._add(f"controller-{number}", self._controller_command(number))
+        for number in self.node_ports:
+            self._add(f"node-{number}", self.node_command(number))
+        for number in self._gateway_ports:
+            self._add(f"gateway-{number}", self._gateway_command(number))
+        for process in self._processes.values():
+            process.start()
+        for number, first in self._gateway_ports.items():
+            process = self.process(f"gateway-{number}")
+            for port in range(first, first + shape.nodes + 1):
+                wait_for_port(process, _LOOPBACK, port)
+        wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
+
+    def stop(self) -> None:
+        """Ends everything, at once and not in order; tests of an orderly end do that themselves."""
+        for process in self._processes.values():
+            if process.running:
+                os.kill(process.pid, signal.SIGCONT)
+            process.kill()
+        if self._etcd is not None:
+            self._etcd.stop()
+        self.hosts.stop()
+
+    def process(self, name: str) -> ManagedProcess:
+        return self._processes[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all processes but etcd's."""
+        return tuple(self._processes)
+
+    @property
+    def etcd(self) -> EtcdCluster:
+        assert self._etcd is not None
+        return self._etcd
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{_LOOPBACK}:{self._gateway_ports[1]}"
+
+    @property
+    def bootstraps(self) -> str:
+        """Of all gateways, as a client wants them."""
+        return ",".join(f"{_LOOPBACK}:{port}" for port in self._gateway_ports.values())
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return tuple(self.node_ports)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        first = self._gateway_ports[1]
+        return tuple(Node(node_id=n, host=_LOOPBACK, port=first + n) for n in self.node_ports)
+
+    def data_dir(self, node_id: int) -> Path:
+        return self._data_dirs.get(node_id, self._directory / f"node-{node_id}")
+
+    def resident_bytes(self) -> int:
+        return sum(resident_bytes(p.pid) for p in self._processes.values() if p.running)
+
+    def complaints(self) -> list[str]:
+        return [
+            f"{name}: {line}"
+            for name, process in self._processes.items()
+            for line in process.lines_with(*COMPLAINT_WORDS)
+        ]
+
+    def log_tail(self) -> str:
+        tails = (f"--- {n}\n{p.log_tail(size=4096)}" for n, p in self._processes.items())
+        return "\n".join(tails)
+
+    # ---- what happens to nodes ----
+
+    def kill_node(self, node_id: int) -> None:
+        self.expect_end(node_id)
+        self.process(f"node-{node_id}").kill()
+
+    def kill_nodes(self, node_ids: Sequence[int]) -> None:
+        """SIGKILL to all of them before the end of any is awaited."""
+        for node_id in node_ids:
+            self.expect_end(node_id)
+        for node_id in node_ids:
+            os.kill(self.process(f"node-{node_id}").pid, signal.SIGKILL)
+        for node_id in node_ids:
+            self.process(f"node-{node_id}").kill()
+
+    def terminate_node(self, node_id: int) -> int | None:
+        """SIGTERM; returns the exit code when it has ended."""
+        self.expect_end(node_id)
+        return self.process(f"node-{node_id}").stop(timeout_s=STOP_TIMEOUT_S)
+
+    def start_node(self, node_id: int) -> None:
+        """Starts a node that has ended; does not wait for anything."""
+        self.process(f"node-{node_id}").start()
+
+    def restart_node(self, node_id: int) -> None:
+        """Starts a node that has ended; returns when it may lead, and gateways know it."""
+        self.start_node(node_id)
+        self.wait_node(node_id)
+
+    def wait_node(self, node_id: int, *, timeout_s: float = RESTART_TIMEOUT_S) -> None:
+        """Waits until the present incarnation is unfenced, for the store and for Metadata."""
+        before = self._killed_epochs.get(node_id, 0)
+
+        def serves() -> bool:
+            process = self.process(f"node-{node_id}")
+            if not process.running:
+                raise RuntimeError(f"{process.name} ended:\n{process.log_tail()}")
+            return self.node_epoch(node_id) > before and not self.is_fenced(node_id)
+
+        wait_until(serves, timeout_s=timeout_s, what=f"node {node_id} unfenced")
+        wait_until(
+            lambda: node_id not in self._offline(),
+            timeout_s=timeout_s,
+            what=f"node {node_id} not offline in Metadata",
+        )
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP to a process."""
+        os.kill(self.process(name).pid, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        os.kill(self.process(name).pid, signal.SIGCONT)
+
+    # ---- what the metadata store says ----
+
+    def node_epoch(self, node_id: int) -> int:
+        """Of the last registration; 0 if the store does not answer, or knows none."""
+        entry = self._entry(keys.node_registration(NodeId(node_id)))
+        return 0 if entry is None else entry["mod_revision"]
+
+    def is_fenced(self, node_id: int) -> bool:
+        """Also true while the store does not answer."""
+        entry = self._entry(keys.node_state(NodeId(node_id)))
+        return entry is None or bool(json.loads(entry["value"])["fenced"])
+
+    def store_revision(self) -> int:
+        """The revision of the metadata store."""
+        told = self.etcd.members[0].ctl("get", _ETCD_PREFIX, "--write-out=json")
+        return int(json.loads(told.stdout)["header"]["revision"])
+
+    def active_controller(self) -> str:
+        """The name of the active controller. Raises RuntimeError if there is none."""
+        entries = self._entries(keys.ELECTION, "--prefix")
+        if not entries:
+            raise RuntimeError("no controller stands for election")
+        oldest = min(entries, key=lambda entry: entry["create_revision"])
+        port = int(json.loads(oldest["value"])["address"].rpartition(":")[2])
+        return next(f"controller-{n}" for n, p in self.controller_ports.items() if p == port)
+
+    def _entry(self, key: str) -> dict | None:
+        entries = self._entries(key)
+        return entries[0] if entries else None
+
+    def _entries(self, key: str, *flags: str) -> list[dict]:
+        """Of the first member of etcd that answers; none if none does."""
+        for member in self.etcd.members:
+            if not member.running:
+                continue
+            told = member.ctl("get", _ETCD_PREFIX + key, *flags, "--write-out=json", check=False)
+            if told.returncode == 0:
+                return [_decoded(entry) for entry in json.loads(told.stdout).get("kvs", [])]
+        return []
+
+    def _all_unfenced(self) -> bool:
+        for process in self._processes.values():
+            if not process.running:
+                raise RuntimeError(f"{process.name} ended:\n{process.log_tail()}")
+        return not any(self.is_fenced(node) for node in self.node_ids)
+
+    def _offline(self) -> set[int]:
+        try:
+            topics = view_topics(self.bootstrap)
+        except (HighwaterError, OSError):
+            return set(self.node_ids)
+        return {node for parts in topics.values() for p in parts.values() for node in p.offline}
+
+    def is_whole(self) -> bool:
+        """Every partition of every topic has a leader and a full ISR."""
+        try:
+            topics = view_topics(self.bootstrap)
+        except (HighwaterError, OSError):
+            return False
+        return all(is_whole(partitions) for partitions in topics.values())
+
+    def expect_end(self, node_id: int) -> None:
+        """Notes which incarnation is about to end, so that `wait_node` waits for the next one."""
+        self._killed_epochs[node_id] = self.node_epoch(node_id)
+
+    # ---- command lines ----
+
+    def node_command(
+        self, node_id: int, *, data_dir: Path | None = None, port: int = 0
+    ) -> list[str]:
+        """Of a node; another directory and port are for a second process with the same id."""
+        host = self.hosts.address(node_id)
+        words = self._command(
+            "partition",
+            f"node-{node_id}",
+            {
+                "host": host,
+                "port": str(port or self.node_ports[node_id]),
+                "node_id": str(node_id),
+                "rack": f"rack-{node_id}",
+                "log_dirs": json.dumps([str(data_dir or self.data_dir(node_id))]),
+                "controllers": self._controllers(),
+                "quota_address": "",
+                "group_initial_rebalance_delay_ms": "0",
+            },
+        )
+        return self.hosts.command(node_id, words)
+
+    def _controller_command(self, number: int) -> list[str]:
+        copies = str(min(3, self.shape.nodes))
+        return self._command(
+            "controller",
+            f"controller-{number}",
+            {
+                "host": self.hosts.outside,
+                "port": str(self.controller_ports[number]),
+                "controller_id": f"controller-{number}",
+                "store": "etcd",
+                "etcd.endpoints": json.dumps(self.etcd.endpoints),
+                "internal_replication_factor": copies,
+            },
+        )
+
+    def _gateway_command(self, number: int) -> list[str]:
+        return self._command(
+            "gateway",
+            f"gateway-{number}",
+            {
+                "host": _LOOPBACK,
+                "port": str(self._gateway_ports[number]),
+                "gateway_id": f"gateway-{number}",
+                "controllers": self._controllers(),
+                "auto_create_topics": "false",
+            },
+        )
+
+    def _controllers(self) -> str:
+        outside = self.hosts.outside
+        return json.dumps([f"{outside}:{port}" for port in self.controller_ports.values()])
+
+    def _command(self, section: str, name: str, settings: Mapping[str, str]) -> list[str]:
+        given = self.shape.settings
+        merged = {**settings, **given.get(section, {}), **given.get(name, {})}
+        words = [sys.executable, "-m", "highwater.embed", section, "--parent", str(os.getpid())]
+        for key, value in merged.items():
+            words += ["--set", f"{key}={value}"]
+        return words
+
+    def _add(self, name: str, command: Sequence[str]) -> None:
+        self._processes[name] = ManagedProcess(
+            name,
+            command,
+            log_path=self._directory / f"{name}.log",
+            environment=self._environments.get(name),
+        )
+
+
+def empty_directory(path: Path) -> None:
+    """Removes everything in a directory, as a new disk would have it."""
+    for entry in path.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _decoded(entry: dict) -> dict:
+    import base64
+
+    return {**entry, "value": base64.b64decode(entry["value"]).decode()}
