@@ -117,8 +117,22 @@ class ControllerClient:
     async def alter_partition(
         self, request: pb.AlterPartitionRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.AlterPartitionResponse:
-        """Proposes ISRs; repeated, a proposal that won fails with the state that it made."""
-        return await self._call("AlterPartition", request, pb.AlterPartitionResponse, timeout_s)
+        """Proposes ISRs: one attempt at one controller, whatever becomes of it.
+
+        Sent again, a proposal that won would be refused for the state that it made itself, and its
+        leader would take it for lost. After any error the outcome has to count as unknown.
+        """
+        return await self._call(
+            "AlterPartition", request, pb.AlterPartitionResponse, timeout_s, once=True, tries=1
+        )
+
+    async def elect_leaders(
+        self, request: pb.ElectLeadersRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.ElectLeadersResponse:
+        """Holds elections; never sent twice, as the second answer would be ELECTION_NOT_NEEDED."""
+        return await self._call(
+            "ElectLeaders", request, pb.ElectLeadersResponse, timeout_s, once=True
+        )
 
     async def set_instance(
         self, request: pb.SetInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
@@ -127,8 +141,16 @@ class ControllerClient:
         return await self._call("SetInstance", request, pb.SetInstanceResponse, timeout_s)
 
     async def _call(
-        self, method: str, request: Any, _response: type[_R], timeout_s: float, once: bool = False
+        self,
+        method: str,
+        request: Any,
+        _response: type[_R],
+        timeout_s: float,
+        *,
+        once: bool = False,
+        tries: int | None = None,
     ) -> _R:
+        """`tries` None is as many as the time allows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         pause_s, pause_s_max = _PAUSE_S
@@ -140,6 +162,8 @@ class ControllerClient:
                 return response
             except (grpc.RpcError, TimeoutError) as error:
                 last = self._sort(method, error, endpoint.address)
+            if tries is not None and (tries := tries - 1) == 0:
+                break
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
             pause_s = min(pause_s_max, pause_s * 2)
         raise UnreachableError(f"{method}: no active controller within {timeout_s:g} s: {last}")
@@ -156,6 +180,7 @@ class ControllerClient:
             return await getattr(endpoint.controller, method)(request, timeout=timeout_s)
         except grpc.RpcError as error:
             if once and not is_not_controller(error) and code_of(error) in _AGAIN_ELSEWHERE:
+                self._endpoints.rotate(endpoint.address)  # For the next call; this one is over.
                 raise CallOutcomeUnknownError(method, code_of(error), details_of(error)) from error
             raise
 
