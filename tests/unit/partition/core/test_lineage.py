@@ -3,7 +3,9 @@
 from highwater.partition.core.lineage import (
     INCARNATIONS_MAX,
     NOTHING,
+    DirectoryRecord,
     Lineage,
+    agree,
     begin,
     closed,
     failed,
@@ -62,3 +64,60 @@ def test_starts_without_registration_are_bounded() -> None:
         lineage = started(lineage, "boot", str(number))
     assert len(lineage.incarnations) == INCARNATIONS_MAX
     assert "a" not in lineage.incarnations
+
+
+# ---- several directories ----
+
+
+def record(directory: str, lineage: Lineage = A, *, all_of: str = "xy") -> DirectoryRecord:
+    return DirectoryRecord(directory=directory, directories=tuple(all_of), lineage=lineage)
+
+
+def together(*found: DirectoryRecord | None, unreadable: int = 0) -> tuple[str, ...]:
+    agreed, _ = agree(found, unreadable=unreadable, boot_id="boot")
+    return evidence(agreed)
+
+
+def test_what_all_directories_hold_counts() -> None:
+    assert together(record("x"), record("y")) == ("a",)
+    assert together(record("x"), record("y", failed(A))) == (), "a lost something in y"
+    assert together(record("x"), record("y", started(A, "boot", "b"))) == ("a",)
+
+
+def test_a_start_that_one_directory_missed() -> None:
+    without_y = registered(started(A, "boot", "b"), incarnation="b")
+    assert together(record("x", without_y), record("y")) == ()
+
+
+def test_each_directory_by_the_kernel_that_wrote_to_it() -> None:
+    other_kernel = started(NOTHING, "boot 0", "a")
+    assert together(record("x"), record("y", other_kernel)) == ()
+    assert together(record("x"), record("y", closed(other_kernel))) == ("a",)
+
+
+def test_an_orderly_end_with_an_unknown_kernel() -> None:
+    x, y = record("x", closed(A)), record("y", closed(A))
+    agreed, _ = agree([x, y], unreadable=0, boot_id="")
+    assert evidence(agreed, "") == ("a",)
+
+
+def test_a_directory_that_was_emptied_or_taken_away() -> None:
+    assert together(record("x"), None) == ()
+    assert together(record("x")) == ()
+    assert together(None) == ()
+    assert together() == ()
+
+
+def test_a_directory_that_was_added() -> None:
+    assert together(record("x"), record("y"), None) == ("a",)
+
+
+def test_a_directory_that_cannot_be_read_is_offline_and_still_known() -> None:
+    assert together(record("x"), unreadable=1) == ("a",)
+    assert agree([record("x")], unreadable=1, boot_id="boot")[1] == ("y",)
+    assert together(record("x"), None, unreadable=1) == (), "which of them is y?"
+    assert together(record("x", all_of="xyz"), unreadable=1) == ()
+
+
+def test_a_copy_of_a_directory() -> None:
+    assert together(record("x"), record("y"), record("y")) == ()

@@ -6,11 +6,12 @@ leaves synced files to any kernel; a power cut, a failed write or another disk b
 the node sends at registration lets the controller see whether the incarnation that it knows is
 among those whose records are all there.
 
-Order of steps: `begin` and write the result to all directories before anything else is written to
-them; register with the evidence; then `registered`. On a failed write `failed`, on an orderly end
-`closed`, after the last sync. Directories whose records differ are `NOTHING`.
+Order of steps: `agree` and `begin`, and write the result to all directories before anything else
+is written to them; register with the evidence; then `registered`. On a failed write `failed`, on an
+orderly end `closed`, after the last sync.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,10 +35,42 @@ NOTHING: Final = Lineage(boot_id="", incarnations=())
 """Of an empty, foreign or damaged directory."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryRecord:
+    """What is kept in one directory: the lineage, and which directories it belongs to."""
+
+    directory: str
+    """Its own id, by which the others know it."""
+    directories: tuple[str, ...]
+    """All that the node had at the time; without one of them its records are not all there."""
+    lineage: Lineage
+
+
+def agree(
+    found: Sequence[DirectoryRecord | None], *, unreadable: int, boot_id: str
+) -> tuple[Lineage, tuple[str, ...]]:
+    """(what all directories together hold, the ids of known ones that cannot be read).
+
+    `found` are the records of the directories that can be read, None where there is none. An
+    incarnation counts if every directory holds its records without a gap. A directory without
+    a record is new if none of the known ones is missing; otherwise it may be one that was emptied.
+    Directories that cannot be read (`unreadable` is their number) are no gap by themselves: their
+    partitions are offline, and when they come back their records are old.
+    """
+    known = [record for record in found if record is not None]
+    ids = {record.directory for record in known}
+    missing = {directory for record in known for directory in record.directories} - ids
+    emptied = bool(missing) and len(known) < len(found)
+    if not known or len(ids) < len(known) or emptied or len(missing) > unreadable:
+        return NOTHING, ()
+    held = [_held(record.lineage, boot_id) for record in known]
+    common = tuple(name for name in held[0] if all(name in other for other in held))
+    return Lineage(boot_id=boot_id, incarnations=common, clean=True), tuple(sorted(missing))
+
+
 def begin(found: Lineage, *, boot_id: str, incarnation: str) -> tuple[tuple[str, ...], Lineage]:
     """(evidence for the registration, what to write before anything else)."""
-    same_kernel = bool(boot_id) and boot_id == found.boot_id
-    evidence = found.incarnations if found.clean or same_kernel else ()
+    evidence = _held(found, boot_id)
     kept = (*evidence, incarnation)[-INCARNATIONS_MAX:]
     return evidence, Lineage(boot_id=boot_id, incarnations=kept)
 
@@ -55,3 +88,8 @@ def failed(present: Lineage) -> Lineage:
 def closed(present: Lineage) -> Lineage:
     """Everything is synced and no more will be written."""
     return replace(present, clean=True)
+
+
+def _held(found: Lineage, boot_id: str) -> tuple[str, ...]:
+    same_kernel = bool(boot_id) and boot_id == found.boot_id
+    return found.incarnations if found.clean or same_kernel else ()

@@ -104,6 +104,8 @@ class HostedDirectory:
         self.names: set[str] | None = None
         """Directories of all partitions that live here; None if it could never be read."""
         self.log_count = 0
+        self.closed_clean = False
+        """After `close`: everything is on disk, and nothing failed or was under way."""
         self._names_changed = False
         """Whether logs were made since the directory itself was last synced."""
         self._clock = clock
@@ -183,7 +185,8 @@ class HostedDirectory:
     ) -> LogDirFailure | None:
         """Closes the logs; marks the directory clean if all went well. The failure if not.
 
-        After a write that was still under way it is not clean, which is no failure.
+        After a write that was still under way it is not clean, which is no failure. The directory
+        stays locked.
         """
         failure = self.failure
         for worker in (self._writer, self._worker, self._remover):
@@ -201,9 +204,9 @@ class HostedDirectory:
             try:
                 self.directory.write_offsets(self.offsets(entries))
                 self.directory.write_clean_shutdown(node_epoch)
+                self.closed_clean = True
             except LogDirFailure as error:
                 failure = error
-        self.directory.close()
         self._worker = self._writer = self._remover = None
         return failure
 

@@ -3,6 +3,7 @@
     .lock                              locked while a process uses the directory
     meta.properties                    node.id, cluster.id, directory.id (KRaft's version 1)
     .kafka_cleanshutdown               {"version":0,"brokerEpoch":13}: everything was closed
+    .highwater_lineage                 whose records are here without a gap (see lineage_file)
     recovery-point-offset-checkpoint   replication-offset-checkpoint   log-start-offset-checkpoint
     cleaner-offset-checkpoint          partitions that were compacted
     <topic>-<partition>/               a log          <...>-delete/     one to be removed
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from highwater.model.ids import TopicId
-from highwater.partition.storage import checkpoint
+from highwater.partition.core.lineage import DirectoryRecord
+from highwater.partition.storage import checkpoint, lineage_file
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     LogDirFailure,
@@ -171,6 +173,21 @@ class LogDirectory:
         """Says that everything here was closed. The last write before `close`."""
         text = json.dumps({"version": 0, "brokerEpoch": node_epoch}, separators=(",", ":"))
         self._replace(os.path.join(self.path, CLEAN_SHUTDOWN), text)
+
+    def read_lineage(self) -> DirectoryRecord | None:
+        """The lineage that is kept here; None if there is none. Raises LogDirFailure."""
+        path = os.path.join(self.path, lineage_file.LINEAGE_FILE)
+        try:
+            return lineage_file.decode(read_file(self.filesystem, path, limit=SMALL_FILE_MAX))
+        except (FileNotFoundError, ValueError):
+            return None
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+
+    def write_lineage(self, record: DirectoryRecord) -> None:
+        """Replaces the lineage, durably. Raises LogDirFailure. Any thread."""
+        text = lineage_file.encode(record).decode()
+        self._replace(os.path.join(self.path, lineage_file.LINEAGE_FILE), text)
 
     def sync(self) -> None:
         """Makes the names of partitions' directories survive a power cut. Any thread."""

@@ -28,6 +28,7 @@ from highwater.partition.storage.hosted_directory import HandleLimits, HostedDir
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_directory import NO_EPOCH, DirectoryIdentity, LogDirectory
 from highwater.partition.storage.names import partition_directory
+from highwater.partition.storage.node_lineage import NodeLineage
 
 STOP_TIMEOUT_S: Final = 10.0
 """How long a directory's worker may take to finish at shutdown before it is left behind."""
@@ -69,11 +70,14 @@ class LogManager:
         jitter_share: Callable[[], float] = lambda: 0.0,
         producer_id_expiration_ms: int = 24 * 3600 * 1000,
         make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
+        lineage: NodeLineage | None = None,
     ) -> None:
         """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is
         called on the owner's thread, once for each directory, after its logs were taken away.
-        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms.
+        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms. `lineage` is
+        kept in the directories; None for logs that no node will register.
         """
+        self._lineage = lineage
         self._on_dir_failure = on_dir_failure
         self._jitter_share = jitter_share
         self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
@@ -109,8 +113,11 @@ class LogManager:
             for hosted in self.dirs:
                 self._open_dir(hosted, opened)
             identity = self._common_identity(opened)
-            with ThreadPoolExecutor(max(len(opened), 1), "recovery") as pool:
-                found = list(pool.map(lambda h: h.open_logs(self._default_config), opened))
+            if self._lineage is not None:
+                self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
+            usable = [hosted for hosted in opened if hosted.failure is None]
+            with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
+                found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
             for logs, unusable in found:
                 self.unusable.update(unusable)
                 for entry in logs:
@@ -136,7 +143,9 @@ class LogManager:
         for hosted in self.dirs:
             if hosted.failure is None:
                 hosted.start()
-            else:
+        for hosted in self.dirs:
+            if hosted.failure is not None:
+                self._doubt_lineage(hosted)
                 self._on_dir_failure(hosted.index, hosted.failure)
 
     def close(
@@ -150,6 +159,10 @@ class LogManager:
         failures = [
             hosted.close(self._in(hosted), node_epoch, timeout_s=timeout_s) for hosted in self.dirs
         ]
+        if self._lineage is not None:
+            failures += self._lineage.close(self.dirs, failures)
+        for hosted in self.dirs:
+            hosted.directory.close()
         self._logs.clear()
         for entry in self._doubles:
             entry.log.close(clean=False)  # Nothing was written to it since it was opened.
@@ -176,6 +189,19 @@ class LogManager:
         for hosted in self.online():
             with self.guard(hosted):
                 hosted.directory.write_identity(node_id=node_id, cluster_id=cluster_id)
+
+    def registered(self) -> None:
+        """The controller knows the incarnation of the node."""
+        lineage = self._lineage
+        if lineage is not None:
+            lineage.registered()
+            for hosted in self.online():
+                with self.guard(hosted):
+                    lineage.keep(hosted)
+
+    def _doubt_lineage(self, failed: HostedDirectory) -> None:
+        if self._lineage is not None and self._lineage.took_part(failed):
+            self._lineage.failed(self.online())
 
     # -- logs -----------------------------------------------------------------------------------
 
@@ -269,6 +295,7 @@ class LogManager:
         if hosted.failure is not None:
             return
         hosted.failure = failure
+        self._doubt_lineage(hosted)
         for entry in self._in(hosted):
             self._remove(entry)
             entry.log.close(clean=False)

@@ -1,0 +1,53 @@
+"""The file `.highwater_lineage` of a log directory: whose records it holds without a gap.
+
+    {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
+     "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false}
+
+See `highwater.partition.core.lineage` for what it means.
+"""
+
+import json
+from typing import Any, Final
+
+from highwater.partition.core.lineage import DirectoryRecord, Lineage
+
+LINEAGE_FILE: Final = ".highwater_lineage"
+VERSION: Final = 1
+
+
+def encode(record: DirectoryRecord) -> bytes:
+    """The file's content."""
+    values = {
+        "version": VERSION,
+        "directory": record.directory,
+        "directories": record.directories,
+        "boot_id": record.lineage.boot_id,
+        "incarnations": record.lineage.incarnations,
+        "clean": record.lineage.clean,
+    }
+    return json.dumps(values, separators=(",", ":")).encode()
+
+
+def decode(content: bytes) -> DirectoryRecord | None:
+    """The inverse of `encode`; None if that is not what was written, which proves nothing."""
+    try:
+        values: Any = json.loads(content)
+        if values["version"] != VERSION or not isinstance(values["clean"], bool):
+            return None
+        return DirectoryRecord(
+            directory=_text(values["directory"]),
+            directories=tuple(_text(value) for value in values["directories"]),
+            lineage=Lineage(
+                boot_id=_text(values["boot_id"]),
+                incarnations=tuple(_text(value) for value in values["incarnations"]),
+                clean=values["clean"],
+            ),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
