@@ -1,0 +1,199 @@
+"""ReplicateRequest and ReplicateResponse: the same at the other end, and nonsense refused."""
+
+import contextlib
+from struct import Struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.framing import HopFramingError, frame, split
+from highwater.model.ids import TopicId
+from highwater.partition.replication.codec import (
+    FollowerRequest,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from highwater.partition.replication.rows import Answered, Asked
+
+TOPIC_A, TOPIC_B = TopicId(b"a" * 16), TopicId(b"b" * 16)
+REQUEST = FollowerRequest(
+    request_id=7,
+    node_id=2,
+    node_epoch=1 << 40,
+    asked=[
+        Asked(TOPIC_A, 0, 4, 1 << 40, 3),
+        Asked(TOPIC_B, 9, 0, 0, -1),
+        Asked(TOPIC_A, 1, 1, 2, 1),
+    ],
+    forgotten=[(TOPIC_B, 1), (TOPIC_A, 2)],
+    max_wait_ms=500,
+    max_bytes=8 << 20,
+    partition_max_bytes=1 << 20,
+)
+
+
+def answered(
+    partition=0, *, topic=TOPIC_A, code=0, offsets=(9, 1, 10), parted=(-1, -1), records=b""
+):
+    return Answered(topic, partition, 4, 5, 3, code, *offsets, *parted, memoryview(records))
+
+
+ANSWER = [
+    answered(records=b"0123456789"),
+    answered(1, code=6, offsets=(-1, -1, -1)),
+    answered(2, topic=TOPIC_B, parted=(3, 1 << 40)),
+    answered(3, code=1, offsets=(1 << 50, 1 << 30, 1 << 60)),
+    answered(4, records=b"abc"),
+]
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+UINT32 = st.integers(0, 2**32 - 1)
+TOPICS = st.binary(min_size=16, max_size=16).map(TopicId)
+REQUESTS = st.builds(
+    FollowerRequest,
+    request_id=st.integers(0, 2**64 - 1),
+    node_id=INT32,
+    node_epoch=INT64,
+    asked=st.lists(st.builds(Asked, TOPICS, INT32, INT32, INT64, INT32)),
+    forgotten=st.lists(st.tuples(TOPICS, INT32)),
+    max_wait_ms=UINT32,
+    max_bytes=UINT32,
+    partition_max_bytes=UINT32,
+)
+PLACES = (TOPICS, INT32, INT32, INT64, INT32)
+WITH_RECORDS = st.builds(
+    Answered, *PLACES, st.just(0), INT64, INT64, INT64, st.just(-1), INT64,
+    st.binary(max_size=50).map(memoryview),
+)  # fmt: skip
+WITHOUT = st.builds(
+    Answered, *PLACES, st.integers(-(2**15), 2**15 - 1), INT64, INT64, INT64, INT32, INT64,
+    st.just(memoryview(b"")),
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(REQUESTS)
+def test_requests_say_the_same_at_the_other_end(request):
+    assert decode_request(encode_request(request)) == request
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**64 - 1), st.lists(WITH_RECORDS | WITHOUT))
+def test_answers_say_the_same_at_the_other_end(request_id, rows):
+    assert decode_response(encode_response(request_id, rows)) == (request_id, rows)
+
+
+def test_the_bytes_are_those_of_the_proto():
+    request = pb.ReplicateRequest.FromString(encode_request(REQUEST))
+    assert list(request.topic_ids) == [TOPIC_A, TOPIC_B]
+    assert request.partitions[24:48] == Struct("<Iiiqi").pack(1, 9, 0, 0, -1)
+    assert request.forgotten == Struct("<IiIi").pack(1, 1, 0, 2)
+    head, payload = split(encode_response(7, ANSWER))
+    header = pb.ReplicateResponse.FromString(bytes(head))
+    assert header.request_id == 7
+    assert header.header_bytes == len(head)
+    assert len(header.partitions) == 66 * len(ANSWER)
+    first = Struct("<IiiqihqqqiqI").pack(0, 0, 4, 5, 3, 0, 9, 1, 10, -1, -1, 10)
+    assert header.partitions[:66] == first
+    assert payload == b"0123456789abc"
+
+
+def test_records_are_views_of_the_message():
+    message = encode_response(1, ANSWER)
+    _, rows = decode_response(message)
+    assert rows[0].records.obj is message
+    assert [bytes(row.records) for row in rows] == [b"0123456789", b"", b"", b"", b"abc"]
+
+
+def test_an_answer_may_be_empty():
+    assert decode_response(encode_response(3, [])) == (3, [])
+
+
+def header_of(message):
+    return pb.ReplicateResponse.FromString(bytes(split(message)[0]))
+
+
+def response_with(change, payload=b"0123456789abc"):
+    header = header_of(encode_response(7, ANSWER))
+    change(header)
+    header.header_bytes = 1
+    return frame(header.SerializeToString(), [payload], len(payload))
+
+
+def cut_row(header):
+    header.partitions = header.partitions[:-1]
+
+
+def drop_topic(header):
+    del header.topic_ids[-1]
+
+
+def shorten_topic(header):
+    header.topic_ids[0] = b"short"
+
+
+def give_errors(header):
+    rows = [header.partitions[at : at + 66] for at in range(0, len(header.partitions), 66)]
+    rows[0] = rows[0][:24] + (6).to_bytes(2, "little") + rows[0][26:]
+    header.partitions = b"".join(rows)
+
+
+@pytest.mark.parametrize("change", [cut_row, drop_topic, shorten_topic, give_errors])
+def test_answers_whose_rows_do_not_fit_are_refused(change):
+    with pytest.raises(HopFramingError):
+        decode_response(response_with(change))
+
+
+@pytest.mark.parametrize("payload", [b"0123456789ab", b"0123456789abcd", b""])
+def test_answers_need_exactly_the_records_that_they_promise(payload):
+    with pytest.raises(HopFramingError):
+        decode_response(response_with(lambda _header: None, payload))
+
+
+def test_records_beside_a_divergence_are_refused():
+    message = encode_response(1, [answered(parted=(3, 4), records=b"x")])
+    with pytest.raises(HopFramingError, match="divergence"):
+        decode_response(message)
+
+
+@pytest.mark.parametrize("field", ["partitions", "forgotten"])
+def test_requests_with_cut_rows_are_refused(field):
+    request = pb.ReplicateRequest.FromString(encode_request(REQUEST))
+    setattr(request, field, getattr(request, field)[:-1])
+    with pytest.raises(HopFramingError):
+        decode_request(request.SerializeToString())
+
+
+@pytest.mark.parametrize("change", [drop_topic, shorten_topic])
+def test_requests_that_name_no_topic_are_refused(change):
+    request = pb.ReplicateRequest.FromString(encode_request(REQUEST))
+    change(request)
+    with pytest.raises(HopFramingError):
+        decode_request(request.SerializeToString())
+
+
+MESSAGES = [encode_request(REQUEST), encode_response(7, ANSWER)]
+
+
+@st.composite
+def broken_messages(draw):
+    """A message with some bytes changed, cut out or put in."""
+    message = bytearray(draw(st.sampled_from(MESSAGES)))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(message)))
+        upto = draw(st.integers(at, min(at + 5, len(message))))
+        message[at:upto] = draw(st.binary(max_size=5))
+    return bytes(message)
+
+
+@settings(max_examples=500, deadline=None)
+@given(broken_messages() | st.binary(max_size=60))
+def test_nonsense_is_refused_or_makes_sense(message):
+    for decode in (decode_request, decode_response):
+        with contextlib.suppress(HopFramingError):
+            decode(message)

@@ -1,0 +1,28 @@
+"""Bytes of a slice, and of one that is not there any more."""
+
+import os
+
+import pytest
+
+from highwater.partition.replication.segment_bytes import read_slice
+from highwater.partition.storage.errors import LogDirFailure
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import stored
+from tests.unit.partition.replication.leader import Leader
+
+
+@pytest.fixture
+def leader(tmp_path):
+    return Leader(tmp_path)
+
+
+def test_a_slice_is_read_whole_and_not_kept_open(leader):
+    replica = leader.add_led()
+    leader.append(make_batch(), make_batch())
+    found = replica.log.read(0, 1 << 20, end_offset=2)
+    assert read_slice(found) == stored(replica)
+    assert found.segment.pins == 0
+    os.ftruncate(found.segment.open(), found.length - 1)
+    with pytest.raises(LogDirFailure, match=f"{found.length - 1} of {found.length}"):
+        read_slice(found)
+    assert found.segment.pins == 0
