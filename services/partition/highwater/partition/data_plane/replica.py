@@ -28,12 +28,14 @@ from highwater.kafka.records.batch import (
 )
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
+from highwater.partition.core import replica_effects as effect
 from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import refusal_of
 from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
+from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure
@@ -69,7 +71,7 @@ class _MixedOutcome:
 class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
-    __slots__ = ("_flush", "_on_log_failure", "_stalled", "_unflushed", "policy")
+    __slots__ = ("_flush", "_on_log_failure", "_stalled", "_unflushed", "policy", "port")
 
     def __init__(
         self,
@@ -77,13 +79,15 @@ class PartitionReplica(ReplicaRole):
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, LogDirFailure], None]",
         flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
+        port: ReplicationPort | None = None,
         **place: Any,
     ) -> None:
         """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
 
-        `place`: see `ReplicaRole`.
+        `port` is None on a node without others. `place`: see `ReplicaRole`.
         """
         super().__init__(**place)
+        self.port: ReplicationPort = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
         self._flush = flush
@@ -97,6 +101,18 @@ class PartitionReplica(ReplicaRole):
     def log_failed(self, error: LogDirFailure) -> None:
         """Takes the log's whole directory offline, this replica with it."""
         self._on_log_failure(self, error)
+
+    def ask_port(
+        self, wanted: effect.StartFollowing | effect.StopFollowing | effect.ProposeIsr
+    ) -> None:
+        """Asks the node for what takes other nodes."""
+        match wanted:
+            case effect.StartFollowing():
+                self.port.follow(self, wanted.leader, wanted.leader_epoch)
+            case effect.StopFollowing():
+                self.port.stop_following(self)
+            case effect.ProposeIsr():
+                self.port.propose_isr(self, wanted)
 
     def _stopped_leading(self, error_code: int) -> None:
         super()._stopped_leading(error_code)

@@ -16,7 +16,6 @@ from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
 from highwater.partition.core.transitions import Role
-from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.waiters import Waiters
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
@@ -42,7 +41,6 @@ class ReplicaRole:
         "log",
         "log_dir",
         "partition",
-        "port",
         "short_isr",
         "topic_id",
         "topic_name",
@@ -61,7 +59,6 @@ class ReplicaRole:
         node: int = NO_NODE,
         node_epoch: int = NO_EPOCH,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
-        port: ReplicationPort | None = None,
     ) -> None:
         """`log_dir` is the index of the log's directory among the node's."""
         self.topic_id = topic_id
@@ -70,7 +67,6 @@ class ReplicaRole:
         self.log = log
         self.log_dir = log_dir
         self.clock = clock
-        self.port: ReplicationPort = Alone() if port is None else port
         self.waiters = Waiters()
         self.listeners: tuple[Listener, ...] = ()
         """Told when the log has grown, the high watermark has moved, or the role has changed.
@@ -114,6 +110,12 @@ class ReplicaRole:
         """Replaced by the subclass, which knows whom to tell."""
         raise NotImplementedError
 
+    def ask_port(
+        self, wanted: effect.StartFollowing | effect.StopFollowing | effect.ProposeIsr
+    ) -> None:
+        """Replaced by the subclass, which is what the ReplicationPort knows."""
+        raise NotImplementedError
+
     def _mirror(self) -> None:
         core = self.core
         self.leading = core.role is Role.LEADER
@@ -129,12 +131,8 @@ class ReplicaRole:
                 self.log.begin_epoch(wanted.leader_epoch)
             case effect.StopLeading():
                 self._stopped_leading(ErrorCode.REQUEST_TIMED_OUT)
-            case effect.StartFollowing():
-                self.port.follow(self, wanted.leader, wanted.leader_epoch)
-            case effect.StopFollowing():
-                self.port.stop_following(self)
-            case effect.ProposeIsr():
-                self.port.propose_isr(self, wanted)
+            case effect.StartFollowing() | effect.StopFollowing() | effect.ProposeIsr():
+                self.ask_port(wanted)
             case effect.TruncateLog():
                 self.log.truncate_to(wanted.offset)
                 self._log_cut()
@@ -181,7 +179,7 @@ class ReplicaRole:
     def _end(self, error_code: int) -> None:
         self.core.handle(on.LogFailed())
         self._mirror()
-        self.port.stop_following(self)
+        self.ask_port(effect.StopFollowing())
         self._stopped_leading(error_code)
         self.tell_listeners()
 

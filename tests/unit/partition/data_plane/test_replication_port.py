@@ -1,0 +1,26 @@
+"""A node without others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.core.replica_effects import ProposeIsr
+from highwater.partition.data_plane.replication_port import Alone
+from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.roles import follow
+
+
+def test_whoever_is_alone_has_nobody_to_follow_and_an_isr_that_never_changes(
+    tmp_path: Path,
+) -> None:
+    replica = Node(tmp_path).add()
+    assert isinstance(replica.port, Alone)
+    follow(replica, 2, EPOCH + 1)
+    replica.retire()
+    proposal = ProposeIsr(
+        attempt=1, leader_epoch=EPOCH, partition_epoch=1, isr=(1,), node_epochs=(7,)
+    )
+    with pytest.raises(AssertionError, match="partition 0 is alone"):
+        replica.port.propose_isr(replica, proposal)
