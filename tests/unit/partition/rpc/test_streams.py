@@ -6,13 +6,18 @@ import grpc
 import grpc.aio
 import pytest
 
+from highwater.hop.append_codec import decode_response
+from highwater.hop.append_codec import encode_request as encode_append
 from highwater.hop.framing import HopFramingError
 from highwater.partition.rpc import streams
+from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.rpc.streams import OutQueue, append_stream, fetch_stream, serve_stream
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
+from tests.unit.hop.sinks import TOPIC, Sink, group_of
 from tests.unit.hop.test_fetch_codec import encode_request, parse_response, work_of
-from tests.unit.partition.data_plane.node import Node, ask
+from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+from tests.unit.partition.data_plane.roles import NODE, follower_fetched, image_says
 
 
 class Aborted(Exception):
@@ -172,3 +177,139 @@ async def test_no_append_stream_survives_nonsense(context, tmp_path, message):
     with pytest.raises(Aborted) as caught:
         await run(append_stream(Node(tmp_path).plane, context))
     assert caught.value.args[0] is grpc.StatusCode.INVALID_ARGUMENT
+
+
+# ---- the node stops ----
+
+
+def told(written):
+    """Messages that were told as read, (message, base offsets) of results, and if that is all."""
+    responses = [decode_response(message) for message in written]
+    return (
+        [i for response in responses for i in response.appended_message_ids],
+        [(r.message_id, list(r.base_offsets)) for response in responses for r in response.results],
+        any(response.ending for response in responses),
+    )
+
+
+def append_message(message_id, *batches, epoch=EPOCH, acks=1):
+    groups = [group_of(*batches, sink=Sink(), epoch=epoch, acks=acks)]
+    return encode_append(message_id, groups, 0)
+
+
+async def test_what_was_taken_is_answered_and_nothing_more_is_taken(context, tmp_path):
+    node = Node(tmp_path)
+    node.add()
+    drain = StreamDrain()
+    serving = asyncio.create_task(append_stream(node.plane, context, drain))
+    context.inbox.put_nowait(append_message(1, make_batch()))
+    await until(lambda: context.written)
+    context.may_write.clear()
+    context.inbox.put_nowait(append_message(2, make_batch()))
+    await until(context.inbox.empty)
+    stopping = asyncio.create_task(drain.run(2))
+    await asyncio.sleep(0.01)
+    context.inbox.put_nowait(append_message(3, make_batch()))
+    context.may_write.set()
+    await until(lambda: told(context.written)[2])
+    assert not serving.done(), "the peer may be writing"
+    context.inbox.put_nowait(append_message(4, make_batch()))
+    context.inbox.put_nowait(grpc.aio.EOF)
+    assert await run(stopping)
+    await run(serving)
+    assert told(context.written) == ([1, 2], [(1, [0]), (2, [1])], True)
+    assert node.plane.replicas[TOPIC, 0].log.log_end_offset == 2
+
+
+async def waiting_for_a_commit(context, node, drain):
+    """A stream that was asked for acks=all and is then stopped; its peer closes its side."""
+    replica = node.add(lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
+    serving = asyncio.create_task(append_stream(node.plane, context, drain))
+    context.inbox.put_nowait(append_message(1, make_batch(), acks=-1))
+    await until(lambda: context.written)
+    return replica, serving
+
+
+async def test_a_commit_that_is_under_way_is_waited_for(context, tmp_path):
+    drain = StreamDrain()
+    replica, serving = await waiting_for_a_commit(context, Node(tmp_path), drain)
+    stopping = asyncio.create_task(drain.run(2))
+    await asyncio.sleep(0)
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await asyncio.sleep(0.02)
+    assert not serving.done()
+    follower_fetched(replica, 2, 1)
+    assert await run(stopping)
+    await run(serving)
+    assert told(context.written) == ([1], [(1, [0])], True)
+
+
+async def test_the_wait_for_a_commit_has_an_end(context, tmp_path):
+    drain = StreamDrain()
+    _, serving = await waiting_for_a_commit(context, Node(tmp_path), drain)
+    stopping = asyncio.create_task(drain.run(0.1))
+    await asyncio.sleep(0)
+    context.inbox.put_nowait(grpc.aio.EOF)
+    assert await run(stopping)
+    await run(serving)
+    assert told(context.written) == ([1], [], True)
+
+
+async def test_the_wait_for_a_peer_that_does_not_close_its_side_has_an_end(context, tmp_path):
+    node = Node(tmp_path)
+    node.add()
+    drain = StreamDrain()
+    serving = asyncio.create_task(append_stream(node.plane, context, drain))
+    context.inbox.put_nowait(append_message(1, make_batch()))
+    await until(lambda: context.written)
+    assert await run(drain.run(0.1))
+    await run(serving)
+    assert told(context.written) == ([1], [(1, [0])], True)
+
+
+async def test_a_stream_whose_answers_cannot_be_written_does_not_end_in_order(context):
+    drain = StreamDrain()
+    context.may_write.clear()
+    out = OutQueue(context)
+    context.inbox.put_nowait(b"a")
+    serving = asyncio.create_task(serve_stream(context, out, out.put, drain))
+    await until(context.inbox.empty)
+    assert await run(drain.run(0.05))
+    with pytest.raises(ConnectionError):
+        await run(serving)
+
+
+async def test_a_fetch_that_waits_is_not_waited_for(context, tmp_path):
+    node = Node(tmp_path)
+    node.add()
+    drain = StreamDrain()
+    serving = asyncio.create_task(fetch_stream(node.plane, context, drain))
+    context.inbox.put_nowait(encode_request([work_of(1, ask(0))], [], True))
+    await until(lambda: node.plane.waiting_fetches == 1)
+    assert await run(drain.run(2))
+    await run(serving)
+    assert node.plane.waiting_fetches == 0
+
+
+async def test_a_stream_that_comes_too_late(context):
+    drain = StreamDrain()
+    await drain.run(0)
+    with pytest.raises(Aborted) as caught:
+        await run(serve_stream(context, OutQueue(context), lambda _m: None, drain))
+    assert caught.value.args[0] is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_who_is_cancelled_while_the_node_stops_is_cancelled(context):
+    drain = StreamDrain()
+    out = OutQueue(context)
+    context.may_write.clear()
+    context.inbox.put_nowait(b"a")
+    serving = asyncio.create_task(serve_stream(context, out, out.put, drain))
+    await until(context.inbox.empty)
+    stopping = asyncio.create_task(drain.run(2))
+    await asyncio.sleep(0.01)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run(serving)
+    assert await run(stopping)

@@ -1,10 +1,12 @@
 """The three coalesced streams of PartitionService, as raw bytes over grpc.aio.
 
 One object per stream. Reading stops while too many answers wait to be written, so a gateway that
-does not read cannot make this node's memory grow.
+does not read cannot make this node's memory grow. A node that stops ends its streams in order, see
+`stream_drain`.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,6 +24,7 @@ from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
 from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.rpc.stream_drain import REFUSED, StreamDrain
 from highwater.runtime.tasks import TaskOwner
 
 OUT_BYTES_MAX: Final = 16 << 20
@@ -37,8 +40,12 @@ class OutQueue:
         self._messages: deque[bytes] = deque()
         self._nbytes = 0
         self._filled = asyncio.Event()
+        self._resting = False
+        self._rested = asyncio.Event()
         self.room = asyncio.Event()
         self.room.set()
+        self.awaited = 0
+        """Answers that will still come by themselves, soon; the end of the stream waits for them."""
 
     def put(self, message: bytes) -> None:
         """Queues a message."""
@@ -57,7 +64,10 @@ class OutQueue:
             self.before_write()
             if not self._messages:
                 self._filled.clear()
+                self._resting = True
+                self._rested.set()
                 await self._filled.wait()
+                self._resting = False
                 continue
             message = self._messages.popleft()
             self._nbytes -= len(message)
@@ -69,36 +79,105 @@ class OutQueue:
         """Makes `run` look again."""
         self._filled.set()
 
+    def say_goodbye(self) -> bool:
+        """Tells the peer that nothing more is read; False if there is no message for that."""
+        return False
 
-async def serve_stream(context: Any, out: OutQueue, receive: Callable[[bytes], None]) -> None:
-    """Feeds messages to `receive` until the peer ends the stream."""
-    reader = asyncio.current_task()
-    failed: list[BaseException] = []
+    @property
+    def written(self) -> bool:
+        """True if nothing waits to be written."""
+        return self._resting and not self._filled.is_set()
 
-    def writer_failed(_name: str, error: BaseException) -> None:
-        failed.append(error)
-        if reader is not None:
-            reader.cancel()
+    async def finish(self, deadline_s: float) -> None:
+        """Returns when what was asked is answered and written, or when that takes too long.
 
-    writers = TaskOwner(writer_failed)
+        `deadline_s` is on the loop's clock. Raises ConnectionError if something is not written.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline_s):
+                while self.awaited or not self.written:
+                    # Every answer wakes the writer, which then rests again.
+                    self._rested.clear()
+                    await self._rested.wait()
+        if not self.written:
+            raise ConnectionError("the peer does not read its answers")
+
+
+class _Reading:
+    """How a stream's reading ends other than by its peer."""
+
+    def __init__(self, out: OutQueue, drain: StreamDrain, task: "asyncio.Task[Any] | None") -> None:
+        assert task is not None
+        self._out = out
+        self._drain = drain
+        self._task = task
+        self.limit = asyncio.timeout(None)
+        self.failure: BaseException | None = None
+        self.stopped = False
+
+    def failed(self, _name: str, error: BaseException) -> None:
+        """The writer has failed."""
+        self.failure = error
+        self._task.cancel()
+
+    def stop(self) -> None:
+        """The node stops: nothing more is taken, and the peer has a while to close its side."""
+        self.stopped = True
+        told = self._out.say_goodbye()
+        self.limit.reschedule(self._drain.deadline_s if told else 0.0)
+
+
+async def serve_stream(
+    context: Any,
+    out: OutQueue,
+    receive: Callable[[bytes], None],
+    drain: StreamDrain | None = None,
+    *,
+    last: bool = False,
+) -> None:
+    """Feeds messages to `receive` until the peer, or `drain`, ends the stream.
+
+    `last`: see `StreamDrain.stream`. Raises ConnectionError if answers cannot be written.
+    """
+    drain = drain or StreamDrain()
+    if drain.ended:
+        await context.abort(*REFUSED)
+    reading = _Reading(out, drain, asyncio.current_task())
+    writers = TaskOwner(reading.failed)
     writers.start(out.run(), name="stream-writer")
     try:
-        while True:
-            await out.room.wait()
-            message = await context.read()
-            if message is grpc.aio.EOF:  # type: ignore[attr-defined]
-                return
+        with drain.stream(reading.stop, last=last):
             try:
-                receive(message)
-            except HopFramingError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+                async with reading.limit:
+                    await _read(context, out, receive, reading)
+            except TimeoutError:
+                if not reading.limit.expired():
+                    raise
+            if reading.stopped:
+                await out.finish(drain.deadline_s)
     except asyncio.CancelledError:
-        if not failed:
+        if reading.failure is None:
             raise
         # An exception, unlike the end of a cancelled task, reaches the peer: it opens another.
-        raise ConnectionError("the stream cannot be written") from failed[0]
+        raise ConnectionError("the stream cannot be written") from reading.failure
     finally:
         await writers.close(timeout_s=1)
+
+
+async def _read(
+    context: Any, out: OutQueue, receive: Callable[[bytes], None], reading: _Reading
+) -> None:
+    while True:
+        await out.room.wait()
+        message = await context.read()
+        if message is grpc.aio.EOF:  # type: ignore[attr-defined]
+            return
+        if reading.stopped:
+            continue  # The peer was told.
+        try:
+            receive(message)
+        except HopFramingError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
 
 class AppendResults(OutQueue):
@@ -108,17 +187,27 @@ class AppendResults(OutQueue):
         super().__init__(context)
         self.results: list[pb.AppendGroupResult] = []
         self.appended: list[int] = []
+        self._ending = False
+
+    def say_goodbye(self) -> bool:
+        """With the results that are there, after all messages that were read."""
+        self._ending = True
+        self.wake()
+        return True
 
     def before_write(self) -> None:
         """Turns what has gathered into a message."""
-        if self.results or self.appended:
-            response = pb.AppendResponse(appended_message_ids=self.appended, results=self.results)
+        if self.results or self.appended or self._ending:
+            response = pb.AppendResponse(
+                appended_message_ids=self.appended, results=self.results, ending=self._ending
+            )
             self.results = []
             self.appended = []
+            self._ending = False
             self.put(response.SerializeToString())
 
 
-async def append_stream(plane: DataPlane, context: Any) -> None:
+async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
     """Append: one message in, its groups' results out as they become final."""
     out = AppendResults(context)
 
@@ -126,11 +215,12 @@ async def append_stream(plane: DataPlane, context: Any) -> None:
         message_id, groups = decode_request(message)
         for index, group in enumerate(groups):
             group.on_complete = _reporter(out, message_id, index)
+        out.awaited += len(groups)
         plane.append(groups)
         out.appended.append(message_id)
         out.wake()
 
-    await serve_stream(context, out, receive)
+    await serve_stream(context, out, receive, drain)
 
 
 def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., None]:
@@ -138,6 +228,7 @@ def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., 
         group: AppendGroup, base_offsets: list[int], failures: dict[int, Failure] | None
     ) -> None:
         out.results.append(result_of(message_id, index, group, base_offsets, failures))
+        out.awaited -= 1
         out.wake()
 
     return report
@@ -164,8 +255,8 @@ class FetchAnswers(OutQueue):
                 self.put(message)
 
 
-async def fetch_stream(plane: DataPlane, context: Any) -> None:
-    """Fetch: answers leave as they become ready."""
+async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
+    """Fetch: answers leave as they become ready; at the end nobody waits for more records."""
     out = FetchAnswers(context)
     waiting: dict[int, FetchWork] = {}
 
@@ -191,7 +282,7 @@ async def fetch_stream(plane: DataPlane, context: Any) -> None:
         out.wake()
 
     try:
-        await serve_stream(context, out, receive)
+        await serve_stream(context, out, receive, drain)
     finally:
         for work in list(waiting.values()):
             plane.cancel_fetch(work)
@@ -215,8 +306,10 @@ class Replies(OutQueue):
             self.put(response.SerializeToString())
 
 
-async def coordinate_stream(coordinator: CoordinatorPort, context: Any) -> None:
-    """Coordinate: calls in, replies out in any order."""
+async def coordinate_stream(
+    coordinator: CoordinatorPort, context: Any, drain: StreamDrain | None = None
+) -> None:
+    """Coordinate: calls in, replies out in any order; at the end those that wait get none."""
     out = Replies(context)
     waiting: dict[int, CoordinatorCall] = {}
 
@@ -257,7 +350,7 @@ async def coordinate_stream(coordinator: CoordinatorPort, context: Any) -> None:
             coordinator.submit(call)
 
     try:
-        await serve_stream(context, out, receive)
+        await serve_stream(context, out, receive, drain)
     finally:
         for call in list(waiting.values()):
             coordinator.cancel(call)
