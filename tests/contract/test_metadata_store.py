@@ -7,6 +7,7 @@ import pytest
 
 from highwater.controller.store.port import (
     OPERATIONS_MAX,
+    TXN_BYTES_MAX,
     CreateRevisionIs,
     Delete,
     DeletePrefix,
@@ -16,6 +17,7 @@ from highwater.controller.store.port import (
     Put,
     WatchBatch,
     WatchEvent,
+    chunks,
 )
 
 WAIT_S = 5.0
@@ -88,9 +90,19 @@ async def test_delete_prefix_leaves_neighbours(store: MetadataStore) -> None:
 
 
 async def test_the_largest_transaction(store: MetadataStore) -> None:
-    puts = [Put(key=f"k/{i:03d}", value=bytes(500)) for i in range(OPERATIONS_MAX)]
-    await store.txn((), puts)
-    assert len((await store.range("k/")).entries) == OPERATIONS_MAX
+    size = TXN_BYTES_MAX // OPERATIONS_MAX - 6
+    puts = [Put(key=f"k/{i:04d}", value=bytes(size)) for i in range(OPERATIONS_MAX)]
+    (whole,) = chunks(puts)
+    await store.txn((), [Put(key="k/0007", value=b"")])
+    done = await store.txn((ModRevisionIs(key="k/0001", revision=0),), whole)
+    entries = (await store.range("k/")).entries
+    assert len(entries) == OPERATIONS_MAX
+    assert {entry.mod_revision for entry in entries} == {done.revision}, "all at one revision"
+    refused = await store.txn((ModRevisionIs(key="k/0001", revision=0),), whole)
+    assert not refused.succeeded
+    gone = await store.txn((), [Delete(key=entry.key) for entry in entries])
+    assert gone.revision == done.revision + 1
+    assert (await store.range("k/")).entries == ()
 
 
 async def test_a_watch_replays_history_and_goes_on(store: MetadataStore) -> None:

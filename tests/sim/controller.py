@@ -121,9 +121,8 @@ class SimController:
             rack="",
             incarnation=str(incarnation),
             log_dirs=("/data",),
-            clean_shutdown=False,
             previous_node_epoch=-1,
-            boot_id=boot_id,
+            lineage=lineage,
         )
         self.commit(register(wanted))
         self.boot_ids[node] = boot_id

@@ -14,6 +14,12 @@ class PlainConfigRules:
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         return _error(wanted)
 
+    def min_isr(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> int:
+        return int(topic.get("min.insync.replicas", cluster.get("min.insync.replicas", "1")))
+
+    def unclean(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> bool:
+        return topic.get("unclean.leader.election.enable") == "true"
+
 
 def _error(wanted: Mapping[str, str]) -> str | None:
     bad = [name for name in wanted if name != name.lower()]

@@ -30,8 +30,8 @@ class FakeNode:
     node_id: int = -1
     epoch: int = -1
     previous_epoch: int = -1
-    clean: bool = False
-    boot_id: str = "boot-1"
+    lineage: tuple[str, ...] = ()
+    """Incarnations that it left nothing out of."""
     rack: str = ""
     log_dirs: list[str] = field(default_factory=list)
     static_configs: dict[str, str] = field(default_factory=dict)
@@ -44,9 +44,8 @@ class FakeNode:
                 incarnation=self.incarnation,
                 rack=self.rack,
                 log_dirs=self.log_dirs,
-                clean_shutdown=self.clean,
                 previous_node_epoch=self.previous_epoch,
-                boot_id=self.boot_id,
+                lineage=self.lineage,
                 static_configs=self.static_configs,
             )
         )

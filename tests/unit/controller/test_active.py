@@ -13,7 +13,6 @@ from highwater.controller.store.image_store import operations
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import Operation, Put
 from highwater.model.cluster import ClusterDelta, ClusterImage
-from highwater.model.ids import NodeId
 from tests.support.controller import START_TIMEOUT_S, controller_config
 from tests.support.controller_images import image_of, image_with, node_state, topic_state
 
@@ -56,7 +55,7 @@ async def test_an_empty_store_becomes_a_cluster_once(office: Office) -> None:
 async def test_left_overs_go(office: Office) -> None:
     topic = topic_state("half", [(1,)] * 3)
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,))
-    await office.write(operations(image_of(), delta, {})[:-1])
+    await office.write(operations(image_of(), delta)[:-1])
     image = await office.take()
     assert image.topics == {}
     assert (await office.store.range(keys.PARTITIONS)).entries == ()
@@ -67,7 +66,7 @@ async def test_elections_that_were_left_open_are_held(office: Office) -> None:
     topic = topic_state("t", [(1, 2), (2, 1), (1,)])
     dead = replace(node_state(1), fenced=True)
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,), nodes=(dead, node_state(2)))
-    await office.write(operations(image_of(), delta, {NodeId(1): "", NodeId(2): ""}))
+    await office.write(operations(image_of(), delta))
     image = await office.take()
     assert [p.leader for p in image.topics[topic.topic_id].partitions] == [2, 2, -1]
 
@@ -75,7 +74,7 @@ async def test_elections_that_were_left_open_are_held(office: Office) -> None:
 async def test_members_get_a_fresh_session(office: Office) -> None:
     before = image_with(2)
     delta = ClusterDelta(revision=PENDING_REVISION, nodes=tuple(before.nodes.values()))
-    await office.write(operations(image_of(), delta, {NodeId(1): "", NodeId(2): ""}))
+    await office.write(operations(image_of(), delta))
     image = await office.take()
     assert not any(node.fenced for node in image.nodes.values())
     await asyncio.sleep(2.5)

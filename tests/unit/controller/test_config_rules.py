@@ -31,6 +31,18 @@ def test_nodes_get_dynamic_configs() -> None:
     assert RULES.node_error({"min.insync.replicas": "2"}, all_nodes=False) is not None
 
 
+def test_what_elections_ask_for() -> None:
+    name = "min.insync.replicas"
+    assert RULES.min_isr({}, {}) == 1
+    assert RULES.min_isr({}, {name: "2"}) == 2
+    assert RULES.min_isr({name: "3"}, {name: "2"}) == 3
+    assert RULES.min_isr({name: "0"}, {name: "2"}) == 2, "what is not valid is not set"
+    unclean = "unclean.leader.election.enable"
+    assert not RULES.unclean({}, {})
+    assert RULES.unclean({}, {unclean: "true"})
+    assert not RULES.unclean({unclean: "false"}, {unclean: "true"})
+
+
 def test_values_have_a_limit() -> None:
     long = ",".join(f"{number}:1" for number in range(VALUE_CHARS_MAX))
     name = "leader.replication.throttled.replicas"

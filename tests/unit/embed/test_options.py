@@ -2,8 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from highwater.embed.options import UpOptions, assignments_by_section, cluster_overrides, with_own
+from highwater.embed.options import (
+    UpOptions,
+    assignments_by_section,
+    cluster_overrides,
+    up_defaults,
+    with_own,
+)
 from highwater.model.errors import ConfigError
+from highwater.model.ids import INTERNAL_REPLICAS_MAX
 
 
 def test_assignments_by_section():
@@ -31,6 +38,14 @@ def test_flags_that_concern_every_service():
     assert overrides["controller"]["store"] == "etcd"
     assert overrides["controller"]["etcd.endpoints"] == ["a:1", "b:2"]
     assert overrides["gateway"]["host"] == "::1"
+
+
+def test_defaults_that_follow_from_the_number_of_nodes():
+    three = UpOptions(data_dir=Path("d"), nodes=3)
+    assert up_defaults("gateway", three) == {
+        "group_metadata_replication_factor": min(INTERNAL_REPLICAS_MAX, 3)
+    }
+    assert up_defaults("controller", three) == {"default_partitions": 4}
 
 
 def test_own_settings_cannot_be_assigned():

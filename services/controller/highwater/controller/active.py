@@ -16,23 +16,31 @@ from highwater.controller.core.create_topics import (
     TopicWish,
     create_topics,
 )
+from highwater.controller.core.elect_leaders import (
+    ElectionResult,
+    ElectionType,
+    Wanted,
+    elect_leaders,
+)
 from highwater.controller.core.membership import ElectionRules, change_nodes
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.errors import first_error
+from highwater.controller.leader_balance import LeaderBalance
 from highwater.controller.members import Members, SessionRules
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.port import MetadataStore, Operation, Put
 from highwater.controller.writer import Fence, MetadataWriter, left_overs
-from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState, TopicState
+from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
-from highwater.model.topic_config import effective_value
 from highwater.runtime.logging import Logger
 
 PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730's block; a node that restarts loses what it has not handed out."""
+
+_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +53,8 @@ class ControllerRules:
     random_below: RandomBelow
     new_topic_id: Callable[[], TopicId]
     new_cluster_id: Callable[[], str]
+    leader_imbalance_check_interval_ms: int = 30_000
+    """0 for never."""
 
 
 class ActiveController:
@@ -54,10 +64,12 @@ class ActiveController:
         self,
         writer: MetadataWriter,
         members: Members,
+        leaders: LeaderBalance,
         elections: ElectionRules,
         rules: ControllerRules,
     ) -> None:
         self._writer = writer
+        self._leaders = leaders
         self._elections = elections
         self._rules = rules
         self.members = members
@@ -76,9 +88,15 @@ class ActiveController:
         if aside:
             await writer.write_aside(aside)
             writer = MetadataWriter(store, fence, load(await store.range("")))
-        elections = election_rules(writer)
+        elections = election_rules(writer, rules.configs)
         members = Members(writer, elections, rules.sessions, clock, log)
-        return ActiveController(writer, members, elections, rules)
+        leaders = LeaderBalance(
+            writer,
+            lambda: members.offline,
+            interval_ms=rules.leader_imbalance_check_interval_ms,
+            log=log,
+        )
+        return ActiveController(writer, members, leaders, elections, rules)
 
     @property
     def image(self) -> ClusterImage:
@@ -97,6 +115,7 @@ class ActiveController:
                 tasks.create_task(self._writer.run(), name="metadata-writer")
                 tasks.create_task(self._settle(), name="settle-elections")
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
+                tasks.create_task(self._leaders.run(), name="balance-leaders")
         except ExceptionGroup as group:
             raise first_error(group) from group
         finally:
@@ -146,23 +165,42 @@ class ActiveController:
     async def alter_configs(
         self, instance: InstanceId, wishes: Sequence[ConfigWish], *, validate_only: bool
     ) -> tuple[list[Refusal | None], int]:
-        """AlterConfigs; outcomes and revision."""
+        """AlterConfigs; outcomes and revision.
+
+        A topic that may now elect uncleanly does so at once if it has no leader.
+        """
         rules = self._rules.configs
         if validate_only:
             decision = alter_configs(self.image, instance, wishes, rules)
             return decision.result, self.image.revision
-        return await self._writer.commit(
+        results, revision = await self._writer.commit(
             lambda image: alter_configs(image, instance, wishes, rules)
         )
+        if any(w.replace_all or _UNCLEAN in (*w.set, *w.deleted) for w in wishes):
+            revision = await self._settle()
+        return results, revision
 
     async def alter_partitions(
         self, leader: NodeId, proposals: Sequence[Proposal]
     ) -> list[IsrResult]:
         """AlterPartition; the caller has checked the leader's node epoch."""
+        min_isr = self._elections.min_isr
         results, _ = await self._writer.commit(
-            lambda image: alter_partitions(image, leader, proposals, self._elections.min_isr)
+            lambda image: alter_partitions(
+                image, leader, proposals, min_isr, offline=self.members.offline
+            )
         )
         return results
+
+    async def elect_leaders(
+        self, instance: InstanceId, wanted: Wanted | None, kind: ElectionType
+    ) -> tuple[list[ElectionResult], int]:
+        """ElectLeaders, of all partitions if `wanted` is None; outcomes and revision."""
+        return await self._writer.commit(
+            lambda image: elect_leaders(
+                image, instance, wanted, kind, self._elections, offline=self.members.offline
+            )
+        )
 
     async def allocate_producer_ids(self) -> int:
         """The first id of a new block of PRODUCER_ID_BLOCK."""
@@ -186,20 +224,17 @@ class ActiveController:
         _, revision = await self._writer.commit(decide)
         return revision
 
-    async def _settle(self) -> None:
-        """Completes elections that the former controller left open."""
-        await self._writer.commit(lambda image: change_nodes(image, (), self._elections))
+    async def _settle(self) -> int:
+        """Holds elections that the former controller, or other configs, left open; the revision."""
+        _, revision = await self._writer.commit(
+            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
+        )
+        return revision
 
 
-def election_rules(writer: MetadataWriter) -> ElectionRules:
+def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:
     """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
-
-    def setting(topic: TopicState, name: str) -> int:
-        value = effective_value(name, topic.configs, writer.image.cluster_configs)
-        assert isinstance(value, int)
-        return value
-
     return ElectionRules(
-        min_isr=lambda topic: setting(topic, "min.insync.replicas"),
-        unclean=lambda topic: bool(setting(topic, "unclean.leader.election.enable")),
+        min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
+        unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
     )

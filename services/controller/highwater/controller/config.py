@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from highwater.model.ids import INTERNAL_REPLICAS_MAX
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
@@ -85,13 +86,22 @@ class ControllerConfig(ServiceSettings):
         1, ge=1, le=10_000, description="partitions of topics that do not say"
     )
     default_replication_factor: int = Field(
-        1, ge=1, le=100, description="replicas of topics that do not say; at most all nodes"
+        1, ge=1, le=100, description="replicas of topics that do not say"
     )
     internal_partitions: int = Field(
         50, ge=1, le=10_000, description="partitions of internal topics that do not say"
     )
     internal_replication_factor: int = Field(
-        1, ge=1, le=100, description="replicas of internal topics; at most all nodes"
+        0,
+        ge=0,
+        le=100,
+        description="replicas of internal topics that do not say; 0: as many as there are nodes, "
+        f"at most {INTERNAL_REPLICAS_MAX}",
+    )
+    leader_imbalance_check_interval_ms: int = Field(
+        30_000,
+        ge=0,
+        description="how often leadership is brought back to preferred leaders; 0: never",
     )
     drain_ms: int = Field(1_000, ge=0, description="running calls may end for so long at a stop")
     log: LogSettings = Field(default_factory=LogSettings, description="logs")

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from highwater.model.dynamic_config import dynamic_config_error
-from highwater.model.topic_config import InvalidTopicConfigError, validate_change
+from highwater.model.topic_config import (
+    InvalidTopicConfigError,
+    effective_value,
+    validate_change,
+)
 
 VALUE_CHARS_MAX: Final = 10_000
 """The lists of replicas have no limit of their own."""
@@ -34,6 +38,16 @@ class KafkaConfigRules:
             if why is not None:
                 return why
         return None
+
+    def min_isr(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> int:
+        """See ConfigRules."""
+        value = effective_value("min.insync.replicas", topic, cluster)
+        assert isinstance(value, int)
+        return value
+
+    def unclean(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> bool:
+        """See ConfigRules."""
+        return bool(effective_value("unclean.leader.election.enable", topic, cluster))
 
 
 def _too_long(wanted: Mapping[str, str]) -> str | None:

@@ -7,19 +7,19 @@ from typing import Final, TypeVar
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
-    OfflineReplicas,
     Registration,
     change_nodes,
     drain,
     fence,
-    keeps_its_tail,
     movable_leaderships,
     next_node_id,
     register,
     same_place,
     unfence,
 )
+from highwater.controller.core.offline_replicas import OfflineByNode, OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.tail_check import has_its_tail
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.controller.writer import MetadataWriter
 from highwater.kafka.error_codes import ErrorCode
@@ -32,6 +32,9 @@ K = TypeVar("K")
 
 APPLIED_WAIT_MS_MAX: Final = 1_000
 """How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+
+DRAIN_WAIT_MS: Final = 300
+"""How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
 
 NODE_ID_MAX: Final = 10_000
 """Every node has a port of its own on every gateway, and ports are few."""
@@ -96,6 +99,8 @@ class Members:
         )
         self._registering = asyncio.Lock()
         self._fenced_at: dict[NodeId, int] = {}
+        self._drained_at: dict[NodeId, int] = {}
+        """The revision at which draining nodes lost their leaderships."""
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
         """What live nodes cannot serve, as their heartbeats say; not in the store."""
@@ -110,6 +115,11 @@ class Members:
                 self.nodes.open(node.node_id, epoch=node.node_epoch, now_ms=now_ms, confirmed=False)
         for gateway_id in image.gateways:
             self.gateways.open(gateway_id, epoch=0, now_ms=now_ms, confirmed=False)
+
+    @property
+    def offline(self) -> OfflineByNode:
+        """What live nodes cannot serve."""
+        return self._offline
 
     async def register_node(self, wanted: Registration, cluster_id: str) -> NodeState | Refusal:
         """Admits an incarnation, fenced until it has applied the image."""
@@ -150,9 +160,9 @@ class Members:
             self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
         await self._note_offline(beat)
         await self._follow_wishes(beat)
+        may_shut_down = await self._may_shut_down(beat)
         node = self._writer.image.nodes[beat.node_id]
-        may_stop = node.draining and not movable_leaderships(self._writer.image, beat.node_id)
-        return HeartbeatResult(fenced=node.fenced, may_shut_down=may_stop)
+        return HeartbeatResult(fenced=node.fenced, may_shut_down=may_shut_down)
 
     def gateway_heartbeat(self, gateway_id: GatewayId, applied_revision: int) -> Refusal | None:
         """Keeps a gateway's session."""
@@ -235,6 +245,7 @@ class Members:
         if before is not None and before.incarnation == wanted.incarnation:
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
+        whole = True
         if before is not None:
             if not self._may_replace(before, wanted, now_ms):
                 return _refusal(
@@ -244,7 +255,7 @@ class Members:
             # First the old incarnation loses its leaderships, then the new one exists. What that
             # one can serve it will say before it may lead.
             self._offline.pop(node_id, None)
-            whole = keeps_its_tail(before, self._writer.boot_ids.get(node_id, ""), wanted)
+            whole = has_its_tail(before, wanted.lineage)
             await self._writer.commit(
                 lambda image: change_nodes(
                     image,
@@ -258,7 +269,9 @@ class Members:
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
-        self._log.info("node_registered", node=node_id, node_epoch=node.node_epoch)
+        self._log.info(
+            "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
+        )
         return node
 
     def _may_replace(self, before: NodeState, wanted: Registration, now_ms: int) -> bool:
@@ -301,7 +314,10 @@ class Members:
         try:
             if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
-            if beat.wants_shutdown and not node.draining:
+            # A replica may have come into the ISR of a partition that nobody could take over.
+            if beat.wants_shutdown and (
+                not node.draining or movable_leaderships(self._writer.image, beat.node_id)
+            ):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
         except StoreUnavailableError as error:
             # The session goes on; the next heartbeat asks again.
@@ -317,9 +333,25 @@ class Members:
             after = unfence(node) if unfence_first else drain(node)
             return change_nodes(image, [after], self._elections, offline=self._offline)
 
-        elections, _ = await self._writer.commit(decide)
+        elections, revision = await self._writer.commit(decide)
+        if not unfence_first:
+            self._drained_at[node_id] = revision
         what = "node_unfenced" if unfence_first else "node_draining"
         self._log.info(what, node=node_id, elections=elections)
+
+    async def _may_shut_down(self, beat: NodeHeartbeat) -> bool:
+        """True if a draining node leads nothing that others could, and everybody knows that.
+
+        A node that ends earlier would still get requests. Others are waited for briefly, since the
+        node's next heartbeat may be a second away; its own limit is the node's.
+        """
+        image = self._writer.image
+        if not image.nodes[beat.node_id].draining or movable_leaderships(image, beat.node_id):
+            return False
+        revision = self._drained_at.setdefault(beat.node_id, image.revision)
+        if beat.applied_revision < revision:
+            return False  # It has not resigned yet; when it has, it says so at once.
+        return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
     async def _end_sessions(self, now_ms: int) -> None:
         dead = self.nodes.expired(now_ms)

@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from highwater.controller.active import ActiveController
+from highwater.controller.core.balance_leaders import led_by_others
 from highwater.controller.core.membership import leaderless
 
 
@@ -36,6 +37,10 @@ class ControllerMetrics(Collector):
             "topics": ("Topics", len(image.topics)),
             "partitions": ("Partitions", sum(len(t.partitions) for t in image.topics.values())),
             "leaderless_partitions": ("Partitions without a leader", leaderless(image)),
+            "unpreferred_leaders": (
+                "Partitions that their preferred replica does not lead",
+                led_by_others(image),
+            ),
             "nodes": ("Registered partition nodes", len(image.nodes)),
             "fenced_nodes": ("Fenced nodes", sum(n.fenced for n in image.nodes.values())),
             "gateways": ("Gateways", len(image.gateways)),

@@ -214,6 +214,7 @@ def _rules(config: ControllerConfig, config_rules: ConfigRules) -> ControllerRul
             internal_partitions=config.internal_partitions,
             internal_replication_factor=config.internal_replication_factor,
         ),
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
         sessions=SessionRules(
             session_timeout_ms=config.session_timeout_ms,
             stream_grace_ms=config.stream_grace_ms,

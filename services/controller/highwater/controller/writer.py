@@ -6,7 +6,7 @@ refuses a controller that lost its election without noticing (`metadata-store.md
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,6 @@ from highwater.controller.errors import NotActiveError
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import StoredState, operations
 from highwater.controller.store.port import (
-    OPERATIONS_MAX,
     CreateRevisionIs,
     DeletePrefix,
     MetadataStore,
@@ -24,6 +23,7 @@ from highwater.controller.store.port import (
     OutcomeUnknownError,
     Put,
     StoreUnavailableError,
+    chunks,
 )
 from highwater.controller.watch_hub import WatchHub
 from highwater.model.cluster import ClusterDelta, ClusterImage
@@ -62,7 +62,6 @@ class MetadataWriter:
         gateways = assign_gateways(image.nodes.values(), image.gateways)
         self.hub = WatchHub(replace(image, node_gateways=gateways))
         self.next_producer_id = state.next_producer_id
-        self._boot_ids: dict[NodeId, str] = dict(state.boot_ids)
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._closed = False
 
@@ -70,11 +69,6 @@ class MetadataWriter:
     def image(self) -> ClusterImage:
         """The present image."""
         return self.hub.image
-
-    @property
-    def boot_ids(self) -> Mapping[NodeId, str]:
-        """The kernel's boot id at each node's registration."""
-        return self._boot_ids
 
     async def commit(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
         """Decides on the then-present image, makes it durable, and gives result and revision.
@@ -127,7 +121,7 @@ class MetadataWriter:
             value = keys.encode({"next": decision.next_producer_id})
             changes.append(Put(key=keys.PRODUCER_IDS, value=value))
         if decision.delta is not None:
-            changes += operations(self.image, decision.delta, decision.boot_ids)
+            changes += operations(self.image, decision.delta)
         if not changes:
             return decision.result, self.image.revision
         first, last = await self._txns(changes)
@@ -135,19 +129,17 @@ class MetadataWriter:
             self.next_producer_id = decision.next_producer_id
         if decision.delta is not None:
             # Registrations stand in the first transaction, whose revision is their epoch.
-            self._boot_ids.update(decision.boot_ids)
             self._publish(decision.delta, registered=first, revision=last)
         return decision.result, last
 
     async def _txns(self, changes: list[Operation]) -> tuple[int, int]:
         """Writes in chunks, in order; the first and the last revision."""
         first = last = 0
-        for start in range(0, len(changes), OPERATIONS_MAX):
-            chunk = changes[start : start + OPERATIONS_MAX]
+        for chunk in chunks(changes):
             try:
                 result = await self._store.txn(self._compares, chunk)
             except StoreUnavailableError as error:
-                if start == 0:
+                if not first:
                     raise
                 # The store holds a part of the change: only a fresh load tells the truth again.
                 raise NotActiveError from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from highwater.model.errors import ConfigError
+from highwater.model.ids import INTERNAL_REPLICAS_MAX
 from highwater.runtime.settings import parse_assignments
 
 SECTIONS: Final = ("controller", "quota", "partition", "gateway")
@@ -45,6 +46,18 @@ class UpOptions:
     def supervised(self) -> bool:
         """True if the services run as processes of their own."""
         return self.separate or self.nodes > 1 or self.gateways > 1
+
+
+def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
+    """UP_DEFAULTS, and what follows from the number of nodes.
+
+    The topic of group metadata waits for the nodes of its replicas, so that the first group does
+    not make it with one replica because the first node happened to be there first.
+    """
+    if section != "gateway":
+        return UP_DEFAULTS[section]
+    factor = min(INTERNAL_REPLICAS_MAX, options.nodes)
+    return {**UP_DEFAULTS[section], "group_metadata_replication_factor": factor}
 
 
 def assignments_by_section(assignments: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -74,6 +74,7 @@ _ROWS: Final = (
     _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), "describe_log_dirs"),
     _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
+    _row(ApiKey.ELECT_LEADERS, (0, 2), "elect_leaders"),
     _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), "incremental_alter_configs"),
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), "list_partition_reassignments"),
     _row(ApiKey.OFFSET_DELETE, (0, 0), "offset_delete", raw=True),

@@ -48,6 +48,13 @@ class GatewayConfig(ServiceSettings):
     group_metadata_partitions: int = Field(
         default=50, ge=1, description="offsets.topic.num.partitions"
     )
+    group_metadata_replication_factor: int = Field(
+        default=-1,
+        ge=-1,
+        le=100,
+        description="offsets.topic.replication.factor; groups have to wait until there are so many "
+        "nodes. -1 leaves it to the controller, which takes what nodes there are",
+    )
     request_bytes_max: int = Field(
         default=100 << 20, ge=1024, description="socket.request.max.bytes"
     )

@@ -181,6 +181,7 @@ class GatewayService:
                 partitions_default=config.default_partitions,
                 replication_factor_default=config.default_replication_factor,
                 group_metadata_partitions=config.group_metadata_partitions,
+                group_metadata_replication_factor=config.group_metadata_replication_factor,
                 request_bytes_max=config.request_bytes_max,
                 idle_ms_max=int(config.idle_s_max * 1000),
             ),

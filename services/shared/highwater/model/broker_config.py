@@ -161,6 +161,12 @@ _STATIC: Final = (
         "Partitions of the topic of group metadata; fixed once it exists.",
     ),
     _static(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        "3",
+        "Replicas of the topic of group metadata; fixed once it exists.",
+    ),
+    _static(
         "offsets.topic.segment.bytes",
         ConfigType.INT,
         "104857600",

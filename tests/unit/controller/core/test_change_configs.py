@@ -67,3 +67,44 @@ def test_refusals_stand_for_themselves() -> None:
     ]
     assert delta is not None
     assert delta.topics[0].configs == {"a": "1", "b": "2", "ok": "1"}
+
+
+MIN = "min.insync.replicas"
+SHARED = topic_state("shared", [(1, 2)])
+OWN = replace(topic_state("own", [(1, 2)]), configs={MIN: "2"})
+
+
+def minima(*wishes: ConfigWish) -> dict[str, int]:
+    """Partition epochs of the topics in the delta; 7 is unchanged."""
+    image = image_with(2, topics=[SHARED, OWN])
+    delta = alter_configs(image, DEFAULT_INSTANCE, wishes, PlainConfigRules()).delta
+    return {t.name: t.partitions[0].partition_epoch for t in delta.topics} if delta else {}
+
+
+def test_a_minimum_changes_the_partitions_with_the_config() -> None:
+    assert minima(ConfigWish(topic_id=SHARED.topic_id, set={MIN: "2"})) == {"shared": 8}
+    assert minima(ConfigWish(topic_id=OWN.topic_id, deleted=(MIN,))) == {"own": 8}
+    assert minima(ConfigWish(topic_id=OWN.topic_id, replace_all=True)) == {"own": 8}
+    assert minima(ConfigWish(topic_id=OWN.topic_id, set={"a": "1"})) == {"own": 7}
+
+
+def test_the_brokers_minimum_is_that_of_topics_without_one() -> None:
+    assert minima(ConfigWish(node_id=NO_NODE, set={MIN: "2"})) == {"shared": 8}
+    assert minima(ConfigWish(node_id=NO_NODE, set={"other": "2"})) == {}
+    both = (
+        ConfigWish(node_id=NO_NODE, set={MIN: "2"}),
+        ConfigWish(topic_id=OWN.topic_id, deleted=(MIN,)),
+    )
+    assert minima(*both) == {"shared": 8, "own": 7}, "2 before, 2 after"
+    assert minima(*reversed(both)) == {"shared": 8, "own": 7}
+
+
+def test_a_lower_minimum_forgets_eligible_leaders_at_once() -> None:
+    waiting = replace(OWN.partitions[0], isr=(NodeId(1),), eligible_leaders=(NodeId(2),))
+    image = image_with(2, topics=[replace(OWN, partitions=(waiting,))])
+    wish = ConfigWish(topic_id=OWN.topic_id, set={MIN: "1"})
+    delta = alter_configs(image, DEFAULT_INSTANCE, [wish], PlainConfigRules()).delta
+    assert delta is not None
+    (topic,) = delta.topics
+    assert topic.configs == {MIN: "1"}
+    assert topic.partitions[0].eligible_leaders == ()

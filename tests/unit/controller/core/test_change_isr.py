@@ -67,6 +67,23 @@ def test_refusals(fields: dict[str, Any], code: ErrorCode) -> None:
         assert result.state == TOPIC.partitions[0], "the caller learns what is committed"
 
 
+def test_a_replica_whose_log_failed_is_not_eligible() -> None:
+    (partition,) = TOPIC.partitions
+    shrunk = replace(TOPIC, partitions=(replace(partition, isr=(NodeId(1),)),))
+    image = image_of([node_state(1), node_state(2)], [shrunk])
+    proposal = Proposal(
+        topic_id=TOPIC.topic_id, partition=0, leader_epoch=5, partition_epoch=7, isr=(1, 2),
+        isr_node_epochs=(11, 12),
+    )  # fmt: skip
+    failed = {NodeId(2): {TOPIC.topic_id: frozenset({0})}}
+    refused = alter_partitions(image, NodeId(1), [proposal], lambda _: 1, offline=failed)
+    assert refused.result[0].refusal is not None
+    assert refused.result[0].refusal.code == ErrorCode.INELIGIBLE_REPLICA
+    other = {NodeId(2): {TOPIC.topic_id: frozenset({1})}}
+    taken = alter_partitions(image, NodeId(1), [proposal], lambda _: 1, offline=other)
+    assert taken.result[0].refusal is None
+
+
 def test_two_proposals_of_one_partition_build_on_one_another() -> None:
     first = Proposal(
         topic_id=TOPIC.topic_id, partition=0, leader_epoch=5, partition_epoch=7, isr=(1,),

@@ -1,6 +1,6 @@
 """Preferred leaders, and replicas whose logs fail although their nodes live."""
 
-from highwater.controller.core.change_leader import elect_preferred, without_failed_replica
+from highwater.controller.core.change_leader import elect_preferred, without_failed_replicas
 from highwater.model.ids import NodeId
 from tests.unit.controller.core.test_election import alive, partition
 
@@ -21,16 +21,38 @@ def test_only_a_willing_member_of_the_isr() -> None:
     assert elect_preferred(outside, alive(1, 2, 3)) is None
 
 
+def failed(*nodes: int) -> frozenset[NodeId]:
+    return frozenset(map(NodeId, nodes))
+
+
 def test_a_failed_leader_is_replaced_here_only() -> None:
-    after = without_failed_replica(partition(), NodeId(1), alive(1, 2, 3), min_isr=1)
+    after = without_failed_replicas(partition(), failed(1), alive(1, 2, 3), min_isr=1)
     assert after is not None
     assert (after.leader, after.leader_epoch, after.isr) == (2, 6, (2, 3))
 
 
 def test_a_failed_follower_leaves_isr_and_eligible_leaders() -> None:
-    after = without_failed_replica(partition(isr=(1, 2)), NodeId(2), alive(1, 2, 3), min_isr=2)
+    shrunk = partition(isr=(1, 2))
+    after = without_failed_replicas(shrunk, failed(2), alive(1, 2, 3), min_isr=2)
     assert after is not None
     assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1,))
     assert after.eligible_leaders == ()
-    assert without_failed_replica(after, NodeId(2), alive(1, 2, 3), min_isr=2) is None
-    assert without_failed_replica(after, NodeId(9), alive(1, 2, 3), min_isr=2) is None
+    assert without_failed_replicas(after, failed(2), alive(1, 2, 3), min_isr=2) is None
+    assert without_failed_replicas(after, failed(9), alive(1, 2, 3), min_isr=2) is None
+
+
+def test_several_fail_at_once() -> None:
+    after = without_failed_replicas(partition(), failed(1, 2), alive(1, 2, 3), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.isr) == (3, (3,))
+
+
+def test_when_all_have_failed_only_the_last_leader_comes_back() -> None:
+    after = without_failed_replicas(partition(), failed(1, 2, 3), alive(1, 2, 3), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.isr, after.last_known_leader) == (-1, (), 1)
+    again = without_failed_replicas(after, failed(1), alive(1, 2, 3), min_isr=1)
+    assert again is None, "nobody knows what the others miss"
+    repaired = without_failed_replicas(after, failed(2), alive(1, 2, 3), min_isr=1)
+    assert repaired is not None
+    assert (repaired.leader, repaired.isr, repaired.leader_epoch) == (1, (1,), 7)

@@ -1,5 +1,6 @@
 """CreateTopics by Kafka's rules."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from highwater.controller.core.create_topics import (
 from highwater.controller.core.outcome import Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, INTERNAL_REPLICAS_MAX, InstanceId, TopicId
 from tests.support.config_rules import PlainConfigRules
 from tests.support.controller_images import image_with, topic_state
 
@@ -38,11 +39,15 @@ def create(image: ClusterImage, *wishes: TopicWish) -> list[CreationResult]:
     return decision.result
 
 
-def refused(image: ClusterImage, **fields: Any) -> ErrorCode:
+def refusal(image: ClusterImage, **fields: Any) -> Refusal:
     (result,) = create(image, TopicWish(**{"name": "t", **fields}))
     assert isinstance(result, Refusal), result
     assert result.message
-    return result.code
+    return result
+
+
+def refused(image: ClusterImage, **fields: Any) -> ErrorCode:
+    return refusal(image, **fields).code
 
 
 def created(image: ClusterImage, **fields: Any) -> TopicState:
@@ -65,8 +70,8 @@ def test_a_new_topic() -> None:
 def test_defaults() -> None:
     topic = created(image_with(3))
     assert (len(topic.partitions), len(topic.partitions[0].replicas)) == (4, 2)
-    internal = created(image_with(2), name="__consumer_offsets", internal=True)
-    assert (len(internal.partitions), len(internal.partitions[0].replicas)) == (7, 2)
+    internal = created(image_with(3), name="__consumer_offsets", internal=True)
+    assert (len(internal.partitions), len(internal.partitions[0].replicas)) == (7, 3)
     assert internal.internal
 
 
@@ -76,11 +81,11 @@ def test_illegal_names(name: str) -> None:
 
 
 def test_the_longest_name() -> None:
-    assert created(image_with(1), name="x" * 249)
+    assert created(image_with(2), name="x" * 249)
 
 
 def test_existing_and_colliding_names() -> None:
-    image = image_with(1, topics=[topic_state("a.b", [(1,)])])
+    image = image_with(2, topics=[topic_state("a.b", [(1,)])])
     assert refused(image, name="a.b") == ErrorCode.TOPIC_ALREADY_EXISTS
     assert refused(image, name="a_b") == ErrorCode.INVALID_TOPIC_EXCEPTION
     one, other = create(image, TopicWish(name="x.y"), TopicWish(name="x_y"))
@@ -105,9 +110,41 @@ def test_replication_factors(factor: int) -> None:
     assert code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_factors_are_refused_in_kafkas_words() -> None:
+    assert refusal(image_with(2), replication_factor=3).message == (
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be "
+        "reached because only 2 broker(s) are registered."
+    )
+    assert refusal(image_with(2), replication_factor=0).message == (
+        "Replication factor must be larger than 0, or -1 to use the default value."
+    )
+    assert refusal(image_with(1), replication_factor=-1).code == (
+        ErrorCode.INVALID_REPLICATION_FACTOR
+    ), "the default of 2 is not made smaller"
+
+
 def test_no_node_at_all() -> None:
     assert refused(image_with(0)) == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert refused(image_with(1, fenced=[1])) == ErrorCode.INVALID_REPLICATION_FACTOR
+    fenced = refusal(image_with(2, fenced=[1, 2]))
+    assert fenced.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert fenced.message.endswith("All brokers are currently fenced.")
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
+def test_internal_topics_take_what_nodes_there_are(nodes: int) -> None:
+    open_factor = replace(RULES, defaults=TopicDefaults())
+    wish = TopicWish(name="__consumer_offsets", internal=True)
+    (made,) = create_topics(image_with(nodes), DEFAULT_INSTANCE, [wish], open_factor).result
+    assert isinstance(made, TopicState)
+    assert len(made.partitions[0].replicas) == min(INTERNAL_REPLICAS_MAX, nodes)
+
+
+def test_an_explicit_factor_of_internal_topics_waits_for_its_nodes() -> None:
+    fields = {"name": "__consumer_offsets", "internal": True, "replication_factor": 3}
+    assert refused(image_with(2), **fields) == ErrorCode.INVALID_REPLICATION_FACTOR
+    starting = created(image_with(3, fenced=[2, 3]), **fields)
+    assert {len(p.replicas) for p in starting.partitions} == {3}
+    assert {p.isr for p in starting.partitions} == {(1,)}, "they come in when they have it all"
 
 
 def test_a_fenced_node_is_used_only_when_needed() -> None:
@@ -152,11 +189,11 @@ def test_an_assignment_excludes_counts() -> None:
 
 
 def test_configs_are_checked() -> None:
-    assert refused(image_with(1), configs={"NOT A NAME": "x"}) == ErrorCode.INVALID_CONFIG
+    assert refused(image_with(2), configs={"NOT A NAME": "x"}) == ErrorCode.INVALID_CONFIG
 
 
 def test_twice_in_one_request() -> None:
-    results = create(image_with(1), TopicWish(name="t"), TopicWish(name="u"), TopicWish(name="t"))
+    results = create(image_with(2), TopicWish(name="t"), TopicWish(name="u"), TopicWish(name="t"))
     codes = [r.code if isinstance(r, Refusal) else 0 for r in results]
     assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 

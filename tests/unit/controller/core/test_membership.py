@@ -9,7 +9,6 @@ from highwater.controller.core.membership import (
     change_nodes,
     drain,
     fence,
-    keeps_its_tail,
     leaderless,
     movable_leaderships,
     next_node_id,
@@ -17,6 +16,8 @@ from highwater.controller.core.membership import (
     same_place,
     unfence,
 )
+from highwater.controller.store.image_store import operations
+from highwater.controller.store.port import chunks
 from highwater.model.ids import NodeId
 from tests.support.controller_images import image_with, node_state, topic_state
 
@@ -30,9 +31,8 @@ def registration(**fields: Any) -> Registration:
         "rack": "",
         "incarnation": "new",
         "log_dirs": ("/data",),
-        "clean_shutdown": False,
         "previous_node_epoch": -1,
-        "boot_id": "boot",
+        "lineage": (),
         **fields,
     }
     return Registration(**values)
@@ -51,16 +51,6 @@ def test_a_registration_is_fenced_and_its_rack_is_its_host() -> None:
     named = register(registration(rack="r9")).delta
     assert named is not None
     assert named.nodes[0].rack == "r9"
-
-
-def test_whose_log_is_whole() -> None:
-    before = node_state(1)  # epoch 11
-    assert keeps_its_tail(before, "boot", registration()), "the page cache survived"
-    assert not keeps_its_tail(before, "other boot", registration())
-    assert not keeps_its_tail(before, "", registration(boot_id=""))
-    clean = registration(clean_shutdown=True, boot_id="x", previous_node_epoch=11)
-    assert keeps_its_tail(before, "boot", clean)
-    assert not keeps_its_tail(before, "boot", replace(clean, previous_node_epoch=10))
 
 
 def test_who_is_surely_the_successor() -> None:
@@ -127,7 +117,7 @@ def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
     assert [t.name for t in decision.delta.topics] == ["t"]
     image = image.apply(replace(decision.delta, revision=101))
     alone, shared, sound = image.topics[topic.topic_id].partitions
-    assert (alone.leader, alone.leader_epoch, alone.isr) == (-1, 6, (1,))
+    assert (alone.leader, alone.leader_epoch, alone.isr) == (-1, 6, (1,)), "it has nobody else"
     assert (shared.leader, shared.isr) == (2, (2,))
     assert sound == topic.partitions[2]
     assert change_nodes(image, (), RULES, offline=offline).delta is None, "settled"
@@ -143,3 +133,58 @@ def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
     assert repaired.delta is not None
     image = image.apply(replace(repaired.delta, revision=104))
     assert [p.leader for p in image.topics[topic.topic_id].partitions] == [1, 2, 1]
+
+
+def test_a_failed_replica_is_not_eligible_until_it_has_caught_up() -> None:
+    topic = topic_state("t", [(1, 2, 3)])
+    image = image_with(3, topics=[topic])
+    strict = ElectionRules(min_isr=lambda _: 3, unclean=lambda _: False)
+    offline = {NodeId(1): {topic.topic_id: frozenset({0})}}
+    decision = change_nodes(image, (), strict, offline=offline)
+    assert decision.delta is not None
+    (after,) = decision.delta.topics[0].partitions
+    assert (after.leader, after.isr) == (2, (2, 3))
+    assert after.eligible_leaders == (), "it may have lost what it had not synced"
+    # A node that died in the same state would be eligible.
+    died = change_nodes(image, [fence(image.nodes[NodeId(1)])], strict)
+    assert died.delta is not None
+    assert died.delta.topics[0].partitions[0].eligible_leaders == (1,)
+
+
+def test_a_topic_may_choose_an_unclean_leader_for_a_failed_one() -> None:
+    topic = topic_state("t", [(1, 2)])
+    shrunk = replace(topic.partitions[0], isr=(NodeId(1),))
+    image = image_with(2, topics=[replace(topic, partitions=(shrunk,))])
+    offline = {NodeId(1): {topic.topic_id: frozenset({0})}}
+    decision = change_nodes(image, (), RULES, offline=offline)
+    assert decision.delta is not None
+    assert decision.delta.topics[0].partitions[0].leader == -1
+    loose = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: True)
+    decision = change_nodes(image, (), loose, offline=offline)
+    assert decision.delta is not None
+    after = decision.delta.topics[0].partitions[0]
+    assert (after.leader, after.isr, after.leader_epoch) == (2, (2,), 6)
+
+
+def test_a_node_that_lost_its_tail_leaves_isr_and_eligible_leaders() -> None:
+    topic = topic_state("t", [(1, 2), (1,)])
+    image = image_with(2, topics=[topic])
+    strict = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
+    lost = frozenset({NodeId(1)})
+    down = [fence(image.nodes[NodeId(1)])]
+    decision = change_nodes(image, down, strict, lost_tail=lost)
+    assert decision.delta is not None
+    shared, alone = decision.delta.topics[0].partitions
+    assert (shared.leader, shared.isr, shared.eligible_leaders) == (2, (2,), ())
+    assert (alone.leader, alone.isr) == (-1, (1,)), "what a single replica has is what there is"
+
+
+def test_the_death_of_a_node_of_10_000_partitions_is_a_few_transactions() -> None:
+    topics = [topic_state(f"t{n}", [(1, 2, 3)] * 100) for n in range(100)]
+    image = image_with(3, topics=topics)
+    decision = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
+    assert decision.delta is not None
+    assert decision.result == 10_000
+    transactions = list(chunks(operations(image, decision.delta)))
+    assert sum(map(len, transactions)) == 10_001
+    assert len(transactions) <= 4

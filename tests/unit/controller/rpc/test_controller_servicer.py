@@ -1,10 +1,15 @@
 """Admin calls through the servicer."""
 
+from typing import Any
+
+import pytest
+
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
-from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.controller_client import ControllerCallError, ControllerClient
 from highwater.metadata.watch import ClusterWatch
-from tests.support.controller import image_when, node, topic
+from highwater.model.cluster import ClusterImage
+from tests.support.controller import image_when, node, partition_of, topic
 
 
 async def test_create_describe_delete(client: ControllerClient, watch: ClusterWatch) -> None:
@@ -145,3 +150,94 @@ async def test_configs_partitions_and_instances(
     assert dict(image.node_configs) == {1: {"log.roll.ms": "2"}}
     instance = image.instances["team-a"]  # type: ignore[index]
     assert (instance.storage_bytes, instance.produce_bytes_per_second) == (0, None)
+
+
+async def on_both(client: ControllerClient, **configs: str) -> bytes:
+    """The id of topic "t" on nodes 1 and 2, which are alive."""
+    for number in (1, 2):
+        await node(client, number).join()
+    wish = topic(
+        "t", -1, -1, assignments=[pb.Assignment(partition=0, replicas=[1, 2])], configs=configs
+    )
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[wish]))
+    return created.results[0].topic.topic_id
+
+
+async def alter(client: ControllerClient, name: str, value: str, topic_id: bytes = b"") -> None:
+    """Sets a config on the topic, or on all nodes."""
+    kind = pb.CONFIG_RESOURCE_TYPE_TOPIC if topic_id else pb.CONFIG_RESOURCE_TYPE_NODE
+    change = pb.ConfigChange(type=kind, topic_id=topic_id, node_id=-1, set={name: value})
+    answer = await client.alter_configs(pb.AlterConfigsRequest(changes=[change]))
+    assert [e.error_code for e in answer.errors] == [0]
+
+
+async def test_elections_on_request(client: ControllerClient, watch: ClusterWatch) -> None:
+    topic_id = await on_both(client)
+    one = node(client, 1)
+    one.epoch = (await image_when(watch, lambda i: i.topic("t"))).nodes[1].node_epoch  # type: ignore[index]
+    wanted = [
+        pb.TopicPartitions(topic_id=topic_id, partitions=[0, 7]),
+        pb.TopicPartitions(topic_id=bytes(16), partitions=[0]),
+    ]
+
+    async def elect(kind: int, **fields: Any) -> list[tuple[int, int]]:
+        response = await client.elect_leaders(pb.ElectLeadersRequest(type=kind, **fields))  # type: ignore[arg-type]
+        return [(r.partition, r.error.error_code) for r in response.results]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    not_needed = ErrorCode.ELECTION_NOT_NEEDED
+    assert await elect(pb.ELECTION_TYPE_PREFERRED, topics=wanted) == [
+        (0, not_needed), (7, unknown), (0, unknown),
+    ]  # fmt: skip
+    assert await elect(pb.ELECTION_TYPE_UNCLEAN, topics=wanted[:1]) == [
+        (0, not_needed), (7, unknown),
+    ]  # fmt: skip
+    await one.beat(wants_shutdown=True)
+    assert await elect(pb.ELECTION_TYPE_PREFERRED, all_partitions=True) == [
+        (0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    ]
+    with pytest.raises(ControllerCallError, match="INVALID_ARGUMENT"):
+        await elect(pb.ELECTION_TYPE_UNSPECIFIED, all_partitions=True)
+
+
+@pytest.mark.parametrize("of_topic", [True, False])
+async def test_a_minimum_changes_with_its_partitions(
+    client: ControllerClient, watch: ClusterWatch, of_topic: bool
+) -> None:
+    topic_id = await on_both(client)
+    seen: list[tuple[int, bool]] = []
+
+    def note(image: ClusterImage, _: object) -> None:
+        state = image.topic("t")
+        if state is not None:
+            name = "min.insync.replicas"
+            set_there = name in state.configs or name in image.cluster_configs
+            seen.append((state.partitions[0].partition_epoch, set_there))
+
+    watch.subscribe(note)
+    await alter(client, "min.insync.replicas", "2", topic_id if of_topic else b"")
+    await image_when(watch, lambda i: partition_of(i, "t").partition_epoch == 1)
+    assert set(seen) <= {(0, False), (1, True)}, "in no image the one without the other"
+
+
+@pytest.mark.parametrize("of_topic", [True, False])
+async def test_unclean_elections_are_held_when_they_are_allowed(
+    client: ControllerClient, watch: ClusterWatch, of_topic: bool
+) -> None:
+    topic_id = await on_both(client)
+    image = await image_when(watch, lambda i: i.topic("t"))
+    epoch = image.nodes[1].node_epoch  # type: ignore[index]
+    only_1 = pb.IsrProposal(topic_id=topic_id, isr=[1])
+    shrunk = await client.alter_partition(
+        pb.AlterPartitionRequest(node_id=1, node_epoch=epoch, proposals=[only_1])
+    )
+    assert not shrunk.results[0].error.error_code
+    failed = pb.OfflineReplicas(topic_id=topic_id, partitions=[0])
+    one = node(client, 1)
+    one.epoch = epoch
+    await one.beat(offline_replicas=[failed])
+    await image_when(watch, lambda i: partition_of(i, "t").leader == -1)
+    name = "unclean.leader.election.enable"
+    await alter(client, name, "true", topic_id if of_topic else b"")
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    assert partition_of(image, "t").isr == (2,)

@@ -29,7 +29,6 @@ BIG = ClusterDelta(
     cluster_configs={"x": "1"},
     node_configs={NodeId(1): {"y": "2"}},
 )
-BOOTS = {NodeId(1): "boot-1", NodeId(2): ""}
 
 
 class Store:
@@ -58,25 +57,24 @@ def applied(image: ClusterImage, delta: ClusterDelta) -> ClusterImage:
 
 def test_an_image_is_read_back() -> None:
     store = Store()
-    store.write(operations(EMPTY, BIG, BOOTS))
+    store.write(operations(EMPTY, BIG))
     state = store.state()
     assert content(state.image) == content(applied(EMPTY, BIG))
-    assert state.boot_ids == BOOTS
     assert state.orphans == ()
 
 
 def test_node_epochs_are_registrations_revisions() -> None:
     store = Store()
-    store.write(operations(EMPTY, BIG, BOOTS))
+    store.write(operations(EMPTY, BIG))
     image = store.state().image
     epoch = image.nodes[NodeId(1)].node_epoch
     fenced = replace(image.nodes[NodeId(1)], fenced=True)
-    store.write(operations(image, ClusterDelta(revision=1, nodes=(fenced,)), {}))
+    store.write(operations(image, ClusterDelta(revision=1, nodes=(fenced,))))
     after = store.state().image
     assert after.nodes[NodeId(1)].fenced
     assert after.nodes[NodeId(1)].node_epoch == epoch, "a change of state is no registration"
     again = replace(after.nodes[NodeId(1)], incarnation="new")
-    store.write(operations(after, ClusterDelta(revision=1, nodes=(again,)), {NodeId(1): "b"}))
+    store.write(operations(after, ClusterDelta(revision=1, nodes=(again,))))
     assert store.state().image.nodes[NodeId(1)].node_epoch > epoch
 
 
@@ -87,18 +85,18 @@ def test_only_what_changed_is_written() -> None:
     partitions = list(topic.partitions)
     partitions[1] = replace(partitions[1], partition_epoch=8)
     changed = replace(topic, partitions=tuple(partitions))
-    (only,) = operations(image, ClusterDelta(revision=1, topics=(changed,)), {})
+    (only,) = operations(image, ClusterDelta(revision=1, topics=(changed,)))
     assert isinstance(only, Put)
     assert only.key == keys.partition(topic.topic_id, 1)
     with_config = replace(topic, configs={"c": "1"})
-    (only,) = operations(image, ClusterDelta(revision=1, topics=(with_config,)), {})
+    (only,) = operations(image, ClusterDelta(revision=1, topics=(with_config,)))
     assert isinstance(only, Put)
     assert only.key == keys.topic(topic.topic_id)
 
 
 def test_everything_can_be_removed() -> None:
     store = Store()
-    store.write(operations(EMPTY, BIG, BOOTS))
+    store.write(operations(EMPTY, BIG))
     image = store.state().image
     nothing = ClusterDelta(
         revision=1,
@@ -109,7 +107,7 @@ def test_everything_can_be_removed() -> None:
         cluster_configs={},
         node_configs={},
     )
-    store.write(operations(image, nothing, {}))
+    store.write(operations(image, nothing))
     left = [entry.key for entry in store.engine.range("").entries]
     assert left == [keys.CLUSTER_CONFIGS]
 
@@ -117,7 +115,7 @@ def test_everything_can_be_removed() -> None:
 def test_every_prefix_of_a_creation_loads() -> None:
     """A creation cut off anywhere: the topic is there as a whole or only left-overs are."""
     topic = topic_state("a", [(1,)] * 4)
-    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {})
+    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)))
     for length in range(len(changes) + 1):
         store = Store()
         store.write(changes[:length])
@@ -131,8 +129,8 @@ def test_every_prefix_of_a_growth_loads() -> None:
     small = topic_state("a", [(1,)] * 2)
     large: TopicState = topic_state("a", [(1,)] * 5)
     image = image_of(topics=[small])
-    first = operations(EMPTY, ClusterDelta(revision=1, topics=(small,)), {})
-    changes = operations(image, ClusterDelta(revision=1, topics=(large,)), {})
+    first = operations(EMPTY, ClusterDelta(revision=1, topics=(small,)))
+    changes = operations(image, ClusterDelta(revision=1, topics=(large,)))
     assert len(changes) == 4
     for length in range(len(changes) + 1):
         store = Store()
@@ -146,10 +144,36 @@ def test_every_prefix_of_a_growth_loads() -> None:
 def test_a_deletion_cut_short_leaves_only_left_overs() -> None:
     topic = topic_state("a", [(1,)] * 2)
     store = Store()
-    store.write(operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {}))
+    store.write(operations(EMPTY, ClusterDelta(revision=1, topics=(topic,))))
     removal = ClusterDelta(revision=1, removed_topics=frozenset({topic.topic_id}))
-    store.write(operations(image_of(topics=[topic]), removal, {})[:1])
+    store.write(operations(image_of(topics=[topic]), removal)[:1])
     assert store.state().orphans == (topic.topic_id,)
+
+
+def test_every_prefix_of_a_lower_minimum_is_safe() -> None:
+    """Eligible leaders go before the minimum does: without them the old one is merely strict."""
+    (alone,) = topic_state("a", [(1, 2)]).partitions
+    waiting = replace(alone, isr=(NodeId(1),), eligible_leaders=(NodeId(2),))
+    before = replace(topic_state("a", []), partitions=(waiting,), configs={"min": "2"})
+    settled = replace(waiting, eligible_leaders=(), partition_epoch=8)
+    after = replace(before, partitions=(settled,), configs={"min": "1"})
+    image = replace(image_of(topics=[before]), cluster_configs={"min": "2"})
+    delta = ClusterDelta(revision=1, topics=(after,), cluster_configs={"min": "1"})
+    changes = operations(image, delta)
+    keys_in_order = [change.key for change in changes if isinstance(change, Put)]
+    assert keys_in_order == [
+        keys.partition(before.topic_id, 0), keys.topic(before.topic_id), keys.CLUSTER_CONFIGS,
+    ]  # fmt: skip
+
+
+def test_registrations_of_earlier_versions_are_read() -> None:
+    store = Store()
+    store.write(operations(EMPTY, BIG))
+    key = keys.node_registration(NodeId(1))
+    entry = next(e for e in store.engine.range(key).entries if e.key == key)
+    fields = {**keys.decode(entry.key, entry.value), "boot_id": "91b0"}
+    store.write([Put(key=key, value=keys.encode(fields))])
+    assert store.state().image.nodes[NodeId(1)].incarnation == node_state(1).incarnation
 
 
 def test_foreign_and_broken_content() -> None:
@@ -159,7 +183,7 @@ def test_foreign_and_broken_content() -> None:
         store.state()
     store = Store()
     topic = topic_state("a", [(1,)] * 3)
-    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)), {})
+    changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)))
     store.write(changes[1:])
     with pytest.raises(keys.UnknownFormatError, match="missing"):
         store.state()

@@ -9,6 +9,7 @@ from highwater.embed.options import UpOptions
 from highwater.embed.ports import free_ports
 from highwater.embed.supervisor.plan import make_plan
 from highwater.model.errors import ConfigError, PortInUseError, UsageError
+from highwater.model.ids import INTERNAL_REPLICAS_MAX
 
 
 def plan_of(tmp_path, **flags):
@@ -34,6 +35,22 @@ def test_processes_and_what_they_know_of_each_other(tmp_path):
     first, second = (port for _, port in plan.gateway_addresses)
     assert second == first + 3
     assert by_name["gateway-2"]["port"] == second
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
+def test_group_metadata_waits_for_the_nodes_of_its_replicas(tmp_path, nodes):
+    options, plan = plan_of(tmp_path, nodes=nodes, separate=True)
+    gateway = next(spec for spec in plan.processes if spec.name == "gateway-1")
+    factor = min(INTERNAL_REPLICAS_MAX, nodes)
+    assert f"group_metadata_replication_factor={factor}" in gateway.command(options, parent=1)
+
+
+def test_the_factor_of_group_metadata_can_be_chosen(tmp_path):
+    options, plan = plan_of(
+        tmp_path, nodes=3, assignments=("gateway.group_metadata_replication_factor=2",)
+    )
+    gateway = next(spec for spec in plan.processes if spec.name == "gateway-1")
+    assert "group_metadata_replication_factor=2" in gateway.command(options, parent=1)
 
 
 def test_command_line_of_a_process(tmp_path):

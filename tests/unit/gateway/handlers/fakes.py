@@ -221,6 +221,21 @@ class FakeController:
         ]
         return pb.AlterConfigsResponse(errors=errors, revision=self.backend.image.revision)
 
+    async def elect_leaders(self, request: Any, *, timeout_s: float) -> pb.ElectLeadersResponse:
+        await self._take(request)
+        wanted = [(one.topic_id, one.partitions) for one in request.topics]
+        if request.all_partitions:
+            topics = self.backend.image.topics.values()
+            wanted = [(t.topic_id, range(len(t.partitions))) for t in topics]
+        results = [
+            pb.ElectionResult(
+                topic_id=topic, partition=number, error=self._error(self.errors.get(number))
+            )
+            for topic, numbers in wanted
+            for number in numbers
+        ]
+        return pb.ElectLeadersResponse(results=results, revision=self.backend.image.revision)
+
     async def allocate_producer_ids(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)
         error = self.errors.get("producer ids")

@@ -19,6 +19,7 @@ from highwater.kafka.messages import (
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    elect_leaders,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -183,6 +184,9 @@ _SAMPLES = {
                 )
             ]
         )
+    ),
+    ApiKey.ELECT_LEADERS: lambda version: elect_leaders.ElectLeadersRequest(
+        0, [elect_leaders.ElectLeadersRequestTopicPartitions(TOPIC, [0])], 1_000
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (
         lambda version: list_partition_reassignments.ListPartitionReassignmentsRequest()

@@ -68,6 +68,15 @@ async def test_while_the_topic_cannot_be_created(version):
     assert results(response, version) == [NONE_YET]
 
 
+@pytest.mark.parametrize("version", range(5))
+async def test_while_there_are_fewer_nodes_than_replicas(version):
+    backend = FakeBackend(group_metadata_replication_factor=3)
+    code = int(ErrorCode.INVALID_REPLICATION_FACTOR)
+    backend.controller.errors["__consumer_offsets"] = (code, "only 1 broker(s) are registered.")
+    response = await Client(backend).call(ask(version, "readers"), version)
+    assert results(response, version) == [NONE_YET]
+
+
 async def test_while_nobody_leads():
     client = Client(FakeBackend(image_of(group_topic([-1, -1, -1]))))
     assert results(await client.call(ask(3, "readers"), 3), 3) == [NONE_YET]

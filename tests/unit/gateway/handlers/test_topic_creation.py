@@ -84,6 +84,17 @@ async def test_the_topic_of_group_metadata_is_internal_and_compacted():
     assert (wish.name, wish.internal, wish.replication_factor) == ("__consumer_offsets", True, -1)
 
 
+async def test_the_topic_of_group_metadata_waits_for_the_nodes_of_its_replicas():
+    backend = FakeBackend(group_metadata_replication_factor=3)
+    code = int(ErrorCode.INVALID_REPLICATION_FACTOR)
+    backend.controller.errors["__consumer_offsets"] = (code, "only 1 broker(s) are registered.")
+    assert await group_metadata_topic(context_of(backend)) is None
+    [wish] = backend.controller.requests[0].topics
+    assert wish.replication_factor == 3
+    backend.controller.errors.clear()
+    assert await group_metadata_topic(context_of(backend)) is not None
+
+
 async def test_a_topic_of_group_metadata_that_exists_is_not_asked_for():
     backend = FakeBackend(image_of(group_topic()))
     found = await group_metadata_topic(context_of(backend))

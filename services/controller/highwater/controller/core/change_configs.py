@@ -1,8 +1,12 @@
-"""AlterConfigs: sets and removes configs of topics and nodes (KIP-339, keys 44 and 33)."""
+"""AlterConfigs: sets and removes configs of topics and nodes (KIP-339, keys 44 and 33).
+
+A changed min.insync.replicas changes partitions in the same transaction (`change_min_isr`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from highwater.controller.core.change_min_isr import topic_after_min_isr_change
 from highwater.controller.core.change_topics import topic_of
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
@@ -42,6 +46,7 @@ def alter_configs(
             results.append(_alter_topic(image, instance, wish, wish.topic_id, rules, changed))
         else:
             results.append(_alter_node(image, wish, rules, changed))
+    _change_minima(image, rules, changed)
     delta = ClusterDelta(
         revision=PENDING_REVISION,
         topics=tuple(changed.topics.values()),
@@ -93,6 +98,22 @@ def _alter_node(
         nodes[node] = after
         changed.nodes = nodes
     return None
+
+
+def _change_minima(image: ClusterImage, rules: ConfigRules, changed: _Changed) -> None:
+    """Partitions take part in the delta if another min.insync.replicas holds for them after it."""
+    cluster = image.cluster_configs if changed.cluster is None else changed.cluster
+    concerned = changed.topics if changed.cluster is None else image.topics
+    for topic_id in list(concerned):
+        before = image.topics[topic_id]
+        present = changed.topics.get(topic_id, before)
+        after = topic_after_min_isr_change(
+            present,
+            before=rules.min_isr(before.configs, image.cluster_configs),
+            after=rules.min_isr(present.configs, cluster),
+        )
+        if after is not present:
+            changed.topics[topic_id] = after
 
 
 def _kept(present: Mapping[str, str], wish: ConfigWish) -> dict[str, str]:

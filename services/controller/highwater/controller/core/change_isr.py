@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from highwater.controller.core.election import after_isr_change
+from highwater.controller.core.offline_replicas import OfflineByNode, is_offline
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
@@ -35,12 +36,19 @@ class IsrResult:
 
 
 def alter_partitions(
-    image: ClusterImage, leader: NodeId, proposals: Sequence[Proposal], min_isr: MinIsr
+    image: ClusterImage,
+    leader: NodeId,
+    proposals: Sequence[Proposal],
+    min_isr: MinIsr,
+    *,
+    offline: OfflineByNode | None = None,
 ) -> Decision[list[IsrResult]]:
     """The new states, in the order of the proposals; each stands for itself.
 
-    `leader` is the caller, whose node epoch has been checked.
+    `leader` is the caller, whose node epoch has been checked. A replica whose log has failed is
+    not eligible: its last fetch may be older than the failure.
     """
+    failed = offline or {}
     changed: dict[TopicId, dict[int, PartitionState]] = {}
     results: list[IsrResult] = []
     for proposal in proposals:
@@ -55,7 +63,7 @@ def alter_partitions(
             continue
         known = changed.get(topic.topic_id, {})
         present = known.get(proposal.partition, topic.partitions[proposal.partition])
-        refusal = _refuse(image, leader, proposal, present)
+        refusal = _refuse(image, leader, proposal, present, failed)
         if refusal is not None:
             results.append(IsrResult(refusal=refusal, state=present))
             continue
@@ -75,7 +83,11 @@ def replace_partitions(topic: TopicState, changed: dict[int, PartitionState]) ->
 
 
 def _refuse(
-    image: ClusterImage, leader: NodeId, proposal: Proposal, present: PartitionState
+    image: ClusterImage,
+    leader: NodeId,
+    proposal: Proposal,
+    present: PartitionState,
+    offline: OfflineByNode,
 ) -> Refusal | None:
     """Kafka's checks in Kafka's order (`ReplicationControlManager.validateAlterPartitionData`)."""
     if proposal.leader_epoch > present.leader_epoch:
@@ -100,6 +112,8 @@ def _refuse(
     epochs = proposal.isr_node_epochs or (-1,) * len(isr)
     for node, epoch in zip(isr, epochs, strict=True):
         why = _ineligible(image, NodeId(node), epoch, present)
+        if why is None and is_offline(offline, NodeId(node), proposal.topic_id, proposal.partition):
+            why = f"the log on node {node} has failed"
         if why is not None:
             return _refusal(ErrorCode.INELIGIBLE_REPLICA, why)
     return None

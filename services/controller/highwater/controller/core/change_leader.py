@@ -29,19 +29,22 @@ def elect_preferred(partition: PartitionState, candidates: Candidates) -> Partit
     )
 
 
-def without_failed_replica(
-    partition: PartitionState, node: NodeId, candidates: Candidates, *, min_isr: int
+def without_failed_replicas(
+    partition: PartitionState,
+    nodes: frozenset[NodeId],
+    candidates: Candidates,
+    *,
+    min_isr: int,
+    unclean: bool = False,
 ) -> PartitionState | None:
-    """The partition after the node's log of it failed although the node lives; None if the same.
+    """The partition after logs of it failed on nodes that live; None if it stays as it is.
 
-    As if the node were dead for this partition alone. Its log may have lost what was not synced,
-    so it is not eligible either, until it has caught up again.
+    As if those nodes were dead for this partition alone. Their logs may have lost what was not
+    synced, so they are not eligible either, until they have caught up again.
     """
-    if node not in partition.replicas:
-        return None
     others = replace(
         candidates,
-        alive=candidates.alive - {node},
-        lost_tail=candidates.lost_tail | {node},
+        alive=candidates.alive - nodes,
+        lost_tail=candidates.lost_tail | nodes,
     )
-    return elect(partition, others, min_isr=min_isr)
+    return elect(partition, others, min_isr=min_isr, unclean=unclean)

@@ -4,11 +4,14 @@ Eligible leaders hold everything committed only because nothing is committed whi
 smaller than the minimum. A lower minimum ends that, so they are forgotten in the same transaction.
 The partition epoch grows with every change: a leader takes the minimum and the ISR from the same
 record, and proposals that it made under the old minimum are refused.
+
+The store may cut the transaction in pieces, partitions first and the config last: what an
+interrupted change leaves is no eligible leaders under the old minimum, which is safe.
 """
 
 from dataclasses import replace
 
-from highwater.model.cluster import PartitionState
+from highwater.model.cluster import PartitionState, TopicState
 
 
 def after_min_isr_change(partition: PartitionState, *, min_isr: int) -> PartitionState:
@@ -19,3 +22,17 @@ def after_min_isr_change(partition: PartitionState, *, min_isr: int) -> Partitio
         eligible_leaders=() if enough else partition.eligible_leaders,
         partition_epoch=partition.partition_epoch + 1,
     )
+
+
+def topic_after_min_isr_change(topic: TopicState, *, before: int, after: int) -> TopicState:
+    """The topic with all partitions for which another minimum holds now.
+
+    No partition needs more replicas than it has, so many changes make no difference.
+    """
+    partitions = tuple(
+        after_min_isr_change(p, min_isr=after)
+        if min(before, len(p.replicas)) != min(after, len(p.replicas))
+        else p
+        for p in topic.partitions
+    )
+    return topic if partitions == topic.partitions else replace(topic, partitions=partitions)

@@ -7,6 +7,7 @@ from highwater.controller.core.create_topics import (
     PARTITIONS_PER_TOPIC_MAX,
     check_assignment,
     new_partition,
+    too_few_nodes,
     usable_racks,
 )
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
@@ -111,10 +112,7 @@ def _place(
     first = topic.partitions[0].replicas
     racks = usable_racks(image, len(first))
     if len(racks) < len(first):
-        return _refusal(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"the topic has {len(first)} replicas, and {len(racks)} nodes can take some",
-        )
+        return too_few_nodes(image, len(first))
     placed = place_replicas(
         racks,
         partitions=added,

@@ -14,3 +14,11 @@ class ConfigRules(Protocol):
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """Why a node, or all nodes at once, may not be given these dynamic configs, or None."""
         ...
+
+    def min_isr(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> int:
+        """min.insync.replicas of a topic with these configs, under those of all nodes."""
+        ...
+
+    def unclean(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> bool:
+        """unclean.leader.election.enable likewise."""
+        ...

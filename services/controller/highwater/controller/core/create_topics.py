@@ -10,7 +10,14 @@ from highwater.controller.core.placement import RandomBelow, place_replicas
 from highwater.controller.core.topic_names import collision_key
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
-from highwater.model.ids import INTERNAL_TOPICS, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.ids import (
+    INTERNAL_REPLICAS_MAX,
+    INTERNAL_TOPICS,
+    InstanceId,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+)
 from highwater.model.topic_names import invalid_topic_name
 
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
@@ -38,12 +45,13 @@ class TopicWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """Counts for topics that leave them open; factors are cut to the number of nodes."""
+    """Counts for topics that leave them open."""
 
     partitions: int = 1
     replication_factor: int = 1
     internal_partitions: int = 50
-    internal_replication_factor: int = 3
+    internal_replication_factor: int = 0
+    """0: as many as there are nodes, at most INTERNAL_REPLICAS_MAX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +133,20 @@ def usable_racks(image: ClusterImage, factor: int) -> dict[NodeId, str]:
     if factor <= len(alive) or not alive:
         return alive
     return {n.node_id: n.rack for n in image.nodes.values()}
+
+
+def too_few_nodes(image: ClusterImage, factor: int) -> Refusal:
+    """The refusal of a factor for which there are no nodes, in Kafka's words."""
+    why = "All brokers are currently fenced."
+    if factor > len(image.nodes):
+        why = (
+            f"The target replication factor of {factor} cannot be reached because only "
+            f"{len(image.nodes)} broker(s) are registered."
+        )
+    return _refusal(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {factor} time(s): {why}",
+    )
 
 
 def check_assignment(
@@ -214,16 +236,15 @@ def _replicas(
             f"number of partitions is {count}, not within 1 and {PARTITIONS_PER_TOPIC_MAX}",
         )
     if factor == DEFAULT:
-        wanted = (
-            defaults.internal_replication_factor if wish.internal else defaults.replication_factor
-        )
-        factor = max(1, min(wanted, len(image.nodes)))
-    racks = usable_racks(image, factor)
-    if not 1 <= factor <= len(racks):
+        factor = _default_factor(image, wish, defaults)
+    if factor < 1:
         return _refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor is {factor}, and {len(racks)} nodes can take replicas",
+            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
+    racks = usable_racks(image, factor)
+    if factor > len(racks):
+        return too_few_nodes(image, factor)
     placed = place_replicas(
         racks, partitions=count, replication_factor=factor, random_below=rules.random_below
     )
@@ -232,6 +253,14 @@ def _replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR, "too few nodes are online for this factor"
         )
     return placed
+
+
+def _default_factor(image: ClusterImage, wish: TopicWish, defaults: TopicDefaults) -> int:
+    if not wish.internal:
+        return defaults.replication_factor
+    return defaults.internal_replication_factor or max(
+        1, min(INTERNAL_REPLICAS_MAX, len(image.nodes))
+    )
 
 
 def _bad_assignment(message: str) -> Refusal:

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from highwater.controller.core.change_isr import MinIsr, replace_partitions
+from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, elect
 from highwater.controller.core.gateways import host_of
+from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
-from highwater.model.ids import NO_NODE, NodeId, TopicId
-
-OfflineReplicas = Mapping[TopicId, frozenset[int]]
-"""Partitions whose logs one node cannot use: a directory has failed, or the log is damaged."""
+from highwater.model.ids import NO_NODE, NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +30,10 @@ class Registration:
     rack: str
     incarnation: str
     log_dirs: tuple[str, ...]
-    clean_shutdown: bool
     previous_node_epoch: int
-    boot_id: str
+    """Of the incarnation whose data it has; -1 if it knows of none."""
+    lineage: tuple[str, ...]
+    """Incarnations whose records its directories hold without a gap (see `tail_check`)."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -43,17 +43,6 @@ def next_node_id(image: ClusterImage) -> NodeId:
     while number in image.nodes:
         number += 1
     return NodeId(number)
-
-
-def keeps_its_tail(before: NodeState, boot_id: str, registration: Registration) -> bool:
-    """True if the log of the former incarnation is whole (KIP-966).
-
-    Either it was closed in order, and by the incarnation that we know, or the kernel is the same
-    one, whose page cache survived the process.
-    """
-    if registration.clean_shutdown and registration.previous_node_epoch == before.node_epoch:
-        return True
-    return bool(boot_id) and registration.boot_id == boot_id
 
 
 def same_place(before: NodeState, registration: Registration) -> bool:
@@ -82,11 +71,7 @@ def register(registration: Registration) -> Decision[None]:
         draining=False,
         static_configs=registration.static_configs,
     )
-    return Decision(
-        delta=ClusterDelta(revision=PENDING_REVISION, nodes=(node,)),
-        result=None,
-        boot_ids={node.node_id: registration.boot_id},
-    )
+    return Decision(delta=ClusterDelta(revision=PENDING_REVISION, nodes=(node,)), result=None)
 
 
 def change_nodes(
@@ -95,11 +80,11 @@ def change_nodes(
     rules: ElectionRules,
     *,
     lost_tail: frozenset[NodeId] = frozenset(),
-    offline: Mapping[NodeId, OfflineReplicas] | None = None,
+    offline: OfflineByNode | None = None,
 ) -> Decision[int]:
     """Nodes whose flags change, and all elections that follow; the result is their number.
 
-    `offline` is what nodes cannot serve: for these partitions they count as fenced (KIP-112).
+    `offline` is what nodes cannot serve: for these partitions they count as dead (KIP-112).
     Called without changes it only completes elections that an interrupted change left open.
     """
     nodes = dict(image.nodes)
@@ -108,16 +93,12 @@ def change_nodes(
         if nodes[node.node_id] != node:
             nodes[node.node_id] = node
             different.append(node)
-    candidates = Candidates(
-        alive=frozenset(n.node_id for n in nodes.values() if not n.fenced),
-        draining=frozenset(n.node_id for n in nodes.values() if n.draining),
-        lost_tail=lost_tail,
-    )
-    nodes_without = _by_topic(offline or {})
+    candidates = replace(candidates_among(nodes.values()), lost_tail=lost_tail)
+    failed = nodes_without(offline or {})
     elections = 0
     topics = []
     for topic in image.topics.values():
-        after = _elect_topic(topic, candidates, rules, nodes_without.get(topic.topic_id, {}))
+        after = _elect_topic(topic, candidates, rules, failed.get(topic.topic_id, {}))
         if after is not None:
             topics.append(after[0])
             elections += after[1]
@@ -125,6 +106,15 @@ def change_nodes(
         return Decision(delta=None, result=0)
     delta = ClusterDelta(revision=PENDING_REVISION, nodes=tuple(different), topics=tuple(topics))
     return Decision(delta=delta, result=elections)
+
+
+def candidates_among(nodes: Iterable[NodeState]) -> Candidates:
+    """What elections know of these nodes by their flags."""
+    known = tuple(nodes)
+    return Candidates(
+        alive=frozenset(n.node_id for n in known if not n.fenced),
+        draining=frozenset(n.node_id for n in known if n.draining),
+    )
 
 
 def fence(node: NodeState) -> NodeState:
@@ -158,25 +148,13 @@ def leaderless(image: ClusterImage) -> int:
     return sum(1 for t in image.topics.values() for p in t.partitions if p.leader == NO_NODE)
 
 
-def _by_topic(
-    offline: Mapping[NodeId, OfflineReplicas],
-) -> dict[TopicId, dict[int, set[NodeId]]]:
-    """By topic and partition, the nodes that cannot serve it."""
-    found: dict[TopicId, dict[int, set[NodeId]]] = {}
-    for node, topics in offline.items():
-        for topic_id, partitions in topics.items():
-            for partition in partitions:
-                found.setdefault(topic_id, {}).setdefault(partition, set()).add(node)
-    return found
-
-
 def _elect_topic(
     topic: TopicState,
     candidates: Candidates,
     rules: ElectionRules,
-    nodes_without: Mapping[int, set[NodeId]],
+    failed: Mapping[int, frozenset[NodeId]],
 ) -> tuple[TopicState, int] | None:
-    settled = not nodes_without
+    settled = not failed
     for p in topic.partitions:
         # The usual case, checked without a call: a healthy partition that nothing happens to.
         if (
@@ -193,10 +171,10 @@ def _elect_topic(
     min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
     changed = {}
     for p in topic.partitions:
-        able = candidates
-        if without := nodes_without.get(p.partition):
-            able = replace(candidates, alive=candidates.alive - without)
-        after = elect(p, able, min_isr=min_isr, unclean=unclean)
+        if here := failed.get(p.partition):
+            after = without_failed_replicas(p, here, candidates, min_isr=min_isr, unclean=unclean)
+        else:
+            after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
         if after is not None:
             changed[p.partition] = after
     return (replace_partitions(topic, changed), len(changed)) if changed else None

@@ -1,12 +1,10 @@
 """What a decision returns: a change to commit and, for each item asked for, a Kafka error."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta
-from highwater.model.ids import NodeId
 
 R = TypeVar("R")
 
@@ -28,8 +26,6 @@ class Decision(Generic[R]):
 
     delta: ClusterDelta | None
     result: R
-    boot_ids: Mapping[NodeId, str] = field(default_factory=dict)
-    """The boot ids of nodes that register in the delta."""
     next_producer_id: int | None = None
     """The new end of what is handed out, None if that does not change."""
 

@@ -1,9 +1,9 @@
 """Whether a node that comes back still has everything that it had acknowledged (KIP-966, R12).
 
-`membership.keeps_its_tail` compares the kernel's boot id, which misses a disk that was replaced or
-emptied while the machine ran on (KAFKA-14139), and the node epoch of a clean end, which a node
-that was killed right after its registration never learned. Here the node's directories say which
-incarnations wrote to them without a gap (`highwater.partition.core.lineage`).
+The node's directories say which incarnations wrote to them without a gap
+(`highwater.partition.core.lineage`). Comparing the kernel's boot ids instead would miss a disk that
+was replaced or emptied while the machine ran on (KAFKA-14139), and comparing node epochs a node
+that was killed right after its registration, before it learned its own.
 """
 
 from collections.abc import Sequence
@@ -15,5 +15,7 @@ def has_its_tail(before: NodeState, lineage: Sequence[str]) -> bool:
     """True if the directories hold all that the incarnation wrote that the controller knows.
 
     `lineage` are the incarnations since the last gap: a power cut, a failed write, another disk.
+    A node that knows of none has lost its tail. (What that means is `election`'s to say: a single
+    replica leads all the same.)
     """
     return before.incarnation in lineage

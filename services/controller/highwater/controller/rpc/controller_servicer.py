@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802 - gRPC's method names.
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -11,6 +11,7 @@ from highwater.controller.core.change_configs import ConfigWish
 from highwater.controller.core.change_isr import IsrResult, Proposal
 from highwater.controller.core.change_topics import Growth
 from highwater.controller.core.create_topics import CreationResult, TopicWish
+from highwater.controller.core.elect_leaders import ElectionType
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.errors import NotActiveError
@@ -24,9 +25,15 @@ from highwater.metadata.convert import (
     topic_to_pb,
 )
 from highwater.model.cluster import TopicState
+from highwater.model.errors import InvalidRequestError
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId, NodeId, TopicId
 
 _NO_ERROR: Final = pb.ApiError()
+
+_ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
+    pb.ELECTION_TYPE_PREFERRED: ElectionType.PREFERRED,
+    pb.ELECTION_TYPE_UNCLEAN: ElectionType.UNCLEAN,
+}
 
 
 class ControllerServicer:
@@ -49,9 +56,8 @@ class ControllerServicer:
                 rack=request.rack,
                 incarnation=request.incarnation,
                 log_dirs=tuple(request.log_dirs),
-                clean_shutdown=request.clean_shutdown,
                 previous_node_epoch=request.previous_node_epoch,
-                boot_id=request.boot_id,
+                lineage=tuple(request.lineage),
                 static_configs=dict(request.static_configs),
             ),
             request.cluster_id,
@@ -220,6 +226,30 @@ class ControllerServicer:
         ]
         results = await controller.alter_partitions(NodeId(request.node_id), proposals)
         return pb.AlterPartitionResponse(results=[_isr_result(result) for result in results])
+
+    @unary
+    async def ElectLeaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
+        """See the proto."""
+        controller = self._active()
+        kind = _ELECTION_TYPES.get(request.type)
+        if kind is None:
+            raise InvalidRequestError("the kind of election is not known")
+        wanted = [(TopicId(topic.topic_id), tuple(topic.partitions)) for topic in request.topics]
+        results, revision = await controller.elect_leaders(
+            _instance(request.instance), None if request.all_partitions else wanted, kind
+        )
+        await _applied(controller, revision, request.timeout_ms)
+        return pb.ElectLeadersResponse(
+            results=[
+                pb.ElectionResult(
+                    topic_id=result.topic_id,
+                    partition=result.partition,
+                    error=_error(result.refusal),
+                )
+                for result in results
+            ],
+            revision=revision,
+        )
 
     @unary
     async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:

@@ -9,13 +9,14 @@ import grpc
 from highwater.controller.errors import NotActiveError
 from highwater.controller.store.port import OutcomeUnknownError, StoreUnavailableError
 from highwater.metadata.status import ACTIVE_KEY, REASON_KEY
-from highwater.model.errors import HighwaterError, LimitExceededError
+from highwater.model.errors import HighwaterError, InvalidRequestError, LimitExceededError
 
 STATUS: Final[dict[type[HighwaterError], grpc.StatusCode]] = {
     NotActiveError: grpc.StatusCode.FAILED_PRECONDITION,
     StoreUnavailableError: grpc.StatusCode.UNAVAILABLE,
     LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     OutcomeUnknownError: grpc.StatusCode.ABORTED,
+    InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
 }
 
 _Request = TypeVar("_Request")

@@ -41,6 +41,11 @@ RESOLVE_TIMEOUT_S: Final = 5.0
 """How long an unknown outcome is pursued; longer than etcd's own elections usually take."""
 
 _RETRY_S: Final = 0.1
+
+_FLAT_MAX: Final = 100
+_INNER_MAX: Final = 60
+"""60 transactions of 60 operations each, the token's two and 64 spare ones: see `_nested`."""
+assert OPERATIONS_MAX <= _INNER_MAX * _INNER_MAX
 _TOKENS: Final = "tokens/"
 
 _NO_ANSWER: Final = (
@@ -270,7 +275,7 @@ class EtcdStore:
                 *(self._comparison(t, compare) for compare in compares),
             ],
             success=[
-                *(self._request(t, operation) for operation in operations),
+                *_nested(t, [self._request(t, operation) for operation in operations]),
                 t.put(self._token_key, token),
                 t.get(self._token_key),
             ],
@@ -337,6 +342,18 @@ class EtcdStore:
             return t.delete(self._namespace + operation.key)
         start = (self._namespace + operation.prefix).encode()
         return t.delete(start, prefix_end(start))
+
+
+def _nested(t: Any, requests: list[Any]) -> list[Any]:
+    """The requests, so that no transaction or one inside of it has more than etcd allows.
+
+    etcd counts the operations of a transaction and, for each one inside, those beside it: at most
+    `--max-txn-ops` (128) together. All happen at one revision, or none.
+    """
+    if len(requests) <= _FLAT_MAX:
+        return requests
+    groups = (requests[i : i + _INNER_MAX] for i in range(0, len(requests), _INNER_MAX))
+    return [t.txn(compare=[], success=group, failure=[]) for group in groups]
 
 
 def _ranged(member: EtcdMember, request: Any, timeout_s: float) -> Any:

@@ -20,8 +20,6 @@ class StoredState:
     """What a controller finds in the store when it takes over."""
 
     image: ClusterImage
-    boot_ids: Mapping[NodeId, str]
-    """The kernel's boot id at each node's registration."""
     next_producer_id: int
     orphans: tuple[TopicId, ...] = ()
     """Topics of which only partitions are left, by an interrupted creation or deletion."""
@@ -65,13 +63,12 @@ def load(snapshot: Snapshot) -> StoredState:
             node_configs[node] = keys.decode(entry.key, entry.value)["values"]
         else:
             _sort(found, kind, rest, entry)
-    nodes, boot_ids = _nodes(found)
     topics = dict(_topics(found))
     return StoredState(
         image=replace(
             image,
             cluster_id=found.cluster_id,
-            nodes=nodes,
+            nodes=_nodes(found),
             gateways=gateways,
             instances=instances,
             topics=topics,
@@ -79,23 +76,20 @@ def load(snapshot: Snapshot) -> StoredState:
             cluster_configs=cluster_configs,
             node_configs=node_configs,
         ),
-        boot_ids=boot_ids,
         next_producer_id=found.next_producer_id,
         orphans=tuple(found.partitions.keys() - topics.keys()),
     )
 
 
-def operations(
-    before: ClusterImage, delta: ClusterDelta, boot_ids: Mapping[NodeId, str]
-) -> list[Operation]:
+def operations(before: ClusterImage, delta: ClusterDelta) -> list[Operation]:
     """What makes the store hold `before.apply(delta)`, in an order that may be interrupted.
 
-    `boot_ids` holds the boot id of every node that registers in this delta. `node_gateways` is
-    computed, never stored.
+    Partitions come before configs, which `change_min_isr` relies on, and before their topics.
+    `node_gateways` is computed, never stored.
     """
     result: list[Operation] = []
     for node in delta.nodes:
-        result += _node_operations(before.nodes.get(node.node_id), node, boot_ids)
+        result += _node_operations(before.nodes.get(node.node_id), node)
     for topic in delta.topics:
         result += _topic_operations(before.topics.get(topic.topic_id), topic)
     for topic_id in sorted(delta.removed_topics):
@@ -138,9 +132,8 @@ def _sort(found: _Found, kind: str, rest: str, entry: Entry) -> None:
         raise keys.UnknownFormatError(f"unknown key {entry.key} in the metadata store")
 
 
-def _nodes(found: _Found) -> tuple[dict[NodeId, NodeState], dict[NodeId, str]]:
+def _nodes(found: _Found) -> dict[NodeId, NodeState]:
     nodes: dict[NodeId, NodeState] = {}
-    boot_ids: dict[NodeId, str] = {}
     for number, entry in found.registrations.items():
         node = NodeId(number)
         fields = keys.decode(entry.key, entry.value)
@@ -158,8 +151,7 @@ def _nodes(found: _Found) -> tuple[dict[NodeId, NodeState], dict[NodeId, str]]:
             # Registrations of earlier versions have none.
             static_configs=fields.get("static_configs", {}),
         )
-        boot_ids[node] = fields["boot_id"]
-    return nodes, boot_ids
+    return nodes
 
 
 def _topics(found: _Found) -> Iterator[tuple[TopicId, TopicState]]:
@@ -172,12 +164,10 @@ def _topics(found: _Found) -> Iterator[tuple[TopicId, TopicState]]:
         yield topic_id, keys.decode_topic(topic_id, fields, states)
 
 
-def _node_operations(
-    before: NodeState | None, after: NodeState, boot_ids: Mapping[NodeId, str]
-) -> list[Operation]:
+def _node_operations(before: NodeState | None, after: NodeState) -> list[Operation]:
     result: list[Operation] = []
     if before is None or before.incarnation != after.incarnation:
-        value = keys.encode_registration(after, boot_ids[after.node_id])
+        value = keys.encode_registration(after)
         result.append(Put(key=keys.node_registration(after.node_id), value=value))
     if before is None or (before.fenced, before.draining) != (after.fenced, after.draining):
         value = keys.encode_node_state(after)

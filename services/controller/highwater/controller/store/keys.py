@@ -3,7 +3,7 @@
     cluster                      {"v":1,"cluster_id":"4L6g3nShT-eMCtK--X86sw"}
     election/<candidate>         {"v":1,"address":"10.0.0.5:9300"}            ends with its lease
     nodes/3/registration         {"v":1,"address":"10.0.0.9:9301","rack":"10.0.0.9",
-                                  "incarnation":"6f1c...","log_dirs":["/data/a"],"boot_id":"91b0...",
+                                  "incarnation":"6f1c...","log_dirs":["/data/a"],
                                   "static_configs":{"group.max.size":"10000"}}
                                  its mod revision is the node epoch
     nodes/3/state                {"v":1,"fenced":false,"draining":false}
@@ -111,7 +111,7 @@ def decode(key: str, value: bytes) -> dict[str, Any]:
     return fields
 
 
-def encode_registration(node: NodeState, boot_id: str) -> bytes:
+def encode_registration(node: NodeState) -> bytes:
     """The value of a node's registration."""
     return encode(
         {
@@ -119,7 +119,6 @@ def encode_registration(node: NodeState, boot_id: str) -> bytes:
             "rack": node.rack,
             "incarnation": node.incarnation,
             "log_dirs": list(node.log_dirs),
-            "boot_id": boot_id,
             "static_configs": dict(node.static_configs),
         }
     )

@@ -6,17 +6,18 @@ several clusters can share one etcd. Every wait inside a driver has a limit; whe
 caller gets one of the errors below.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from highwater.model.errors import Fault, HighwaterError, RetriableError
 
-OPERATIONS_MAX = 100
-"""Operations in one transaction. etcd's own limit is 128; its driver adds a few of its own."""
+OPERATIONS_MAX = 3_600
+"""Operations in one transaction, so that the death of a node of 10 000 partitions is a few of them.
+etcd allows 128, and as many again inside of each; its driver nests them."""
 
-VALUE_BYTES_MAX = 1_000_000
-"""Below etcd's limit of 1.5 MiB for a whole request."""
+TXN_BYTES_MAX = 1_000_000
+"""Keys and values in one transaction; below etcd's limit of 1.5 MiB for a whole request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,28 @@ class DeletePrefix:
 
 
 Operation = Put | Delete | DeletePrefix
+
+
+def chunks(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+    """The operations in order, cut into transactions within OPERATIONS_MAX and TXN_BYTES_MAX.
+
+    An operation that is too large by itself has a transaction of its own.
+    """
+    start = size = 0
+    for index, operation in enumerate(operations):
+        added = _size(operation)
+        if index > start and (size + added > TXN_BYTES_MAX or index - start == OPERATIONS_MAX):
+            yield operations[start:index]
+            start, size = index, 0
+        size += added
+    if start < len(operations):
+        yield operations[start:]
+
+
+def _size(operation: Operation) -> int:
+    if isinstance(operation, Put):
+        return len(operation.key) + len(operation.value)
+    return len(operation.key if isinstance(operation, Delete) else operation.prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +183,7 @@ class MetadataStore(Protocol):
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         """Carries out all operations if all compares hold; durable before it returns.
 
-        At most OPERATIONS_MAX operations. Raises StoreUnavailableError (nothing happened) or
+        At most OPERATIONS_MAX operations and TXN_BYTES_MAX bytes. Raises StoreUnavailableError (nothing happened) or
         OutcomeUnknownError.
         """
         ...

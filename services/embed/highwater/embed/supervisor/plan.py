@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from highwater.controller.config import ControllerConfig
 from highwater.embed.data_dir import DataDir
-from highwater.embed.options import UP_DEFAULTS, UpOptions, cluster_overrides, with_own
+from highwater.embed.options import UpOptions, cluster_overrides, up_defaults, with_own
 from highwater.embed.ports import check_ports, free_ports
 from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import UsageError
@@ -113,14 +113,15 @@ def _process(
     if options.metrics_port is not None:
         overrides["metrics.port"] = options.metrics_port + index
         check_ports(LOOPBACK, options.metrics_port + index)
+    defaults = up_defaults(section, options)
     # Loaded here once for its mistakes, so that they are told in one line and nothing is started.
     settings = load_settings(
         _CONFIGS[section],
         config_file=options.config_file,
         overrides=overrides,
-        defaults=UP_DEFAULTS[section],
+        defaults=defaults,
     )
-    chosen = {name: getattr(settings, name) for name in UP_DEFAULTS[section]}
+    chosen = {name: getattr(settings, name) for name in defaults}
     return ProcessSpec(name=name, section=section, overrides=chosen | overrides)
 
 

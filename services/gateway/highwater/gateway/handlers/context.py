@@ -38,6 +38,8 @@ class HandlerSettings:
     request_timeout_ms: int = 30_000
     group_metadata_partitions: int = 50
     """offsets.topic.num.partitions"""
+    group_metadata_replication_factor: int = -1
+    """offsets.topic.replication.factor; -1 leaves it to the controller."""
     request_bytes_max: int = 100 << 20
     """socket.request.max.bytes"""
     idle_ms_max: int = 600_000

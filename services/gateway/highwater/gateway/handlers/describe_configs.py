@@ -33,7 +33,7 @@ from highwater.kafka.messages.describe_configs import (
     DescribeConfigsResponseDescribeConfigsSynonym,
 )
 from highwater.model.cluster import NodeState
-from highwater.model.ids import NodeId
+from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
 from highwater.model.topic_names import invalid_topic_name
 
 TOPIC: Final = 2
@@ -104,12 +104,23 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
         "node.id": str(node.node_id),
         "num.partitions": str(settings.partitions_default),
         "offsets.topic.num.partitions": str(settings.group_metadata_partitions),
+        "offsets.topic.replication.factor": str(_group_metadata_replicas(context)),
         "socket.request.max.bytes": str(settings.request_bytes_max),
     }
     broker = broker_of(context.backend.image, node.node_id)
     if broker is not None:
         static["advertised.listeners"] = f"PLAINTEXT://{broker.host}:{broker.port}"
     return static
+
+
+def _group_metadata_replicas(context: RequestContext) -> int:
+    """What the topic of group metadata has, or would be created with now."""
+    image = context.backend.image
+    topic = image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
+    if topic is not None:
+        return len(topic.partitions[0].replicas)
+    wanted = context.backend.settings.group_metadata_replication_factor
+    return wanted if wanted > 0 else max(1, min(INTERNAL_REPLICAS_MAX, len(image.nodes)))
 
 
 def _config(

@@ -34,7 +34,7 @@ def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
         return pb.NewTopic(
             name=name,
             partitions=settings.group_metadata_partitions,
-            replication_factor=-1,
+            replication_factor=settings.group_metadata_replication_factor,
             configs=_GROUP_METADATA_CONFIGS,
             internal=True,
         )
@@ -46,7 +46,11 @@ def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
 
 
 async def group_metadata_topic(context: RequestContext) -> TopicState | None:
-    """The instance's topic of group metadata, created on first use; None while it cannot be."""
+    """The instance's topic of group metadata, created on first use; None while it cannot be.
+
+    It cannot be while there are fewer nodes than it shall have replicas, as when a cluster starts:
+    the number of replicas stays what it was at the beginning.
+    """
     instance = context.peer.instance
     topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
     if topic is None:
@@ -96,6 +100,9 @@ async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dic
             timeout_s=CREATION_TIMEOUT_S,
         )
         codes.update(zip(outcomes, _codes_of(response.results), strict=True))
+        for name, result in zip(outcomes, response.results, strict=True):
+            if codes[name]:
+                context.warn("topic_not_created", topic=name, why=result.error.message)
         await context.backend.wait_for_revision(response.revision, VISIBLE_TIMEOUT_S)
     except HighwaterError as error:
         # LEADER_NOT_AVAILABLE makes clients ask again, which is all that they can do about it.

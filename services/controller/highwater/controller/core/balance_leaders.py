@@ -1,0 +1,81 @@
+"""Which partitions could be led by their preferred leaders and are not (auto.leader.rebalance)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from highwater.controller.core.change_isr import replace_partitions
+from highwater.controller.core.change_leader import elect_preferred
+from highwater.controller.core.membership import candidates_among
+from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
+from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
+from highwater.model.ids import TopicId
+
+PartitionKey = tuple[TopicId, int]
+"""A topic and the number of one of its partitions."""
+
+
+def unbalanced(image: ClusterImage, offline: OfflineByNode) -> dict[PartitionKey, PartitionState]:
+    """Partitions whose preferred replica could lead and does not, as they are when it does.
+
+    It has to be in the ISR, on a node that is alive and stays, with a log that works.
+    """
+    keys = (
+        (topic.topic_id, p.partition)
+        for topic in image.topics.values()
+        for p in topic.partitions
+        if p.leader != p.replicas[0]
+    )
+    return _led_by_preferred(image, keys, offline)
+
+
+def led_by_others(image: ClusterImage) -> int:
+    """Partitions that their preferred replica does not lead, whatever the reason."""
+    return sum(1 for t in image.topics.values() for p in t.partitions if p.leader != p.replicas[0])
+
+
+def steady(
+    before: Mapping[PartitionKey, PartitionState], now: Mapping[PartitionKey, PartitionState]
+) -> list[PartitionKey]:
+    """Partitions that stood in both looks and did not change in between.
+
+    A preferred replica that left the ISR and came back, or whose node was fenced meanwhile, has
+    another partition epoch.
+    """
+    return [
+        key
+        for key, after in now.items()
+        if key in before and before[key].partition_epoch == after.partition_epoch
+    ]
+
+
+def balance(
+    image: ClusterImage, chosen: Iterable[PartitionKey], offline: OfflineByNode
+) -> Decision[int]:
+    """The chosen ones led by their preferred leaders where that is still possible; their number."""
+    moved = _led_by_preferred(image, chosen, offline)
+    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    for (topic_id, number), after in moved.items():
+        changed.setdefault(topic_id, {})[number] = after
+    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items())
+    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
+    return Decision(delta=delta, result=len(moved))
+
+
+def _led_by_preferred(
+    image: ClusterImage, keys: Iterable[PartitionKey], offline: OfflineByNode
+) -> dict[PartitionKey, PartitionState]:
+    candidates = candidates_among(image.nodes.values())
+    failed = nodes_without(offline)
+    found: dict[PartitionKey, PartitionState] = {}
+    for topic_id, number in keys:
+        topic = image.topics.get(topic_id)
+        if topic is None or number >= len(topic.partitions):
+            continue  # Deleted meanwhile.
+        able = candidates
+        if here := failed.get(topic_id, {}).get(number):
+            able = replace(candidates, alive=candidates.alive - here)
+        after = elect_preferred(topic.partitions[number], able)
+        if after is not None:
+            found[topic_id, number] = after
+    return found

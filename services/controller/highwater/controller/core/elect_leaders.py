@@ -1,0 +1,112 @@
+"""ElectLeaders: elections on request, preferred or unclean (KIP-460)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from highwater.controller.core.change_isr import replace_partitions
+from highwater.controller.core.change_leader import elect_preferred
+from highwater.controller.core.election import Candidates, elect
+from highwater.controller.core.membership import ElectionRules, candidates_among
+from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.ids import NO_NODE, InstanceId, TopicId
+
+
+class ElectionType(Enum):
+    """What kind of leader is asked for."""
+
+    PREFERRED = auto()
+    """The first replica, from the ISR."""
+    UNCLEAN = auto()
+    """For partitions without a leader: any live replica, if none may lead by right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionResult:
+    """One partition's outcome; without a refusal it has a new leader."""
+
+    topic_id: TopicId
+    partition: int
+    refusal: Refusal | None
+
+
+Wanted = Sequence[tuple[TopicId, Sequence[int]]]
+"""Partitions by topic, in the order of the request."""
+
+
+def elect_leaders(
+    image: ClusterImage,
+    instance: InstanceId,
+    wanted: Wanted | None,
+    kind: ElectionType,
+    rules: ElectionRules,
+    *,
+    offline: OfflineByNode,
+) -> Decision[list[ElectionResult]]:
+    """The elected leaders, results in the order of `wanted`.
+
+    `wanted` None is every partition of the instance; partitions that need no election are then
+    not in the result. Source: Kafka's `ReplicationControlManager.electLeaders`.
+    """
+    candidates = candidates_among(image.nodes.values())
+    failed = nodes_without(offline)
+    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    results: list[ElectionResult] = []
+    for topic_id, numbers in _all_of(image, instance) if wanted is None else wanted:
+        topic = image.topics.get(topic_id)
+        if topic is not None and topic.instance != instance:
+            topic = None
+        of_topic = changed.setdefault(topic_id, {})
+        for number in numbers:
+            if topic is None or not 0 <= number < len(topic.partitions):
+                outcome: PartitionState | Refusal = _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                here = failed.get(topic_id, {}).get(number, frozenset())
+                able = replace(candidates, alive=candidates.alive - here) if here else candidates
+                present = of_topic.get(number, topic.partitions[number])
+                outcome = _elect(topic, present, kind, able, rules)
+            refusal = outcome if isinstance(outcome, Refusal) else None
+            if isinstance(outcome, PartitionState):
+                of_topic[number] = outcome
+            if (
+                refusal is None
+                or wanted is not None
+                or refusal.code != ErrorCode.ELECTION_NOT_NEEDED
+            ):
+                results.append(ElectionResult(topic_id=topic_id, partition=number, refusal=refusal))
+    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items() if some)
+    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
+    return Decision(delta=delta, result=results)
+
+
+def _all_of(image: ClusterImage, instance: InstanceId) -> Iterable[tuple[TopicId, Sequence[int]]]:
+    for topic in image.topics.values():
+        if topic.instance == instance:
+            yield topic.topic_id, range(len(topic.partitions))
+
+
+def _elect(
+    topic: TopicState,
+    partition: PartitionState,
+    kind: ElectionType,
+    candidates: Candidates,
+    rules: ElectionRules,
+) -> PartitionState | Refusal:
+    if kind is ElectionType.PREFERRED:
+        if partition.leader == partition.replicas[0]:
+            return _refusal(ErrorCode.ELECTION_NOT_NEEDED)
+        preferred = elect_preferred(partition, candidates)
+        return preferred or _refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    if partition.leader != NO_NODE:
+        return _refusal(ErrorCode.ELECTION_NOT_NEEDED)
+    after = elect(partition, candidates, min_isr=rules.min_isr(topic), unclean=True)
+    if after is None or after.leader == NO_NODE:
+        return _refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    return after
+
+
+def _refusal(code: ErrorCode) -> Refusal:
+    return Refusal(code=code, message=code.message)
