@@ -17,7 +17,6 @@ from typing import Final
 
 import grpc.aio
 
-from highwater.gateway.clients.stream import Stream
 from highwater.hop.append import (
     AppendGatherer,
     AppendGroup,
@@ -39,6 +38,7 @@ from highwater.hop.append_expiry import (
     unknown,
 )
 from highwater.hop.framing import HopFramingError
+from highwater.hop.stream import Stream
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Clock
 

@@ -7,9 +7,9 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.gateway.clients.stream import Stream
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.framing import HopFramingError
+from highwater.hop.stream import Stream
 from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"

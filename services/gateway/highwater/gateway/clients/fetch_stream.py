@@ -10,10 +10,10 @@ from typing import Final
 import grpc.aio
 
 from highwater.gateway.clients.segment_files import SegmentFiles, StaleReferenceError
-from highwater.gateway.clients.stream import Stream
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError
+from highwater.hop.stream import Stream
 from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"

@@ -42,11 +42,23 @@ class Stream:
         self._broken = broken
         self._sleep = sleep
         self._wake = asyncio.Event()
+        self._under_way: Any = None
+        self._writes = True
         self.is_open = False
 
     def wake(self) -> None:
         """There may be something to write."""
         self._wake.set()
+
+    def reset(self) -> None:
+        """Breaks the connection of now, from which nothing is heard any more; `run` goes on."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+    def end_writing(self) -> None:
+        """Closes our side of the connection of now; what the peer still says is heard."""
+        self._writes = False
+        self.wake()
 
     async def run(self) -> None:
         """Keeps the stream open until cancelled."""
@@ -67,10 +79,12 @@ class Stream:
 
     async def _run_once(self) -> str:
         call: Any = self._call()
+        self._under_way = call
         writers = TaskOwner(lambda _name, _error: call.cancel())
         try:
             await call.wait_for_connection()
             self.is_open = True
+            self._writes = True
             self._opened()
             writers.start(self._write(call), name="hop-writer")
             while True:
@@ -89,14 +103,16 @@ class Stream:
                 raise
             return "the stream was cancelled"
         finally:
+            self._under_way = None
             call.cancel()
             await writers.close(timeout_s=1)
 
     async def _write(self, call: Any) -> None:
-        while True:
+        while self._writes:
             self._wake.clear()
             message = self._next_message()
             if message is None:
                 await self._wake.wait()
             else:
                 await call.write(message)
+        await call.done_writing()

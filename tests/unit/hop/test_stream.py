@@ -6,10 +6,15 @@ import grpc
 import grpc.aio
 import pytest
 
-from highwater.gateway.clients.stream import REOPEN_DELAYS_S, Stream
 from highwater.hop.framing import HopFramingError
+from highwater.hop.stream import REOPEN_DELAYS_S, Stream
 from highwater.runtime.tasks import TaskOwner
-from tests.unit.gateway.clients.partition_node import until
+
+
+async def until(condition, timeout_s=10):
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 class Call:
@@ -19,7 +24,7 @@ class Call:
         self.connects = connects
         self.inbox = asyncio.Queue()
         self.written = []
-        self.cancelled = False
+        self.cancelled = self.closed = False
 
     async def wait_for_connection(self):
         if not self.connects:
@@ -33,6 +38,9 @@ class Call:
 
     async def write(self, message):
         self.written.append(message)
+
+    async def done_writing(self):
+        self.closed = True
 
     def cancel(self):
         self.cancelled = True
@@ -152,6 +160,19 @@ async def test_waits_grow_while_the_node_is_away_and_begin_anew(world):
     assert all(reason == "refused" for reason in world.broken[1:-1])
 
 
+async def test_a_connection_that_says_nothing_can_be_broken(world):
+    world.stream.reset()
+    await until(lambda: world.opened == [1, 2])
+    assert len(world.broken) == 1
+    assert world.calls[0].cancelled
+
+
+async def test_there_may_be_nothing_to_break(world):
+    await world.owner.close(timeout_s=1)
+    world.stream.reset()
+    assert len(world.calls) == 1
+
+
 async def test_cancelling_ends_it_for_good(world):
     await world.owner.close(timeout_s=1)
     assert world.task.cancelled()
@@ -160,3 +181,17 @@ async def test_cancelling_ends_it_for_good(world):
     world.stream.end("closed")
     assert not world.stream.is_open
     assert world.broken == ["closed"]
+
+
+async def test_our_side_is_closed_and_the_other_is_still_heard(world):
+    (first,) = world.calls
+    world.stream.end_writing()
+    await until(lambda: first.closed)
+    world.queue.append(b"for the next one")
+    world.stream.wake()
+    first.inbox.put_nowait(b"late answer")
+    first.inbox.put_nowait(grpc.aio.EOF)
+    await until(lambda: len(world.calls) == 2 and world.calls[1].written)
+    assert world.received == [b"late answer"]
+    assert (first.written, world.calls[1].written) == ([], [b"for the next one"])
+    assert not world.calls[1].closed
