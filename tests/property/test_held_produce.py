@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from highwater.gateway.held_produce import HeldProduce
 from highwater.gateway.routing import RoutingTable
 from highwater.hop.append import AppendGatherer, Failure
-from highwater.hop.append_expiry import all_idempotent, unknown
+from highwater.hop.append_expiry import answer_others, any_idempotent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
 from tests.support.controller_images import image_of, topic_state
@@ -86,7 +86,8 @@ class Node:
         again = []
         for entry in lost:
             group, entry[0] = entry[0], None
-            if group is not None and all_idempotent(group):
+            if group is not None and any_idempotent(group):
+                answer_others(group, unknown("broken"))
                 again.append(group)
             elif group is not None:
                 group.fail(unknown("broken"))
@@ -109,10 +110,12 @@ class Node:
 
 class Cluster:
     def __init__(self):
+        self.retries = []
         self.held = HeldProduce(
             1 << 20,
             route_of=self.route_by_id,
             is_lost=lambda link: link.paused or link.broken,
+            call_later=lambda _pause_s, retry: self.retries.append(retry),
         )
         self.nodes = {n: Node(self, n) for n in NODES}
         self.routing = RoutingTable(self.nodes.get, self.held)
@@ -212,6 +215,9 @@ class Cluster:
         self.image()
 
     def tick(self, _node=None):
+        retries, self.retries = self.retries, []
+        for retry in retries:
+            retry()
         self.now_ms += 250
         self.held.expire(self.now_ms)
 

@@ -7,7 +7,8 @@ import pytest
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.session import Session, SharedInput
 from highwater.gateway.core.turn import Turn
-from highwater.gateway.fetch_path import SMALL_RANGE, FetchPath
+from highwater.gateway.fetch_encoding import SMALL_RANGE
+from highwater.gateway.fetch_path import FetchPath
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.routing import RoutingTable
 from highwater.hop.fetch import FetchedPartition
@@ -43,7 +44,7 @@ class World:
         self.due = []
         self.links = {1: Link(), 2: Link()}
         self.wire = Wire()
-        routing = RoutingTable(self.links.get)
+        routing = self.routing = RoutingTable(self.links.get)
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
         self.shared = SharedInput(
             turn=Turn(self.due.append),
@@ -138,6 +139,40 @@ def test_errors_and_diverging_epochs_on_both_ways(w, version):
         diverging.diverging_epoch, diverging.diverging_end_offset = 3, 5
         w.links[1].answer(diverging)
         assert w.reply(version) == (n, [(0, 0, 9, b"")])
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("code", "said", "told"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 9), (2, 9)),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 3), (1, 5)),
+        (ErrorCode.FENCED_LEADER_EPOCH, (-1, -1), (1, 5)),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, (-1, -1), None),
+        (ErrorCode.OFFSET_NOT_AVAILABLE, (-1, -1), None),
+    ],
+)
+def test_fencing_reaches_the_client_with_the_current_leader(w, version, code, said, told):
+    """On both ways; the client's epoch is for the leader to judge (KIP-320), never for us."""
+    for n in range(2):
+        w.send(fetch_frame(version, correlation_id=n))
+        refused = FetchedPartition(code)
+        refused.leader, refused.leader_epoch = said
+        w.links[1].answer(refused)
+        while w.due:
+            w.due.pop(0)()
+        frame = b"".join(w.wire.sent)
+        w.wire.sent.clear()
+        response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+        ((found,),) = [t.partitions for t in response.responses]
+        assert found.error_code == code
+        leader = found.current_leader
+        if version < 12 or told is None:
+            assert leader is None
+        else:
+            assert (leader.leader_id, leader.leader_epoch) == told
+    newer = version >= 12 and told == (2, 9)
+    assert list(w.routing.ahead.values()) == ([9] if newer else [])
 
 
 @VERSIONS

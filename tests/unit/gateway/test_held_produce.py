@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.gateway.held_produce import ANSWER_EARLY_MS, HeldProduce
+from highwater.gateway.held_produce import ANSWER_EARLY_MS, RETRY_S, HeldProduce
 from highwater.gateway.routing import RoutingTable
-from highwater.hop.append import OUTCOME_NOT_APPENDED, AppendGatherer, Failure
+from highwater.hop.append import (
+    OUTCOME_APPENDED,
+    OUTCOME_NOT_APPENDED,
+    AppendGatherer,
+    Failure,
+)
 from highwater.hop.append_expiry import not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -64,10 +69,13 @@ class Link:
 
 class World:
     def __init__(self, bytes_max=1 << 20):
+        self.later = []
+        """(pause, callback) of retries."""
         self.held = HeldProduce(
             bytes_max,
             route_of=self.route_by_id,
             is_lost=lambda link: link.lost,
+            call_later=lambda pause_s, callback: self.later.append((pause_s, callback)),
         )
         self.links = {n: Link(n, self.held.complete) for n in (1, 2)}
         self.routing = RoutingTable(self.links.get, self.held)
@@ -161,6 +169,109 @@ def test_a_leader_that_does_not_know_yet_is_asked_again(w):
     one.answer()
     assert one.indexes == [[1]]
     assert w.sink.codes == {0: 0}
+
+
+def test_a_leader_that_hears_late_is_asked_soon_and_then_now_and_then(w):
+    one = w.links[1]
+    w.send()
+    for pause_s in RETRY_S:
+        one.leave()
+        one.answer(refused())
+        ((found, retry),) = w.later
+        assert found == pause_s
+        assert one.indexes == []
+        w.later.clear()
+        retry()
+        assert one.indexes == [[0]]
+    one.leave()
+    one.answer(refused())
+    assert w.later == [], "from here on, `expire` does it"
+    w.held.expire(250)
+    assert one.indexes == [[0]]
+    w.moved(1)
+    for _ in range(2):  # The first was sent before that.
+        assert w.later == []
+        one.leave()
+        one.answer(refused(EPOCH))
+    assert [pause_s for pause_s, _ in w.later] == [RETRY_S[0]], "a new leader, a new beginning"
+    w.image()
+    w.later[0][1]()
+    assert one.indexes == []
+    assert w.sink.codes == {0: UNKNOWN_TOPIC}
+
+
+def test_what_a_leader_could_not_commit_is_carried_to_the_next_in_order(settled):
+    """Replicas move: the old leader lives, hears late, and answers for each group by itself."""
+    w = settled
+    one, two = w.links.values()
+    for batch in (idempotent(0), make_batch(), idempotent(1)):
+        w.send(batch, acks=-1)
+        one.leave()
+    w.send(idempotent(2), acks=-1)
+    one.leave()
+    w.moved(2)
+    w.send(idempotent(3), acks=-1)
+    assert two.indexes == [], "the old leader has not answered yet"
+    for _ in range(3):
+        one.answer(unknown("the leader changed before the commit"))
+    assert two.indexes == []
+    one.answer(refused(EPOCH + 1))
+    assert w.sink.codes == {0: 0, 2: TIMED_OUT}, "the only one that may be twice if sent again"
+    assert two.indexes == [[1]]
+    for expected in ([1], [3], [4], [5]):
+        two.leave()
+        assert two.wire[0].indexes == expected
+        assert two.wire[0].leader_epoch == EPOCH + 1
+        two.answer()
+    assert w.sink.codes == {0: 0, 2: TIMED_OUT, 1: 0, 3: 0, 4: 0, 5: 0}
+    assert w.held.partitions == 0
+
+
+def test_before_the_image_the_old_leader_is_asked_once_more(settled):
+    w = settled
+    one, two = w.links.values()
+    w.send(idempotent(0), acks=-1)
+    one.leave()
+    one.answer(unknown("the leader changed before the commit"))
+    w.later.pop(0)[1]()
+    assert one.indexes == [[1]]
+    one.leave()
+    one.answer(refused(EPOCH + 1))
+    assert w.later == [], "now it is known that an image will come"
+    w.moved(2)
+    two.leave()
+    two.answer()
+    assert w.sink.codes == {0: 0, 1: 0}
+
+
+def test_too_few_replicas_reach_the_client_as_the_leader_says(settled):
+    w = settled
+    one = w.links[1]
+    answers = {
+        ErrorCode.NOT_ENOUGH_REPLICAS: OUTCOME_NOT_APPENDED,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: OUTCOME_APPENDED,
+        TIMED_OUT: OUTCOME_APPENDED,
+    }
+    for code, outcome in answers.items():
+        w.send(idempotent(0), acks=-1)
+        one.leave()
+        one.answer(Failure(code, outcome=outcome))
+    assert list(w.sink.codes.values()) == [0, *answers]
+    assert w.held.partitions == 0, "nothing is held for it"
+
+
+def test_a_doubtful_group_may_be_in_the_log_of_a_leader_with_too_few_replicas(settled):
+    w = settled
+    one, two = w.links.values()
+    w.send(idempotent(0), acks=-1)
+    one.leave()
+    one.lost = True
+    w.moved(2)
+    two.leave()
+    two.answer(Failure(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert w.sink.codes[1] == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    w.send()
+    assert two.indexes == [[2]], "it leads all the same"
 
 
 def test_a_refused_group_and_those_behind_it_go_to_the_next_leader(settled):

@@ -16,6 +16,10 @@ class Link:
         self.closed = 0
         self.takes_appends = True
         self.expired = []
+        self.fenced = False
+
+    def set_fenced(self, fenced):
+        self.fenced = fenced
 
     def expire(self, now_ms):
         self.expired.append(now_ms)
@@ -55,6 +59,17 @@ async def test_a_link_lives_through_fencing(links, opened):
     links.apply(image_of([node_state(1)]))
     assert not links.apply(image_of([node_state(1, fenced=True)]))
     assert links.link_to(1) is opened[0]
+
+
+async def test_links_hear_of_fencing_when_they_are_told_to(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.apply(image_of([node_state(1, fenced=True), node_state(2)]))
+    assert [link.fenced for link in opened] == [False, False], "routes come first"
+    links.heed_fencing()
+    assert [link.fenced for link in opened] == [True, False]
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.heed_fencing()
+    assert [link.fenced for link in opened] == [False, False]
 
 
 async def test_a_new_incarnation_gets_a_new_link(links, opened):

@@ -1,5 +1,7 @@
 """Produce from frame to reply: the short way and the long way answer alike."""
 
+from dataclasses import replace
+
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
@@ -8,12 +10,13 @@ from highwater.gateway.core.turn import Turn
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.produce_path import ProducePath
 from highwater.gateway.routing import RoutingTable
-from highwater.hop.append import Failure
+from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import produce
+from highwater.model.cluster import GatewayState
 from highwater.model.ids import DEFAULT_INSTANCE
-from tests.support.controller_images import image_of, topic_state
+from tests.support.controller_images import image_of, node_state, topic_state
 from tests.unit.gateway.core.session_world import Wire
 from tests.unit.gateway.core.shape_frames import produce_frame
 from tests.unit.hop.sinks import group_of
@@ -164,6 +167,50 @@ def test_failures_of_the_leader(w, version, short):
             w.replies(version)
     w.link.answer(-1, Failure(45, "a gap", leader=2, leader_epoch=9))
     assert w.replies(version) == [(int(short), [("orders", 0, 45, -1)])]
+
+
+@VERSIONS
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("code", [19, 20, 7, 56])
+def test_too_few_replicas_and_time_that_is_over_reach_the_client(w, version, short, code):
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version, acks=-1))
+    w.link.answer(-1, Failure(code, outcome=OUTCOME_APPENDED, leader=2, leader_epoch=9))
+    assert w.replies(version) == [(1, [("orders", 0, code, -1)])]
+    assert w.routing.ahead == {}
+
+
+@pytest.mark.parametrize("version", [9, 10, 11])
+@pytest.mark.parametrize("short", [False, True])
+def test_a_refusal_names_the_leader_and_its_address(w, version, short):
+    """KIP-951: what the node knows, if that is newer than the image; and nothing older later."""
+    image = replace(
+        w.routing.image,
+        nodes={2: node_state(2)},
+        gateways={"g": GatewayState(gateway_id="g", host="gw", port=9092, single_port=False)},
+        node_gateways={2: "g"},
+    )
+    w.routing.apply(image)
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version))
+    w.link.answer(-1, Failure(6, leader=2, leader_epoch=9))
+    w.run()
+    response = produce.decode_response(w.wire.sent.pop(), 9, version)
+    ((found,),) = [t.partition_responses for t in response.responses]
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version < 10:
+        assert found.current_leader is None
+        assert w.routing.ahead == {}
+        return
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 9)
+    assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [(2, "gw", 9094)]
+    assert list(w.routing.ahead.values()) == [9]
 
 
 @pytest.mark.parametrize("short", [False, True])

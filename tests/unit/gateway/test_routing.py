@@ -160,3 +160,23 @@ def test_a_route_by_the_topic_s_id(table):
     assert table.route(topic_id, 1) is routes.partitions[1]
     assert table.route(topic_id, 3) is table.route(topic_id, -1) is None
     assert table.route(TopicId(b"another-id-here!"), 0) is None
+
+
+def test_epochs_that_were_told_are_remembered_until_the_image_has_them(table):
+    routes = table.topic(DEFAULT_INSTANCE, "a")
+    first, second, _ = routes.partitions
+    topic_id = routes.state.topic_id
+    table.told(first, 5)
+    assert table.ahead == {}, "the image says so itself"
+    table.told(first, 7)
+    table.told(first, 6)
+    table.told(second, 6)
+    assert table.ahead == {(topic_id, 0): 7, (topic_id, 1): 6}
+    one = moved(moved(routes.state, 0, 2), 1, 1)
+    table.apply(image_of(topics=[one]))
+    assert table.ahead == {(topic_id, 0): 7}
+    table.apply(image_of(topics=[moved(one, 0, 1)]))
+    assert table.ahead == {}
+    table.told(routes.partitions[0], 9)
+    table.apply(image_of())
+    assert table.ahead == {}, "the topic is gone"

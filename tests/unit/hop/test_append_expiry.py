@@ -7,7 +7,8 @@ from highwater.hop.append_expiry import (
     ANSWERED,
     NEVER_MS,
     AppendExpiry,
-    all_idempotent,
+    answer_others,
+    any_idempotent,
     is_idempotent,
     not_sent,
     unknown,
@@ -115,8 +116,21 @@ def test_idempotence_is_read_from_the_batch():
     assert is_idempotent(idempotent(0))
     assert not is_idempotent(make_batch())
     assert not is_idempotent(b"cut")
-    assert all_idempotent(group_of(idempotent(0), idempotent(1)))
-    assert not all_idempotent(group_of(idempotent(0), make_batch()))
+    assert any_idempotent(group_of(make_batch(), idempotent(1)))
+    assert not any_idempotent(group_of(make_batch(), make_batch()))
+
+
+def test_those_who_are_not_idempotent_are_answered_and_the_others_stay_in_order():
+    sink = Sink()
+    batches = [make_batch(), idempotent(0), make_batch(), idempotent(1)]
+    group = mixed(sink, 100, 200, 300, 400, batches=batches)
+    answer_others(group, unknown("gone"))
+    assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 2: ErrorCode.REQUEST_TIMED_OUT}
+    assert (group.batches, group.indexes) == ([batches[1], batches[3]], [1, 3])
+    assert group.nbytes == len(batches[1]) + len(batches[3])
+    assert (group.deadline_ms, group.later_deadlines) == (200, {0: 200, 1: 400})
+    answer_others(group, unknown("gone"))
+    assert len(sink.results) == 2
 
 
 def test_the_failures():

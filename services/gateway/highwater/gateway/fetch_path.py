@@ -8,8 +8,6 @@
   range of a segment file.
 """
 
-import errno
-import os
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
@@ -22,23 +20,28 @@ from highwater.gateway.core.fetch_shape import (
     pack_reply,
 )
 from highwater.gateway.core.session import Reply, Session
+from highwater.gateway.current_leader import TOLD_WITH, CurrentLeader, current_leader
+from highwater.gateway.fetch_encoding import (
+    CURRENT_LEADER_FROM,
+    SMALL_RANGE,
+    encode_parts,
+    partition_data,
+    read_small,
+    session_not_found,
+)
 from highwater.gateway.metrics import RequestMeter
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.routing import RoutingTable, TopicRoutes
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
-from highwater.kafka.framing import decode_request_header, encode_response_header
+from highwater.kafka.framing import decode_request_header
 from highwater.kafka.messages import fetch as codec
 
 MIN_VERSION: Final = 4
 MAX_VERSION: Final = 12
 RESPONSE_BYTES_MAX: Final = 64 << 20
 """fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not held."""
-
-SMALL_RANGE: Final = 32 * 1024
-"""Up to here copying once costs less than a sendfile with its two sends (measured)."""
-_WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 _unpack_head = Struct(">hhi").unpack_from
 
@@ -180,12 +183,18 @@ class FetchReply(Reply):
         for topic in self._request.topics:
             partitions = []
             for asked in topic.partitions:
-                partitions.append(_partition_data(asked.partition, self._results[place]))
+                result = self._results[place]
+                assert result is not None
+                current = None
+                if result.error_code in TOLD_WITH:
+                    routes = self.session.client.topics.get(topic.topic.encode())
+                    current = _current_leader(version, routes, asked.partition, result)
+                partitions.append(partition_data(asked.partition, result, current))
                 place += 1
             responses.append(
                 codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
             )
-        return _encode_parts(version, self._correlation_id, responses, throttle_ms)
+        return encode_parts(version, self._correlation_id, responses, throttle_ms)
 
 
 def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -> FetchWork:
@@ -217,84 +226,12 @@ def _learn(session: Session, frame: bytearray, version: int, request: Any) -> Fe
     return shape
 
 
-def _session_not_found(version: int, correlation_id: int) -> bytes:
-    body = codec.encode_response(
-        codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
-    )
-    header = encode_response_header(codec.API_KEY, version, correlation_id)
-    return (len(header) + len(body)).to_bytes(4, "big") + header + body
-
-
-def _encode_parts(
-    version: int, correlation_id: int, topics: list[Any], throttle_ms: int
-) -> list[Any]:
-    """A whole reply by the generated codec, file ranges as parts of their own."""
-    parts = codec.encode_response_parts(
-        codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics), version
-    )
-    return _framed(encode_response_header(codec.API_KEY, version, correlation_id), parts)
-
-
-def _framed(header: bytes, parts: list[Any]) -> list[Any]:
-    """Size and header in front; neighbouring bytes become one part, file ranges stay their own."""
-    size = len(header)
-    framed: list[Any] = []
-    run: list[Any] = [b"", header]
-    for part in parts:
-        if isinstance(part, bytes | bytearray | memoryview):
-            size += len(part)
-            run.append(part)
-        else:
-            size += part.length
-            if run:
-                framed.append(run)
-                run = []
-            framed.append(part)
-    if run:
-        framed.append(run)
-    framed[0][0] = size.to_bytes(4, "big")
-    return [b"".join(part) if type(part) is list else part for part in framed]
-
-
-def _read_small(result: FetchedPartition) -> None:
-    """Turns a small range into bytes if it is in the page cache: one send instead of three calls."""
-    records = result.records
-    buffer = bytearray(result.nbytes)
-    try:
-        if os.preadv(records.fd, [buffer], records.position, os.RWF_NOWAIT) != result.nbytes:
-            return
-    except OSError as error:
-        if error.errno not in _WOULD_BLOCK:
-            raise
-        return  # Not in memory: a sender thread will wait for the disk.
-    records.release()
-    result.records = buffer
-
-
-def _partition_data(partition: int, result: FetchedPartition | None) -> Any:
-    assert result is not None
-    if 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
-        _read_small(result)
-    data = codec.FetchResponsePartitionData(
-        partition_index=partition,
-        error_code=result.error_code,
-        high_watermark=result.high_watermark,
-        last_stable_offset=result.last_stable_offset,
-        log_start_offset=result.log_start_offset,
-        records=result.records,
-    )
-    if result.aborted_transactions is None:
-        data.aborted_transactions = None
-    else:
-        data.aborted_transactions = [
-            codec.FetchResponseAbortedTransaction(producer_id=p, first_offset=o)
-            for p, o in result.aborted_transactions
-        ]
-    if result.diverging_epoch >= 0:
-        data.diverging_epoch = codec.FetchResponseEpochEndOffset(
-            epoch=result.diverging_epoch, end_offset=result.diverging_end_offset
-        )
-    return data
+def _current_leader(
+    version: int, routes: TopicRoutes | None, partition: int, result: FetchedPartition
+) -> CurrentLeader | None:
+    if version < CURRENT_LEADER_FROM or routes is None:
+        return None
+    return current_leader(routes, partition, result.leader, result.leader_epoch)
 
 
 class SinglePartitionFetch(Reply):
@@ -336,13 +273,9 @@ class SinglePartitionFetch(Reply):
         shape = self._shape
         result = work.results[0]
         if 0 < result.nbytes <= SMALL_RANGE and type(result.records) is not memoryview:
-            _read_small(result)
-        if result.diverging_epoch >= 0 or result.aborted_transactions:
-            topic = codec.FetchResponseFetchableTopicResponse(
-                topic=shape.topic.name, partitions=[_partition_data(self._partition, result)]
-            )
-            parts = _encode_parts(shape.version, self._correlation_id, [topic], work.throttle_ms)
-            self.session.complete(self, parts)
+            read_small(result)
+        if result.error_code or result.diverging_epoch >= 0 or result.aborted_transactions:
+            self._pack_unusual(result, work.throttle_ms)
             return
         head, tail = pack_reply(
             shape, self._correlation_id, self._partition, result, work.throttle_ms
@@ -354,6 +287,18 @@ class SinglePartitionFetch(Reply):
             self.session.complete(self, b"".join((head, records, tail)))
         else:
             self.session.complete(self, [head, records, tail] if tail else [head, records])
+
+    def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
+        """What the short way has no place for."""
+        shape = self._shape
+        current = None
+        if result.error_code in TOLD_WITH:
+            current = _current_leader(shape.version, shape.topic, self._partition, result)
+        topic = codec.FetchResponseFetchableTopicResponse(
+            topic=shape.topic.name, partitions=[partition_data(self._partition, result, current)]
+        )
+        parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms)
+        self.session.complete(self, parts)
 
     def abandon(self) -> None:
         """The client is gone."""
@@ -399,7 +344,7 @@ class FetchPath:
             # A session that this gateway never gave out (KIP-227); clients then fetch in full.
             gone = Reply(session, len(frame))
             session.expect(gone)
-            session.complete(gone, _session_not_found(version, correlation_id))
+            session.complete(gone, session_not_found(version, correlation_id))
             return
         places = sum(len(t.partitions) for t in request.topics)
         reply = FetchReply(session, len(frame), version, correlation_id, request, places)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, cast
 from highwater.gateway.core.produce_hold import HoldLedger, PartitionHold, refusal_of, tell_all
 from highwater.gateway.routing import PartitionRoute
 from highwater.hop.append import (
+    OUTCOME_UNKNOWN,
     AppendGroup,
     AppendRoute,
     AppendSink,
@@ -29,6 +30,12 @@ ANSWER_EARLY_MS: Final = 500
 
 More than the time between two looks, so never late; and clients that give up a request at the
 very time they ask for (the Java one) still hear that nothing was stored.
+"""
+
+RETRY_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
+"""Pauses before a leader that did not know of its office is asked again; later on, `expire` asks.
+
+Images reach a gateway and a node within milliseconds of one another, mostly.
 """
 
 Key = tuple[TopicId, int]
@@ -53,9 +60,9 @@ class RecallableLink(NodeLink, Protocol):
 
 
 class _Held:
-    """One partition: `link` is where its groups under way are."""
+    """One partition: `link` is where its groups under way are; `retries` of this leader."""
 
-    __slots__ = ("hold", "link", "route")
+    __slots__ = ("hold", "link", "retries", "route")
 
     def __init__(
         self, hold: PartitionHold, route: PartitionRoute, link: RecallableLink | None
@@ -63,6 +70,7 @@ class _Held:
         self.hold = hold
         self.route = route
         self.link = link
+        self.retries = 0
 
 
 class HeldProduce:
@@ -74,11 +82,13 @@ class HeldProduce:
         *,
         route_of: Callable[[TopicId, int], PartitionRoute | None],
         is_lost: Callable[[NodeLink], bool],
+        call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         """`route_of` gives None for what the image does not know (any more).
 
         `is_lost(link)` is True if answers to what is on the wire need not be waited for.
         """
+        self._call_later = call_later
         self._ledger = HoldLedger(bytes_max)
         self._route_of = route_of
         self._is_lost = is_lost
@@ -163,6 +173,13 @@ class HeldProduce:
                 failures = {place: _doubted(failure) for place, failure in failures.items()}
             tell_failures(group, base_offsets, failures)
         self._go_on(held)
+        if held.hold.may_retry and held.retries < len(RETRY_S):
+            self._call_later(RETRY_S[held.retries], partial(self._retry, held))
+            held.retries += 1
+
+    def _retry(self, held: _Held) -> None:
+        if self._held.get((held.route.topic_id, held.route.partition)) is held:
+            self._go_on(held, retry=True)
 
     def _go_on(self, held: _Held, *, retry: bool = False) -> None:
         """Sends what may leave, and sets where the next batches go."""
@@ -204,6 +221,7 @@ class HeldProduce:
         moved = [held for key in routes if (held := self._held.get(key)) is not None]
         for held in moved:
             route = held.route = routes[held.route.topic_id, held.route.partition]
+            held.retries = 0
             held.hold.moved(route.leader_epoch, led=route.link is not None)
         self._recall_lost()
         for held in moved:
@@ -250,9 +268,12 @@ def _is_of(keys: set[Key], group: AppendGroup) -> bool:
 
 
 def _doubted(failure: Failure) -> Failure:
-    """What this leader says of itself may not be true of the one before."""
+    """What this leader says of itself may not be true of the one before, whose log it may have."""
     if failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return unknown(failure.message)
+    if failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+        after = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return Failure(after, failure.message, outcome=OUTCOME_UNKNOWN)
     return failure
 
 

@@ -20,6 +20,10 @@ class OpenLink(NodeLink, Protocol):
         """True while appends can be sent and answered."""
         ...
 
+    def set_fenced(self, fenced: bool) -> None:
+        """Ends what waits for a node that is fenced, but for appends."""
+        ...
+
     def expire(self, now_ms: int) -> None:
         """Ends what has waited too long."""
         ...
@@ -71,6 +75,11 @@ class NodeLinks:
                 self._links[node_id] = self._open_link(state)
                 changed = True
         return changed
+
+    def heed_fencing(self) -> None:
+        """Ends what waits for fenced nodes; after routes have followed the image."""
+        for node_id, link in self._links.items():
+            link.set_fenced(node_id in self._fenced)
 
     def expire(self, now_ms: int) -> None:
         """Ends what has waited too long at any node."""

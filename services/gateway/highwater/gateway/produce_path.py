@@ -15,6 +15,7 @@ from typing import Any, Final
 from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.session import Reply, Session
+from highwater.gateway.current_leader import TOLD_WITH, CurrentLeader, current_leader
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.routing import RoutingTable, TopicRoutes
 from highwater.hop.append import AppendGroup, Failure
@@ -28,6 +29,8 @@ from highwater.kafka.records.compression import Compression
 MIN_VERSION: Final = 3
 MAX_VERSION: Final = 11
 ZSTD_FROM: Final = 7
+CURRENT_LEADER_FROM: Final = 10
+"""Version from which a refusal names the current leader and its address (KIP-951)."""
 TIMEOUT_MS_MIN: Final = 1_000
 """Clients that name a shorter timeout wait so long all the same; Kafka's bounds only acks=all."""
 TIMEOUT_MS_MAX: Final = 300_000
@@ -102,11 +105,13 @@ class SinglePartitionReply(ProduceReply):
                 group.throttle_ms,
             )
         else:
+            current = _current_leader(version, shape.topic, self.partition, failure)
             frame = encode_reply(
                 version,
                 self.correlation_id,
-                [(shape.topic.name, [failed_partition(self.partition, failure)])],
+                [(shape.topic.name, [failed_partition(self.partition, failure, current)])],
                 group.throttle_ms,
+                [] if current is None else [current],
             )
         session.complete(self, frame)
         if group.throttle_ms:
@@ -119,7 +124,15 @@ class SinglePartitionReply(ProduceReply):
 class ManyPartitionsReply(ProduceReply):
     """A Produce for several partitions; ready when the last of them is."""
 
-    __slots__ = ("_acks", "_correlation_id", "_missing", "_results", "_throttle_ms", "_version")
+    __slots__ = (
+        "_acks",
+        "_correlation_id",
+        "_leaders",
+        "_missing",
+        "_results",
+        "_throttle_ms",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -136,6 +149,7 @@ class ManyPartitionsReply(ProduceReply):
         self._acks = acks
         self._missing = len(places)
         self._throttle_ms = 0
+        self._leaders: list[CurrentLeader] = []
         self._results: list[tuple[str, Any]] = [
             (name, codec.ProduceResponsePartitionProduceResponse(index=partition))
             for name, partition in places
@@ -147,7 +161,11 @@ class ManyPartitionsReply(ProduceReply):
         """Notes one partition's result."""
         name, result = self._results[index]
         if failure is not None:
-            self._results[index] = (name, failed_partition(result.index, failure))
+            routes = self.session.client.topics.get(name.encode())
+            current = _current_leader(self._version, routes, result.index, failure)
+            if current is not None:
+                self._leaders.append(current)
+            self._results[index] = (name, failed_partition(result.index, failure, current))
         else:
             assert group is not None
             result.base_offset = base_offset
@@ -175,7 +193,11 @@ class ManyPartitionsReply(ProduceReply):
         self.session.complete(
             self,
             encode_reply(
-                self._version, self._correlation_id, list(topics.items()), self._throttle_ms
+                self._version,
+                self._correlation_id,
+                list(topics.items()),
+                self._throttle_ms,
+                self._leaders,
             ),
         )
         if self._throttle_ms:
@@ -186,26 +208,40 @@ class ManyPartitionsReply(ProduceReply):
         return missing > 0 or (missing == 0 and self._acks != 0 and self.parts is None)
 
 
-def failed_partition(partition: int, failure: Failure) -> Any:
+def _current_leader(
+    version: int, routes: TopicRoutes | None, partition: int, failure: Failure
+) -> CurrentLeader | None:
+    if version < CURRENT_LEADER_FROM or routes is None or failure.error_code not in TOLD_WITH:
+        return None
+    return current_leader(routes, partition, failure.leader, failure.leader_epoch)
+
+
+def failed_partition(partition: int, failure: Failure, current: CurrentLeader | None) -> Any:
     """A partition's error as the client sees it."""
-    current = None
-    if failure.leader_epoch >= 0:
-        current = codec.ProduceResponseLeaderIdAndEpoch(
-            leader_id=failure.leader, leader_epoch=failure.leader_epoch
-        )
     return codec.ProduceResponsePartitionProduceResponse(
         index=partition,
         error_code=failure.error_code,
         base_offset=-1,
         error_message=failure.message or None,
-        current_leader=current,
+        current_leader=(
+            None
+            if current is None
+            else codec.ProduceResponseLeaderIdAndEpoch(
+                leader_id=current.leader, leader_epoch=current.leader_epoch
+            )
+        ),
     )
 
 
 def encode_reply(
-    version: int, correlation_id: int, topics: list[tuple[str, list[Any]]], throttle_ms: int
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[str, list[Any]]],
+    throttle_ms: int,
+    leaders: list[CurrentLeader],
 ) -> bytes:
-    """A whole frame by the generated codec."""
+    """A whole frame by the generated codec, with the addresses of `leaders`."""
+    brokers = {one.broker for one in leaders if one.broker is not None}
     body = codec.encode_response(
         codec.ProduceResponse(
             responses=[
@@ -213,6 +249,12 @@ def encode_reply(
                 for name, results in topics
             ],
             throttle_time_ms=throttle_ms,
+            node_endpoints=[
+                codec.ProduceResponseNodeEndpoint(
+                    broker.node_id, broker.host, broker.port, broker.rack or None
+                )
+                for broker in sorted(brokers)
+            ],
         ),
         version,
     )

@@ -62,10 +62,22 @@ class PartitionRoute(AppendRoute):
 class TopicRoutes:
     """One topic's routes, and what its Produce replies look like."""
 
-    __slots__ = ("gone", "internal", "name", "name_bytes", "partitions", "reply_structs", "state")
+    __slots__ = (
+        "gone",
+        "internal",
+        "name",
+        "name_bytes",
+        "partitions",
+        "reply_structs",
+        "state",
+        "table",
+    )
 
-    def __init__(self, state: TopicState, partitions: list[PartitionRoute]) -> None:
+    def __init__(
+        self, state: TopicState, partitions: list[PartitionRoute], table: "RoutingTable"
+    ) -> None:
         self.state = state
+        self.table = table
         self.name = state.name
         self.name_bytes = state.name.encode()
         self.partitions = partitions
@@ -100,6 +112,14 @@ class RoutingTable:
         self._by_name: dict[InstanceId, dict[bytes, TopicRoutes]] = {DEFAULT_INSTANCE: {}}
         self._by_id: dict[TopicId, TopicRoutes] = {}
         self.image: ClusterImage | None = None
+        self.ahead: dict[tuple[TopicId, int], int] = {}
+        """Leader epochs that clients were told and that the image does not have yet."""
+
+    def told(self, route: PartitionRoute, leader_epoch: int) -> None:
+        """A client hears of this epoch; nobody may hear of an older one later (invariant R17)."""
+        if leader_epoch > route.leader_epoch:
+            key = (route.topic_id, route.partition)
+            self.ahead[key] = max(leader_epoch, self.ahead.get(key, leader_epoch))
 
     def topics_of(self, instance: InstanceId) -> dict[bytes, TopicRoutes]:
         """Routes by encoded topic name; the dictionary is live."""
@@ -142,6 +162,11 @@ class RoutingTable:
             elif known.state is not state:
                 self._change(known, state)
         self.image = image
+        self.ahead = {
+            key: epoch
+            for key, epoch in self.ahead.items()
+            if (route := self.route(*key)) is not None and route.leader_epoch < epoch
+        }
 
     def relink(self) -> None:
         """Asks for every link again, after nodes came or went."""
@@ -154,7 +179,7 @@ class RoutingTable:
                     route.target = self._hold or link
 
     def _add(self, state: TopicState) -> None:
-        routes = TopicRoutes(state, [self._route(state, p) for p in state.partitions])
+        routes = TopicRoutes(state, [self._route(state, p) for p in state.partitions], self)
         self._by_id[state.topic_id] = routes
         self.topics_of(state.instance)[routes.name_bytes] = routes
 

@@ -80,6 +80,7 @@ class GatewayService:
             config.held_produce_bytes_max,
             route_of=self._route_of,
             is_lost=self.links.is_lost,
+            call_later=loop.call_later,
         )
         # The node of an embedded gateway lives and dies with it, and leads all there is.
         self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
@@ -302,6 +303,7 @@ class GatewayService:
         moves, gone = self.routing.take_changes()
         if not self._embedded:
             self.held.follow(moves, gone)
+        self.links.heed_fencing()
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):

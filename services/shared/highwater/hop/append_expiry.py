@@ -70,7 +70,7 @@ class AppendExpiry:
                 later[place] = deadline_ms
         group.later_deadlines = later
         group.deadline_ms = min(later.values(), default=NEVER_MS)
-        if not later and not all_idempotent(group):
+        if not later and not any_idempotent(group):
             # It will not be sent again, so its bytes are of no use.
             group.batches = [b""] * len(group.batches)
 
@@ -107,9 +107,27 @@ def not_sent(reason: str) -> Failure:
     return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason, outcome=OUTCOME_NOT_APPENDED)
 
 
-def all_idempotent(group: AppendGroup) -> bool:
-    """True if every batch carries a producer id, so that sending it again cannot duplicate."""
-    return all(is_idempotent(batch) for batch in group.batches)
+def any_idempotent(group: AppendGroup) -> bool:
+    """True if some batch carries a producer id."""
+    return any(is_idempotent(batch) for batch in group.batches)
+
+
+def answer_others(group: AppendGroup, failure: Failure) -> None:
+    """Takes the batches out that are not idempotent, and then tells their sinks.
+
+    The rest may be sent again, and has to be: if the client did it, the next batches of its
+    producer, which are under way, would come first.
+    """
+    told: list[tuple[AppendSink, int]] = []
+    kept: list[int] = []
+    for place, batch in enumerate(group.batches):
+        if is_idempotent(batch):
+            kept.append(place)
+        else:
+            told.append((group.sinks[place], group.indexes[place]))
+    _keep(group, kept)
+    for sink, index in told:
+        tell(sink, index, -1, group, failure)
 
 
 def is_idempotent(batch: Any) -> bool:

@@ -94,6 +94,25 @@ async def test_a_node_that_dies_is_not_available_until_it_is_back(node, ready):
     await until(lambda: again.replies)
 
 
+async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
+    sent, unsent = Call(), Call()
+    ready.submit(sent)
+    await until(lambda: node.coordinator.calls)
+    ready.submit(unsent)
+    ready.set_fenced(True)
+    late = Call()
+    ready.submit(late)
+    assert sent.replies == unsent.replies == late.replies == [AWAY]
+    await until(lambda: node.coordinator.cancelled == node.coordinator.calls)
+    ready.set_fenced(False)
+    again = Call()
+    ready.submit(again)
+    await until(lambda: len(node.coordinator.calls) == 2)
+    node.coordinator.calls[1].reply(0, b"ok")
+    await until(lambda: again.replies)
+    assert sent.replies == [AWAY]
+
+
 async def test_closing_the_link_answers_what_waits(node, ready):
     sent, unsent = Call(), Call()
     ready.submit(sent)

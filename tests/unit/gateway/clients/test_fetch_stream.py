@@ -140,6 +140,20 @@ async def test_closing_the_link_answers_what_waits_and_what_comes_late(node, rea
     await until(lambda: node.plane.waiting_fetches == 0)
 
 
+async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
+    """It may hang with its stream open, and leads nothing any more."""
+    fetched = Fetched((ask(0), ask(0, 1)), max_wait_ms=30_000)
+    ready.fetch(fetched.work)
+    await until(lambda: node.plane.waiting_fetches == 1)
+    ready.set_fenced(True)
+    assert fetched.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert (await answered(ready, ask(0))).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await until(lambda: node.plane.waiting_fetches == 0)
+    ready.set_fenced(False)
+    assert (await answered(ready, ask(0), max_wait_ms=0)).codes == [0]
+    assert fetched.answers == 1, "what the node had to say came too late"
+
+
 async def test_a_file_that_went_away_is_an_empty_answer(node, by_reference):
     await until(lambda: by_reference._fetch.stream.is_open)
     node.append(make_batch())

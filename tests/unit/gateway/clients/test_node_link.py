@@ -1,10 +1,14 @@
 """The unary calls of a link."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.model.errors import UnreachableError
 from tests.support.log_batches import make_batch
+from tests.unit.gateway.clients.partition_node import until
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH
 
@@ -35,3 +39,28 @@ async def test_a_node_that_is_away_is_unreachable(node, link):
         await link.offsets_for_leader_epoch(EPOCH_END, 1)
     with pytest.raises(UnreachableError):
         await link.describe_log_dirs(LOG_DIRS, 1)
+
+
+async def test_questions_to_a_node_end_when_it_is_fenced(node, open_link):
+    writers = []
+    silent = await asyncio.start_server(
+        lambda _reader, writer: writers.append(writer), "127.0.0.1", 0
+    )
+    async with silent:
+        address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        link = open_link(replace(node.state(), address=address))
+        asked = asyncio.create_task(link.list_offsets(LATEST, 30))
+        await until(lambda: link._asked)
+        link.set_fenced(True)
+        async with asyncio.timeout(5):
+            with pytest.raises(UnreachableError, match="fenced"):
+                await asked
+        again = asyncio.create_task(link.list_offsets(LATEST, 30))
+        await until(lambda: link._asked)
+        again.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await again
+        assert not link._asked
+        await link.close()
+        for writer in writers:
+            writer.close()

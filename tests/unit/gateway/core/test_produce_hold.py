@@ -8,7 +8,7 @@ from highwater.gateway.core.produce_hold import (
     Refusal,
     refusal_of,
 )
-from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, Failure
 from highwater.hop.append_expiry import not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
@@ -117,7 +117,12 @@ def test_a_probe_that_is_refused_goes_back_to_the_head(w):
 
 
 @pytest.mark.parametrize(
-    ("failure", "trusted"), [(Failure(45), True), (unknown("no answer"), False)]
+    ("failure", "trusted"),
+    [
+        (Failure(45), True),
+        (Failure(TIMED_OUT, outcome=OUTCOME_APPENDED), True),
+        (unknown("no answer"), False),
+    ],
 )
 def test_a_leader_is_trusted_once_it_has_answered_for_itself(w, failure, trusted):
     w.hold.moved(EPOCH + 1, led=True)
@@ -233,7 +238,6 @@ def test_a_refusal_that_may_be_overtaken_goes_to_the_client_and_so_do_those_afte
 
 def test_a_lost_link_holds_idempotent_groups_alone(w):
     assert not w.end(w.leave(make_batch()), unknown("gone"))
-    assert not w.end(w.leave(idempotent(0), make_batch()), unknown("gone"))
     group = w.leave(idempotent(0))
     assert w.end(group, unknown("gone"))
     (again,) = w.hold.take(retry=True)
@@ -241,6 +245,42 @@ def test_a_lost_link_holds_idempotent_groups_alone(w):
     assert w.end(again, refused(EPOCH + 1)), "refused there, and still doubtful"
     w.hold.give_up("the end")
     assert w.sink.codes == {group.indexes[0]: TIMED_OUT}
+
+
+def test_of_a_mixed_group_the_idempotent_batches_go_to_the_next_leader(w):
+    """The client would send them again behind the next ones of their producers."""
+    mixed = w.leave(make_batch(), idempotent(0), make_batch(), idempotent(0, producer_id=2))
+    behind = w.leave(idempotent(1))
+    assert w.end(mixed, unknown("the leader changed before the commit"))
+    assert w.sink.codes == {0: TIMED_OUT, 2: TIMED_OUT}
+    assert w.end(behind, refused(EPOCH + 1))
+    assert w.ledger.nbytes == mixed.nbytes + behind.nbytes == 3 * len(idempotent(0))
+    w.hold.moved(EPOCH + 1, led=True)
+    (probe,) = w.hold.take()
+    assert (probe.indexes, probe.doubtful) == ([1, 3], True)
+    assert not w.end(probe, None)
+    assert indexes(w.hold.take()) == [4]
+
+
+def test_of_a_mixed_group_that_is_taken_back_as_well(w):
+    mixed = w.leave(idempotent(0), make_batch())
+    mixed.attempted = True
+    w.hold.moved(EPOCH + 1, led=True)
+    w.hold.recalled(mixed)
+    assert w.sink.codes == {1: TIMED_OUT}
+    assert indexes(w.hold.take()) == [0]
+
+
+def test_a_retry_is_worth_it_while_the_leader_may_know_no_better(w):
+    assert not w.hold.may_retry
+    assert w.end(w.leave(idempotent(0)), refused())
+    assert w.hold.may_retry
+    (again,) = w.hold.take(retry=True)
+    assert not w.hold.may_retry, "it is under way"
+    assert w.end(again, refused(EPOCH + 1))
+    assert not w.hold.may_retry, "a newer image has to come"
+    w.hold.moved(EPOCH + 1, led=True)
+    assert not w.hold.may_retry, "it may leave at once"
 
 
 def test_what_waits_too_long_is_answered_with_those_that_would_overtake_it(w):
@@ -285,8 +325,11 @@ def test_without_room_all_are_answered_in_order(by):
         ({0: refused(), 1: unknown("gone")}, None),
         ({n: Failure(NOT_LEADER, outcome=OUTCOME_UNKNOWN) for n in range(2)}, None),
         ({n: Failure(ErrorCode.KAFKA_STORAGE_ERROR) for n in range(2)}, None),
+        ({n: Failure(TIMED_OUT, outcome=OUTCOME_APPENDED) for n in range(2)}, None),
     ],
 )
 def test_what_may_be_sent_again(failures, found):
     group = group_of(idempotent(0), idempotent(1), epoch=EPOCH)
     assert refusal_of(group, failures) is found
+    others = group_of(make_batch(), make_batch(), epoch=EPOCH)
+    assert refusal_of(others, failures) is (None if found is Refusal.UNKNOWN else found)

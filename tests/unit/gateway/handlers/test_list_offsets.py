@@ -147,3 +147,14 @@ async def test_codes_of_the_leader_reach_the_client():
     )
     response = await Client(backend).call(ask(5, ("orders", [(0, -1)])), 5)
     assert results(response) == [("orders", 0, ErrorCode.FENCED_LEADER_EPOCH, -1)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_offsets_of_a_leader_that_is_still_catching_up(version):
+    backend = backend_of(topic("orders"))
+    backend.links[1].answer_offsets = lambda request: pb.ListOffsetsResponse(
+        results=[pb.ListOffsetsResult(error_code=78, timestamp=-1, offset=-1, leader_epoch=-1)]
+    )
+    response = await Client(backend).call(ask(version, ("orders", [(0, -1)])), version)
+    known = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+    assert results(response) == [("orders", 0, known, -1)]

@@ -1,3 +1,6 @@
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
@@ -205,3 +208,52 @@ async def test_topic_ids_are_not_told_before_version_10():
     backend = FakeBackend(image_of(topic("orders")))
     response = await Client(backend).call(ask("orders"), 9)
     assert response.topics[0].topic_id == bytes(16) != topic_id("orders")
+
+
+def elected(state, leader):
+    """The first partition has another leader."""
+    first, *others = state.partitions
+    led = replace(first, leader=NodeId(leader), leader_epoch=first.leader_epoch + 1)
+    return replace(state, partitions=(led, *others))
+
+
+def behind_on(*topics):
+    """A gateway that has told of epoch 6 of the first topic's first partition, and knows 5."""
+    backend = FakeBackend(image_of(*topics))
+    routes = backend.routing.by_id(topics[0].topic_id)
+    backend.routing.told(routes.partitions[0], 6)
+    return backend
+
+
+@pytest.mark.parametrize("names", [["orders"], None])
+async def test_metadata_waits_for_an_image_that_others_have(names):
+    orders = topic("orders", [1, 2])
+    backend = behind_on(orders)
+    request = MetadataRequest(None) if names is None else ask(*names)
+    asked = asyncio.create_task(Client(backend).call(request, 9))
+    await asyncio.sleep(0.005)
+    backend.change()
+    await asyncio.sleep(0.005)
+    assert not asked.done(), "any other change is not enough"
+    backend.change(topics=(elected(orders, 3),))
+    response = await asked
+    [found] = response.topics
+    told = [(p.error_code, p.leader_id, p.leader_epoch) for p in found.partitions]
+    assert told == [(0, 3, 6), (0, 2, 6)]
+    assert backend.routing.ahead == {}
+
+
+async def test_no_leader_of_an_older_epoch_is_told_when_the_image_does_not_come():
+    backend = behind_on(topic("orders", [1, 2]))
+    response = await Client(backend).call(ask("orders"), 9)
+    first, second = response.topics[0].partitions
+    assert (first.error_code, first.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert first.leader_epoch == 6
+    assert (second.error_code, second.leader_id) == (0, 2)
+
+
+async def test_nobody_waits_for_the_image_of_another_topic():
+    backend = behind_on(topic("orders"), topic("payments"))
+    async with asyncio.timeout(0.04):  # A wait in vain takes longer.
+        response = await Client(backend).call(ask("payments"), 9)
+    assert codes(response) == [("payments", 0)]

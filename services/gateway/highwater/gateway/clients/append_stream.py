@@ -1,9 +1,9 @@
 """The Append stream of one node: coalescing, order, and what a break means (decision 14).
 
 Messages go out at once while fewer than two are unacknowledged, else batches gather. When the
-stream breaks, messages under way are sent again if every batch in them is idempotent, in their
-order and before all later ones; other batches are answered UNKNOWN, which clients see as
-REQUEST_TIMED_OUT. Groups that were never sent simply wait for the next connection.
+stream breaks, the idempotent batches under way are sent again, in their order and before all later
+ones; other batches are answered UNKNOWN, which clients see as REQUEST_TIMED_OUT. Groups that were
+never sent simply wait for the next connection.
 
 While a partition's leader moves, its groups can be counted (`under_way`) and taken back
 (`recall`), to be sent to somebody else.
@@ -33,7 +33,8 @@ from highwater.hop.append_codec import (
 from highwater.hop.append_expiry import (
     NEVER_MS,
     AppendExpiry,
-    all_idempotent,
+    answer_others,
+    any_idempotent,
     not_sent,
     unknown,
 )
@@ -149,10 +150,14 @@ class AppendStream:
         self.gatherer.hold()
         again: list[list[AppendGroup]] = []
         for message_id in sorted(self._sent):
-            groups = [g for g in self._sent[message_id] if g is not None]
-            keep = [g for g in groups if all_idempotent(g)]
-            for group in groups:
-                if not all_idempotent(group):
+            keep = []
+            for group in self._sent[message_id]:
+                if group is None:
+                    continue
+                if any_idempotent(group):
+                    answer_others(group, unknown(reason))
+                    keep.append(group)
+                else:
                     group.fail(unknown(reason))
             if keep:
                 again.append(keep)

@@ -20,7 +20,8 @@ DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 class CoordinateStream:
     """See the module.
 
-    A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after looking it up again.
+    A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after looking it up again, and so
+    does the fencing of the node.
     """
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
@@ -37,10 +38,11 @@ class CoordinateStream:
         self._waiting: dict[int, CoordinatorCall] = {}
         self._ids: dict[CoordinatorCall, int] = {}
         self._last_id = 0
+        self._fenced = False
 
     def submit(self, call: CoordinatorCall) -> None:
         """Queues a call; without a stream it is answered at once."""
-        if not self.stream.is_open:
+        if self._fenced or not self.stream.is_open:
             call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
             return
         self._queue.append(call)
@@ -53,6 +55,13 @@ class CoordinateStream:
         if call_id is not None:
             del self._waiting[call_id]
             self._cancelled.append(call_id)
+            self.stream.wake()
+
+    def set_fenced(self, fenced: bool) -> None:
+        """A fenced node coordinates nothing, though it may hang: ends all waits."""
+        self._fenced = fenced
+        if fenced:
+            self._cancelled += self._end_waits()
             self.stream.wake()
 
     def _next_message(self) -> bytes | None:
@@ -91,14 +100,20 @@ class CoordinateStream:
         self.stream.wake()
 
     def _broken(self, _reason: str) -> None:
+        self._cancelled = []
+        self._end_waits()
+
+    def _end_waits(self) -> list[int]:
+        """Answers all calls; gives the ids of those that the node has."""
         waiting = [*self._waiting.values(), *self._queue]
+        sent = list(self._waiting)
         self._waiting.clear()
         self._ids.clear()
         self._queue.clear()
-        self._cancelled = []
         for call in waiting:
             if not call.cancelled:
                 call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
+        return sent
 
 
 def _decode(message: bytes) -> pb.CoordinateResponse:

@@ -27,8 +27,8 @@ RESPONSE_BYTES_MAX: Final = 8 << 20
 class FetchStream:
     """See the module.
 
-    Works are answered NOT_LEADER_OR_FOLLOWER when the stream breaks, which makes clients ask
-    again; nothing is lost by a fetch.
+    Works are answered NOT_LEADER_OR_FOLLOWER when the stream breaks or the node is fenced, which
+    makes clients ask again; nothing is lost by a fetch.
     """
 
     def __init__(self, channel: grpc.aio.Channel, files: SegmentFiles) -> None:
@@ -47,10 +47,11 @@ class FetchStream:
         self._pieces: dict[int, tuple[Answer, list[bytes]]] = {}
         self._last_id = 0
         self._outstanding = 0
+        self._fenced = False
 
     def fetch(self, work: FetchWork) -> None:
         """Queues a fetch; without a stream it is answered at once."""
-        if not self.stream.is_open:
+        if self._fenced or not self.stream.is_open:
             _answer_away(work)
             return
         if not self._files.readable:
@@ -66,6 +67,21 @@ class FetchStream:
             self._pieces.pop(work.call_id, None)
             self._cancelled.append(work.call_id)
             self.stream.wake()
+
+    def set_fenced(self, fenced: bool) -> None:
+        """A fenced node leads nothing, though it may hang with its stream open: ends all waits."""
+        self._fenced = fenced
+        if not fenced:
+            return
+        waiting = [*self._waiting.values(), *self._queue]
+        self._cancelled += self._waiting
+        self._waiting.clear()
+        self._pieces.clear()
+        self._queue.clear()
+        self.stream.wake()
+        for work in waiting:
+            if not work.cancelled:
+                _answer_away(work)
 
     def _next_message(self) -> bytes | None:
         if self._outstanding >= OUTSTANDING_MAX or not (self._queue or self._cancelled):

@@ -1,5 +1,6 @@
 """A `NodeLink` over gRPC: one channel, three streams, and unary calls for the rarer questions."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -62,6 +63,9 @@ class GrpcNodeLink:
         self._fetch = FetchStream(channel, self._files)
         self._coordinate = CoordinateStream(channel)
         self._tasks = TaskOwner(on_failure)
+        self._fenced = False
+        self._asked: set[Any] = set()
+        """Unary calls under way."""
         self.append: Callable[..., None] = self._append.gatherer.append
         self.append_group = self._append.gatherer.append_group
         self.appends_under_way = self._append.under_way
@@ -91,6 +95,20 @@ class GrpcNodeLink:
         """Ends waiting appends whose time is over; called a few times a second."""
         self._append.expire(now_ms)
         self._files.drop_deleted()
+
+    def set_fenced(self, fenced: bool) -> None:
+        """When the node is fenced, fetches and calls that wait for it end, and new ones at once.
+
+        Appends are not touched: they belong to whoever holds produce (`HeldProduce`).
+        """
+        if fenced == self._fenced:
+            return
+        self._fenced = fenced
+        self._fetch.set_fenced(fenced)
+        self._coordinate.set_fenced(fenced)
+        if fenced:
+            for call in self._asked:
+                call.cancel()
 
     async def close(self) -> None:
         """Ends the streams; whatever waits is answered."""
@@ -127,7 +145,16 @@ class GrpcNodeLink:
         return response
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
+        call = getattr(self._stub, method)(request, timeout=timeout_s)
+        self._asked.add(call)
         try:
-            return await getattr(self._stub, method)(request, timeout=timeout_s)
+            return await call
         except grpc.aio.AioRpcError as error:
             raise UnreachableError(f"node {self.node_id}: {error.details()}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise UnreachableError(f"node {self.node_id} was fenced") from None
+        finally:
+            self._asked.discard(call)

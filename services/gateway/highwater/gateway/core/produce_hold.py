@@ -9,6 +9,10 @@ A refusal is held only if nothing sent later can get into the log before it:
 - nothing else is under way (the node may be behind the gateway, and accept what comes next).
 Any other refusal goes to the client, and so do those after it until nothing is under way.
 
+What an earlier leader may or may not have handed on (it stopped leading before the commit, it died,
+it is cut off) goes to the next one if it is idempotent, since that leader's log knows what it has;
+the rest of such a group is answered, as nobody can tell.
+
 A new leader may hear of its office later than the gateway, so it gets one group alone, as a probe;
 the others follow when it has taken that one. Until then the leader is not `trusted`.
 """
@@ -27,7 +31,13 @@ from highwater.hop.append import (
     Failure,
     tell_failures,
 )
-from highwater.hop.append_expiry import AppendExpiry, all_idempotent, not_sent, unknown
+from highwater.hop.append_expiry import (
+    AppendExpiry,
+    answer_others,
+    any_idempotent,
+    not_sent,
+    unknown,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import LeaderEpoch
 
@@ -37,7 +47,7 @@ class Refusal(Enum):
 
     MOVED = "the node knows a newer epoch; a newer image will come"
     BEHIND = "the node does not lead yet, or not any more, and knows no better"
-    UNKNOWN = "the link is gone; every batch is idempotent"
+    UNKNOWN = "the link or the leader is gone; the idempotent batches may be sent again"
 
 
 class HoldLedger:
@@ -126,6 +136,15 @@ class PartitionHold:
             return False
         return self.straight or not self._present
 
+    @property
+    def may_retry(self) -> bool:
+        """True if the present leader refused, and could know better the next time."""
+        return self._ready and self._refused_epoch >= self.epoch and self._retry
+
+    @property
+    def _ready(self) -> bool:
+        return self.led and self.holding and not self._earlier and not self._present
+
     def append(
         self,
         acks: int,
@@ -157,6 +176,8 @@ class PartitionHold:
         if hold and (not self._groups or group is self._probe) and refusal is Refusal.BEHIND:
             hold = left == 0
         if hold and refusal is not None:
+            if failures and refusal is Refusal.UNKNOWN:
+                answer_others(group, next(iter(failures.values())))
             self._refused(group, refusal)
         elif refusal is not None:
             self._passing = True
@@ -169,14 +190,17 @@ class PartitionHold:
     def recalled(self, group: AppendGroup) -> None:
         """A group was taken back from a leader that will not answer any more."""
         self._forget(group)
+        attempted = group.attempted
         reason = "the leader is gone and did not answer"
-        sent_again = not group.attempted or all_idempotent(group)
-        if sent_again and not self._passing:
-            group.doubtful = group.doubtful or group.attempted
-            self._hold(group)
-        else:
+        failure = unknown(reason) if attempted else not_sent(reason)
+        if self._passing or (attempted and not any_idempotent(group)):
             self._probe_is_over(group)
-            tell_all(group, unknown(reason) if group.attempted else not_sent(reason))
+            tell_all(group, failure)
+        else:
+            if attempted:
+                group.doubtful = True
+                answer_others(group, failure)
+            self._hold(group)
         self._end_passing()
 
     def moved(self, epoch: int, *, led: bool) -> None:
@@ -193,7 +217,7 @@ class PartitionHold:
 
         To be asked after `append`, `moved` and `completed`, and with `retry` now and then.
         """
-        if not self.led or self._earlier or self._present or not self.holding:
+        if not self._ready:
             return []
         if self._refused_epoch >= self.epoch and not (retry and self._retry):
             return []
@@ -296,7 +320,7 @@ class PartitionHold:
 
 
 def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal | None:
-    """Why the whole group may be sent again, or None if it may not."""
+    """Why the group may be sent again, or None if it may not."""
     if len(failures) < len(group.batches):
         return None
     found = list(failures.values())
@@ -309,12 +333,15 @@ def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal |
     lost = all(
         f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN for f in found
     )
-    return Refusal.UNKNOWN if lost and all_idempotent(group) else None
+    return Refusal.UNKNOWN if lost and any_idempotent(group) else None
 
 
 def _is_silence(failures: Mapping[int, Failure]) -> bool:
-    """True if it was not the leader who said so."""
-    return any(f.error_code == ErrorCode.REQUEST_TIMED_OUT for f in failures.values())
+    """True if it was not the leader who said so, or one that leads no longer."""
+    return any(
+        f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN
+        for f in failures.values()
+    )
 
 
 def tell_all(group: AppendGroup, failure: Failure) -> None:

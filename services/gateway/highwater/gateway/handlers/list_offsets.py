@@ -7,9 +7,11 @@ Behaviour
   have is UNSUPPORTED_VERSION for that partition.
 - A partition that stands twice in a request is INVALID_REQUEST.
 - The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
+- A new leader whose high watermark is not yet where its epoch begins is OFFSET_NOT_AVAILABLE, and
+  LEADER_NOT_AVAILABLE to versions that do not know that (Kafka: KafkaApis.handleListOffsetRequest).
 
 Version notes
-- v2: isolation level. v4: leader epochs. v6: flexible. v10: timeout, v11: timestamp -6.
+- v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: timeout, v11: timestamp -6.
 """
 
 from collections.abc import Sequence
@@ -31,6 +33,8 @@ from highwater.kafka.messages.list_offsets import (
 
 _SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}
 """First version of each special timestamp (Kafka: ReplicaManager.timestampMinSupportedVersion)."""
+
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 _Answer = ListOffsetsResponseListOffsetsPartitionResponse
 
@@ -71,7 +75,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     for (t, p), result in zip(places, results, strict=True):
         answers[t, p] = _Answer(
             request.topics[t].partitions[p].partition_index,
-            result.error_code,
+            _code(result.error_code, context.api_version),
             timestamp=result.timestamp,
             offset=result.offset,
             leader_epoch=result.leader_epoch,
@@ -119,6 +123,12 @@ def _question(
             timestamp=timestamp,
         ),
     )
+
+
+def _code(code: int, version: int) -> int:
+    if code == ErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_FROM:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return code
 
 
 def _failed(code: int) -> pb.ListOffsetsResult:

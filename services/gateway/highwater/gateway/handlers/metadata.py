@@ -7,6 +7,9 @@ Behaviour
   LEADER_NOT_AVAILABLE otherwise. An illegal name is INVALID_TOPIC_EXCEPTION and creates nothing.
 - A partition without a leader, or led by a node that no gateway serves, is LEADER_NOT_AVAILABLE
   with leader -1.
+- Nobody is told of a leader in an older epoch than this gateway has told of before (KIP-951 tells
+  what a node knows, which may be newer than our image): the answer waits for the image a second,
+  and then the partition is LEADER_NOT_AVAILABLE.
 - Every node is a broker of its own with the address of the gateway that the controller gave it;
   fenced nodes stay listed. The controller is the first live one.
 - Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
@@ -21,7 +24,7 @@ Deviations
   answer mostly has the leaders already.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from highwater.gateway.handlers.brokers import Broker, controller_among, visible_brokers
@@ -37,10 +40,15 @@ from highwater.kafka.messages.metadata import (
     MetadataResponseMetadataResponseTopic,
 )
 from highwater.model.cluster import PartitionState, TopicState
-from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, NodeId
+from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, LeaderEpoch, NodeId, TopicId
 from highwater.model.topic_names import invalid_topic_name
 
 NULL_MEANS_ALL_FROM: Final = 1
+CATCH_UP_MS_MAX: Final = 1_000
+"""Longest wait for an image that a node knew before us."""
+
+Told = Mapping[tuple[TopicId, int], int]
+"""Leader epochs that clients were told and that the image does not have."""
 
 
 async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -49,7 +57,9 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
     codes: dict[str, int] = {}
     if asked is not None and request.allow_auto_topic_creation:
         codes = await _create_missing(context, asked)
+    await _catch_up(context, asked)
     image = context.backend.image
+    told = context.backend.routing.ahead
     brokers = visible_brokers(image)
     reachable = {broker.node_id for broker in brokers}
     live = {broker.node_id for broker in brokers if not broker.fenced}
@@ -58,11 +68,11 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked is None:
         found = (topic for topic in image.topics.values() if topic.instance == instance)
-        topics = [_topic(topic, reachable, live, operations) for topic in found]
+        topics = [_topic(topic, reachable, live, operations, told) for topic in found]
     for name in asked or ():
         state = image.topic(name, instance)
         if state is not None:
-            topics.append(_topic(state, reachable, live, operations))
+            topics.append(_topic(state, reachable, live, operations, told))
         else:
             topics.append(_missing(name, codes.get(name)))
     return MetadataResponse(
@@ -108,6 +118,26 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
     return await create_topics(context, wishes) if wishes else {}
 
 
+async def _catch_up(context: RequestContext, names: list[str] | None) -> None:
+    """Waits, not for long, until the image has the epochs that clients were told."""
+    backend = context.backend
+    until_ms = backend.clock.monotonic_ms() + CATCH_UP_MS_MAX
+    while _is_behind(context, names):
+        left_ms = until_ms - backend.clock.monotonic_ms()
+        revision = backend.image.revision + 1
+        if left_ms <= 0 or not await backend.wait_for_revision(revision, left_ms / 1000):
+            return
+
+
+def _is_behind(context: RequestContext, names: list[str] | None) -> bool:
+    ahead = context.backend.routing.ahead
+    if not ahead or names is None:
+        return bool(ahead)
+    late = {topic_id for topic_id, _ in ahead}
+    states = (context.backend.image.topic(name, context.peer.instance) for name in names)
+    return any(state is not None and state.topic_id in late for state in states)
+
+
 def _missing(name: str, creation_code: int | None) -> MetadataResponseMetadataResponseTopic:
     """A topic that is not in the image; `creation_code` is None if nobody tried to create it."""
     if invalid_topic_name(name) is not None:
@@ -126,26 +156,29 @@ def _broker(broker: Broker) -> MetadataResponseMetadataResponseBroker:
 
 
 def _topic(
-    topic: TopicState, reachable: set[NodeId], live: set[NodeId], operations: int
+    topic: TopicState, reachable: set[NodeId], live: set[NodeId], operations: int, told: Told
 ) -> MetadataResponseMetadataResponseTopic:
     return MetadataResponseMetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=[_partition(partition, reachable, live) for partition in topic.partitions],
+        partitions=[
+            _partition(state, reachable, live, told.get((topic.topic_id, state.partition), -1))
+            for state in topic.partitions
+        ],
         topic_authorized_operations=operations,
     )
 
 
 def _partition(
-    state: PartitionState, reachable: set[NodeId], live: set[NodeId]
+    state: PartitionState, reachable: set[NodeId], live: set[NodeId], told_epoch: int
 ) -> MetadataResponseMetadataResponsePartition:
-    led = state.leader in reachable
+    led = state.leader in reachable and told_epoch <= state.leader_epoch
     return MetadataResponseMetadataResponsePartition(
         error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
-        leader_epoch=state.leader_epoch,
+        leader_epoch=LeaderEpoch(max(state.leader_epoch, told_epoch)),
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
         offline_replicas=[node for node in state.replicas if node not in live],

@@ -1,0 +1,323 @@
+"""Produce with acks=all while replicas fail over: idempotent producers notice nothing.
+
+Two nodes with logs and producer states of their own. A leader answers when its records are
+committed; the next one has all that is committed and a part of the rest. Nodes hear late of their
+offices, links break, nodes hang. Deadlines are far, so there is no reason for any error.
+
+Batches carry their number. Of three in turn two belong to idempotent producers, with at most five
+under way each, as a client has; the third belongs to nobody and may never be twice.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.gateway.held_produce import HeldProduce
+from highwater.gateway.routing import RoutingTable
+from highwater.hop.append import AppendGatherer, Failure
+from highwater.hop.append_expiry import answer_others, any_idempotent, unknown
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.core.producers import ACCEPT, ProducerStates
+from tests.support.controller_images import image_of, topic_state
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Sink
+
+NODES = (1, 2)
+IN_FLIGHT_MAX = 5
+FAR_MS = 1 << 40
+
+OFTEN = ["flow", "flow", "flow", "send", "leave", "arrive", "arrive", "commit", "answer", "answer"]
+SELDOM = ["fence", "elect", "elect", "depose", "learn", "image", "break", "pause", "tick"]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(OFTEN + SELDOM), st.sampled_from(NODES), st.integers(0, 3)),
+    min_size=20,
+    max_size=120,
+)
+
+
+def number_of(batch):
+    return int.from_bytes(batch[-5:-1], "big")
+
+
+def batch_of(number):
+    """Producers 0 and 1 are idempotent, with sequences of their own; 2 is none."""
+    value = number.to_bytes(4, "big")
+    if number % 3 == 2:
+        return make_batch(value=value)
+    return make_batch(
+        value=value, producer_id=10 + number % 3, producer_epoch=0, base_sequence=number // 3
+    )
+
+
+class Log:
+    """Numbers of batches, and what a replica knows of their producers."""
+
+    def __init__(self, numbers):
+        self.numbers = []
+        self.producers = ProducerStates()
+        for number in numbers:
+            assert self.append(number), "a log that a leader could not have written"
+
+    def append(self, number):
+        """False if it is there already."""
+        if number % 3 < 2:
+            producer, sequence = 10 + number % 3, number // 3
+            verdict = self.producers.check(producer, 0, sequence, sequence)
+            if verdict >= 0:
+                return False
+            assert verdict == ACCEPT, "the gateway lost or overtook a batch"
+            offset = len(self.numbers)
+            self.producers.record_append(producer, 0, sequence, sequence, offset, offset, 0)
+        self.numbers.append(number)
+        return True
+
+
+class Node:
+    """A node and the link to it. Entries are [group, ...]; the group is None once recalled."""
+
+    def __init__(self, cluster, node_id):
+        self.cluster = cluster
+        self.node_id = node_id
+        self.known = (-1, -1)
+        """Leader and epoch, as far as it has heard."""
+        self.log = Log([])
+        self.paused = self.broken = False
+        self.wire = []
+        """[group, batches as sent, epoch] on the way to the node."""
+        self.uncommitted = []
+        """[group, end offset] of what waits for the high watermark."""
+        self.answers = []
+        """[group, failure] on the way to the gateway."""
+        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held.complete)
+        self.append = self.gatherer.append
+        self.append_group = self.gatherer.append_group
+
+    @property
+    def leads(self):
+        return self.known[0] == self.node_id
+
+    def leave(self):
+        if self.broken:
+            return
+        for group in self.gatherer.take():
+            group.attempted = True
+            self.wire.append([group, list(group.batches), group.leader_epoch])
+
+    def arrive(self):
+        if self.paused or not self.wire:
+            return
+        group, batches, epoch = self.wire.pop(0)
+        if not self.leads or epoch != self.known[1]:
+            refusal = Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.known[1])
+            self.answers.append([group, refusal])
+            return
+        for batch in batches:
+            self.log.append(number_of(batch))
+        self.uncommitted.append([group, len(self.log.numbers)])
+
+    def committed(self, high_watermark):
+        while self.uncommitted and self.uncommitted[0][1] <= high_watermark:
+            self.answers.append([self.uncommitted.pop(0)[0], None])
+
+    def stop_leading(self):
+        for group, _ in self.uncommitted:
+            self.answers.append([group, unknown("the leader changed before the commit")])
+        self.uncommitted = []
+
+    def answer(self):
+        if self.paused or not self.answers:
+            return
+        group, failure = self.answers.pop(0)
+        if group is None:
+            return
+        if failure is None:
+            group.complete([0] * len(group.batches))
+        else:
+            group.fail(failure)
+
+    @property
+    def entries(self):
+        return [*self.answers, *self.uncommitted, *self.wire]
+
+    def break_stream(self):
+        again = []
+        for entry in self.entries:
+            group, entry[0] = entry[0], None
+            if group is not None and any_idempotent(group):
+                answer_others(group, unknown("broken"))
+                again.append(group)
+            elif group is not None:
+                group.fail(unknown("broken"))
+        self.wire, self.answers = [], []
+        self.gatherer._groups[:0] = again
+        self.gatherer.queued_bytes += sum(group.nbytes for group in again)
+        self.broken = True
+
+    def appends_under_way(self):
+        yield from [entry[0] for entry in self.entries if entry[0] is not None]
+        yield from self.gatherer.groups
+
+    def recall_appends(self, wanted):
+        recalled = []
+        for entry in self.entries:
+            if entry[0] is not None and wanted(entry[0]):
+                recalled.append(entry[0])
+                entry[0] = None
+        return recalled + self.gatherer.recall(wanted)
+
+
+class Cluster:
+    def __init__(self):
+        self.retries = []
+        self.held = HeldProduce(
+            1 << 20,
+            route_of=self.route_by_id,
+            is_lost=lambda link: link.paused or link.broken,
+            call_later=lambda _pause_s, retry: self.retries.append(retry),
+        )
+        self.nodes = {n: Node(self, n) for n in NODES}
+        self.routing = RoutingTable(self.nodes.get, self.held)
+        self.sink = Sink()
+        self.sent = 0
+        self.now_ms = 0
+        self.last = 1
+        """Who led last, since `last_epoch`; its log goes on."""
+        self.leader, self.epoch = 1, 5
+        self.last_epoch = 5
+        self.high_watermark = 0
+        self.topic = topic_state("a", [(1, 2)])
+        self.image()
+        for node in self.nodes.values():
+            self.learn(node)
+
+    def route_by_id(self, topic_id, partition):
+        return self.routing.route(topic_id, partition)
+
+    # ---- steps ----
+
+    def send(self, *_):
+        number = self.sent
+        open_batches = Counter(n % 3 for n in range(number) if n not in self.sink.codes)
+        if number % 3 < 2 and open_batches[number % 3] >= IN_FLIGHT_MAX:
+            return
+        self.sent += 1
+        batch = batch_of(number)
+        route = self.routing.topic(DEFAULT_INSTANCE, "a").partitions[0]
+        route.target.append(route, -1, batch, len(batch), self.sink, number, FAR_MS)
+
+    def flow(self, *_):
+        self.send()
+        for node in self.nodes.values():
+            node.leave()
+
+    def leave(self, node, _=0):
+        node.leave()
+
+    def arrive(self, node, _=0):
+        node.arrive()
+
+    def answer(self, node, _=0):
+        node.answer()
+
+    def commit(self, *_):
+        """The follower has all; in the present epoch only, as others are fenced off."""
+        if self.leader < 0:
+            return
+        leader = self.nodes[self.leader]
+        if leader.known == (self.leader, self.epoch) and not leader.paused:
+            self.high_watermark = len(leader.log.numbers)
+            leader.committed(self.high_watermark)
+
+    def elect(self, node, extra=0):
+        """The new leader has what is committed, and so many more of the last one's batches."""
+        self.epoch += 1
+        if node.node_id != self.last:
+            # It followed the last leader, so it has heard of that one.
+            node.stop_leading()
+            node.known = max(node.known, (self.last, self.last_epoch), key=lambda known: known[1])
+            numbers = self.nodes[self.last].log.numbers
+            node.log = Log(numbers[: self.high_watermark + extra])
+        self.leader = self.last = node.node_id
+        self.last_epoch = self.epoch
+
+    def depose(self, *_):
+        self.leader, self.epoch = -1, self.epoch + 1
+
+    def learn(self, node, _=0):
+        if node.known[1] < self.epoch:
+            node.stop_leading()
+            node.known = (self.leader, self.epoch)
+
+    def image(self, *_):
+        (state,) = self.topic.partitions
+        if state.leader_epoch != self.epoch:
+            state = replace(state, leader=self.leader, leader_epoch=self.epoch)
+            self.topic = replace(self.topic, partitions=(state,))
+        self.routing.apply(image_of(topics=[self.topic]))
+        self.routing.relink()
+        self.held.follow(*self.routing.take_changes())
+
+    def break_(self, node, _=0):
+        node.break_stream() if not node.broken else setattr(node, "broken", False)
+
+    def pause(self, node, _=0):
+        node.paused = not node.paused
+
+    def fence(self, node, extra=0):
+        """The node hangs, and the other one leads."""
+        other = self.nodes[3 - node.node_id]
+        node.paused, other.paused = True, False
+        self.elect(other, extra)
+        self.learn(other)
+        self.image()
+
+    def tick(self, *_):
+        retries, self.retries = self.retries, []
+        for retry in retries:
+            retry()
+        self.now_ms += 250
+        self.held.expire(self.now_ms)
+
+    def settle(self):
+        """All is well again, for long enough."""
+        for node in self.nodes.values():
+            node.broken = node.paused = False
+        if self.leader < 0:
+            self.elect(self.nodes[2])
+        self.image()
+        for _ in range(8):
+            for node in self.nodes.values():
+                self.learn(node)
+                node.leave()
+                while node.wire or node.answers or node.uncommitted:
+                    node.arrive()
+                    self.commit()
+                    node.answer()
+                    node.leave()
+            self.tick()
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_idempotent_producers_notice_nothing(steps):
+    cluster = Cluster()
+    for name, node_id, extra in steps:
+        step = getattr(cluster, "break_" if name == "break" else name)
+        step(cluster.nodes[node_id], extra)
+    cluster.settle()
+    told = [index for index, _, _ in cluster.sink.results]
+    assert sorted(told) == list(range(cluster.sent)), "each hears once"
+    log = cluster.nodes[cluster.last].log.numbers
+    assert len(log) == len(set(log)), "twice"
+    codes = cluster.sink.codes
+    assert {number for number, code in codes.items() if code == 0} <= set(log), "lost"
+    others = {code for number, code in codes.items() if number % 3 == 2}
+    assert {code for number, code in codes.items() if number % 3 < 2} <= {0}, "an error for nothing"
+    assert others <= {0, ErrorCode.REQUEST_TIMED_OUT}
+    for producer in (0, 1):
+        mine = [number for number in log if number % 3 == producer]
+        assert mine == list(range(producer, cluster.sent, 3)), "overtaken"
+    assert (cluster.held.nbytes, cluster.held.partitions) == (0, 0)
