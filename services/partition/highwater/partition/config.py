@@ -60,8 +60,14 @@ class PartitionConfig(ServiceSettings):
     checkpoint_interval_ms: int = Field(
         default=60_000, ge=100, description="log.flush.offset.checkpoint.interval.ms"
     )
+    replica_lag_time_max_ms: int = Field(
+        default=10_000, ge=100, description="replica.lag.time.max.ms (Kafka's default is 30 s)"
+    )
     drain_s: float = Field(
-        default=2.0, ge=0, description="seconds that running requests get to end at a stop"
+        default=2.0,
+        ge=0,
+        description="seconds that a node which stops waits for others to lead, and for running "
+        "requests to end",
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

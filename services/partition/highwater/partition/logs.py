@@ -2,7 +2,10 @@
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.errors import UsageError
@@ -14,8 +17,11 @@ from highwater.partition.storage.errors import LogDirFailure, LogDirInUseError, 
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
 from highwater.partition.storage.log_manager import LogManager
+from highwater.partition.storage.node_lineage import NodeLineage
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class NodeLogs:
@@ -33,6 +39,7 @@ class NodeLogs:
         self._config = config
         self._log = log
         self._membership: Membership | None = None
+        self._lineage = NodeLineage(incarnation=uuid.uuid4().hex, boot_id=_boot_id())
 
         def post(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
@@ -43,6 +50,7 @@ class NodeLogs:
             post=post,
             on_dir_failure=on_dir_failure,
             jitter_share=random.random,
+            lineage=self._lineage,
         )
         self._maintenance = LogMaintenance(
             self.manager,
@@ -80,7 +88,14 @@ class NodeLogs:
             cluster_id=identity.cluster_id,
             previous_node_epoch=self.manager.previous_node_epoch,
             clean_shutdown=self.manager.clean,
+            incarnation=self._lineage.incarnation,
+            boot_id=self._lineage.boot_id,
         )
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Incarnations of this node whose records the directories hold without a gap."""
+        return self._lineage.evidence
 
     def _failures(self) -> list[str]:
         return [str(hosted.failure) for hosted in self.manager.dirs if hosted.failure is not None]
@@ -104,6 +119,7 @@ class NodeLogs:
         """The controller has said who this node is."""
         self._membership = membership
         self.manager.write_identity(node_id=membership.node_id, cluster_id=membership.cluster_id)
+        self.manager.registered()
 
     def close(self) -> None:
         """Closes all logs in order; blocks for as long as the disks take, at most seconds."""
@@ -143,3 +159,10 @@ class NodeLogs:
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""
         self.manager.fail_dir(index, failure)
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""  # Not Linux: the controller then never takes the page cache for granted.

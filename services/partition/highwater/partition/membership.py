@@ -5,8 +5,8 @@ a gateway that finds it there knows that it reads the same files (decision 4).
 """
 
 import asyncio
+import contextlib
 import socket
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,8 @@ from highwater.runtime.tasks import TaskOwner
 INCARNATION_FILE: Final = ".highwater_incarnation"
 REGISTER_TIMEOUT_S: Final = 30.0
 DUPLICATE_RETRY_S: Final = 0.5
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+DRAIN_BEAT_S: Final = 0.1
+"""Between heartbeats of a node that waits for the controller to let it go."""
 _REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
@@ -39,6 +40,10 @@ class NodeIdentity:
     cluster_id: str
     previous_node_epoch: int
     clean_shutdown: bool
+    incarnation: str
+    """New at every start."""
+    boot_id: str
+    """The kernel's; empty if unknown."""
 
 
 class Membership:
@@ -58,12 +63,16 @@ class Membership:
         in_loop: bool,
         leader_count: Callable[[], int],
         offline_replicas: Callable[[], Mapping[TopicId, Sequence[int]]],
+        lineage: Callable[[], Sequence[str]],
+        on_registered: Callable[[int], None],
         static_configs: Mapping[str, str],
     ) -> None:
         """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
 
         `leader_count` and `offline_replicas` (partitions here whose logs cannot be used, by topic)
         are called on the heartbeats' thread: they give values that are replaced as a whole.
+        `lineage` gives the incarnations whose records the directories hold (`core.lineage`).
+        `on_registered` hears the node epoch of every registration, before anybody acts on it.
         `static_configs` are the node's settings under Kafka's names, for gateways to tell.
         """
         self._identity = identity
@@ -77,12 +86,16 @@ class Membership:
         self._in_loop = in_loop
         self._leader_count = leader_count
         self._offline_replicas = offline_replicas
+        self._lineage = lineage
+        self._on_registered = on_registered
         self._static_configs = static_configs
         self._heartbeats: Heartbeats | None = None
         self._address = ""
         self._registering = False
         self._failed_log_dirs: list[str] = []
-        self.incarnation = uuid.uuid4().hex
+        self._wants_shutdown = False
+        self._may_shut_down = asyncio.Event()
+        self.incarnation = identity.incarnation
         self.node_id = NodeId(identity.node_id)
         self.node_epoch = -1
         self.cluster_id = identity.cluster_id
@@ -111,21 +124,10 @@ class Membership:
 
     async def _register(self) -> pb.RegisterNodeResponse:
         """One registration; waits for the session of a former incarnation to end."""
-        request = pb.RegisterNodeRequest(
-            node_id=self.node_id,
-            address=self._address,
-            rack=self._rack,
-            incarnation=self.incarnation,
-            log_dirs=[str(path) for path in self._log_dirs],
-            clean_shutdown=self._identity.clean_shutdown,
-            previous_node_epoch=self._identity.previous_node_epoch,
-            boot_id=_boot_id(),
-            cluster_id=self.cluster_id,
-            static_configs=self._static_configs,
-        )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REGISTER_TIMEOUT_S
         while True:
+            request = self._registration()
             response = await self._client.register_node(request, timeout_s=REGISTER_TIMEOUT_S)
             code = response.error.error_code
             if code == 0:
@@ -136,9 +138,26 @@ class Membership:
         self.node_id = NodeId(response.node_id)
         self.node_epoch = response.node_epoch
         self.cluster_id = response.cluster_id
+        self._on_registered(self.node_epoch)
         self._watch.set_watcher(Watcher(node_id=self.node_id, node_epoch=self.node_epoch))
         self._log.info("registered", node_id=self.node_id, node_epoch=self.node_epoch)
         return response
+
+    def _registration(self) -> pb.RegisterNodeRequest:
+        """As things are now: a directory may have failed since the last try."""
+        return pb.RegisterNodeRequest(
+            node_id=self.node_id,
+            address=self._address,
+            rack=self._rack,
+            incarnation=self.incarnation,
+            log_dirs=[str(path) for path in self._log_dirs],
+            clean_shutdown=self._identity.clean_shutdown,
+            previous_node_epoch=self._identity.previous_node_epoch,
+            boot_id=self._identity.boot_id,
+            cluster_id=self.cluster_id,
+            static_configs=self._static_configs,
+            lineage=self._lineage(),
+        )
 
     def _heartbeat(self) -> pb.HeartbeatRequest:
         return pb.HeartbeatRequest(
@@ -146,6 +165,7 @@ class Membership:
             node_epoch=self.node_epoch,
             applied_revision=self._watch.applied_revision,
             failed_log_dirs=self._failed_log_dirs,
+            wants_shutdown=self._wants_shutdown,
             leader_count=self._leader_count(),
             offline_replicas=[
                 pb.OfflineReplicas(topic_id=topic_id, partitions=partitions)
@@ -154,6 +174,8 @@ class Membership:
         )
 
     def _answered(self, response: pb.HeartbeatResponse) -> None:
+        if response.may_shut_down and self._wants_shutdown:
+            self._may_shut_down.set()
         if response.error.error_code in _REGISTER_AGAIN and not self._registering:
             self._registering = True
             self._tasks.start(self._register_again(), name="register-node")
@@ -177,14 +199,40 @@ class Membership:
         self._failed_log_dirs = [*self._failed_log_dirs, directory]
         self.applied()
 
+    async def drain(self, timeout_s: float) -> bool:
+        """Asks the controller for other leaders; True if nothing depends on this node any more.
+
+        A node that is the last one which could lead something is let go all the same. Raises
+        nothing: after `timeout_s` the node stops without the controller's word.
+        """
+        if self._heartbeats is None:
+            return False
+        self._wants_shutdown = True
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._may_shut_down.is_set():
+                    self._heartbeats.nudge()
+                    await self._soon_let_go()
+                await self._told_in_image(timeout_s)
+        except TimeoutError:
+            self._log.warning("not_drained", timeout_s=timeout_s)
+            return False
+        return True
+
+    async def _soon_let_go(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_BEAT_S):
+                await self._may_shut_down.wait()
+
+    async def _told_in_image(self, timeout_s: float) -> None:
+        """Until the image says that this node drains: it then names the new leaders, too."""
+        while (image := self._watch.image) is not None:
+            state = image.nodes.get(self.node_id)
+            if state is None or state.node_epoch != self.node_epoch or state.draining:
+                return
+            await self._watch.wait_for_revision(image.revision + 1, timeout_s)
+
     async def leave(self) -> None:
         """Stops the heartbeats; the controller sees the watch's stream end."""
         if self._heartbeats is not None:
             await self._heartbeats.stop()
-
-
-def _boot_id() -> str:
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""  # Not Linux: the controller then never takes the page cache for granted.

@@ -1,7 +1,8 @@
 """A partition node, put together: logs, data plane, coordinators, membership, gRPC edge.
 
-Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: leave,
-let requests end, close coordinators, then logs, writing checkpoints and the clean-shutdown file.
+Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: let
+others lead, answer what was asked, leave, close coordinators, then logs, writing checkpoints and
+the clean-shutdown file.
 """
 
 import asyncio
@@ -35,8 +36,10 @@ from highwater.partition.metrics import PartitionCollector
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
 from highwater.partition.replicas import Replicas
+from highwater.partition.replication.node_replication import NodeReplication
 from highwater.partition.roles import CoordinatorRoles
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.static_configs import static_configs
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.topic_policy import TopicPolicies
@@ -87,6 +90,7 @@ class PartitionService:
             else GrpcServer(config.host, config.port, message_bytes_max=MESSAGE_BYTES_MAX)
         )
         self._health = GrpcHealth((SERVICE,))
+        self._streams = StreamDrain()
         self._stack = AsyncExitStack()
         self.logs = NodeLogs(
             config, clock=clock, loop=loop, log=log, on_dir_failure=self._dir_failed
@@ -104,6 +108,8 @@ class PartitionService:
             logger=log,
             config=group_config,
         )
+        self._client = ControllerClient(endpoints)
+        self.replication = self._make_replication()
         self.replicas = Replicas(
             plane=self.plane,
             logs=self.logs,
@@ -112,6 +118,8 @@ class PartitionService:
             clock=clock,
             log=log,
             on_log_failure=self._log_failed,
+            port=self.replication,
+            lag_ms_max=config.replica_lag_time_max_ms,
         )
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
@@ -119,6 +127,22 @@ class PartitionService:
         self._membership: Membership | None = None
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
+
+    def _make_replication(self) -> NodeReplication:
+        return NodeReplication(
+            replicas=self.plane.replicas.values,
+            client=self._client,
+            identity=self._identity,
+            flush=self.logs.flush,
+            lag_ms_max=self._config.replica_lag_time_max_ms,
+            on_bug=self._replica_bug,
+            on_failure=self._task_failed,
+            clock=self._clock,
+            log=self._log,
+        )
+
+    def _identity(self) -> tuple[int, int]:
+        return self.membership.node_id, self.membership.node_epoch
 
     @property
     def membership(self) -> Membership:
@@ -159,13 +183,15 @@ class PartitionService:
             log_dirs=self._config.log_dirs,
             rack=self._config.rack,
             endpoints=self._endpoints,
-            client=ControllerClient(self._endpoints),
+            client=self._client,
             watch=self.watch,
             tasks=self._tasks,
             log=self._log,
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
             offline_replicas=lambda: self.replicas.offline,
+            lineage=lambda: self.logs.lineage,
+            on_registered=self._registered,
             static_configs=self.static_configs,
         )
         for index in self.logs.failed_dirs:
@@ -175,11 +201,14 @@ class PartitionService:
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)
         self.logs.registered(self._membership)
+        stack.push_async_callback(self.replication.close)
+        self.replication.start()
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
         self.watch.start()
         try:
-            await self.watch.wait_for_revision(1, FIRST_IMAGE_TIMEOUT_S)
+            # Older images are about the incarnation before.
+            await self.watch.wait_for_revision(self._membership.node_epoch, FIRST_IMAGE_TIMEOUT_S)
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
         self._report_usage()
@@ -190,7 +219,32 @@ class PartitionService:
         """See the module."""
         if self._server is not None:
             await self._health.set_serving(serving=False)
+        await self._drain()
         await self._stack.aclose()
+
+    async def _drain(self) -> None:
+        """Lets others lead what they can, then answers what was asked; `drain_s` in all."""
+        drain_s = self._config.drain_s
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + drain_s
+        if self._others_can_lead():
+            await self.membership.drain(drain_s)
+        # However long that took: what is in the log should be answered.
+        left_s = max(deadline_s - loop.time(), drain_s / 4)
+        if not await self._streams.run(left_s):
+            self._log.warning("streams_not_ended", timeout_s=left_s)
+
+    def _others_can_lead(self) -> bool:
+        image, membership = self.watch.image, self._membership
+        return (
+            membership is not None
+            and image is not None
+            and any(
+                not state.fenced and not state.draining
+                for node, state in image.nodes.items()
+                if node != membership.node_id
+            )
+        )
 
     def _report_usage(self) -> None:
         """Keeps in touch with the quota service, if there is one."""
@@ -204,7 +258,7 @@ class PartitionService:
         reporter = QuotaReporter(
             stub,
             self._meters,
-            identity=lambda: (self.membership.node_id, self.membership.node_epoch),
+            identity=self._identity,
             leaders=self._leaders_by_instance,
             log=self._log,
         )
@@ -234,14 +288,26 @@ class PartitionService:
 
     async def _serve(self, server: GrpcServer) -> str:
         server.register(self._health.add_to_server)
-        server.register(add_to_server(self.plane, self.queries, self.log_dirs, self.groups))
+        server.register(
+            add_to_server(self.plane, self.queries, self.log_dirs, self.groups, self._streams)
+        )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()
         self._log.info("listening", address=server.address)
         return self._config.advertised_address or _reachable(server.address)
 
+    def _registered(self, node_epoch: int) -> None:
+        """An image that names this registration may have come before its answer."""
+        self.replicas.registered(node_epoch)
+        if self.watch.image is not None:
+            self._image_changed(self.watch.image, None)
+
     def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
         membership = self.membership
+        state = image.nodes.get(membership.node_id)
+        if state is None or state.node_epoch != membership.node_epoch:
+            return  # What it says of this node is about another incarnation.
+        self.replication.image_changed(image)
         self.replicas.apply(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.

@@ -182,6 +182,12 @@ _STATIC: Final = (
         "How long a partition remembers an idle producer's sequence numbers.",
     ),
     _static(
+        "replica.lag.time.max.ms",
+        ConfigType.LONG,
+        "10000",
+        "A follower that has not caught up for this long leaves the in-sync replicas.",
+    ),
+    _static(
         "socket.request.max.bytes",
         ConfigType.INT,
         "104857600",

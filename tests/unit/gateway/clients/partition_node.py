@@ -1,4 +1,4 @@
-"""A partition node's gRPC edge on loopback, with a real data plane, that can die and come back."""
+"""A partition node's gRPC edge on loopback, with a real data plane, that ends and comes back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.log_dirs import LogDirQueries
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, add_to_server
+from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.runtime.grpc_server import GrpcServer
 from tests.unit.partition.data_plane.node import Node
 
@@ -31,7 +32,9 @@ class Coordinator:
 
 
 class PartitionNode(Node):
-    """`start` serves, `kill` ends everything at once, `start` again serves on the same port."""
+    """`start` serves, `kill` ends everything at once, `stop` in order; `start` again serves on the
+    same port.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -39,6 +42,7 @@ class PartitionNode(Node):
         self.coordinator = Coordinator()
         self.port = 0
         self._server: GrpcServer | None = None
+        self.drain = StreamDrain()
 
     async def start(self) -> None:
         self._server = GrpcServer("127.0.0.1", self.port, message_bytes_max=MESSAGE_BYTES_MAX)
@@ -48,9 +52,18 @@ class PartitionNode(Node):
             replicas=lambda _: self.plane.replicas.values(),
             is_online=lambda _: True,
         )
-        self._server.register(add_to_server(self.plane, queries, log_dirs, self.coordinator))
+        self.drain = StreamDrain()
+        self._server.register(
+            add_to_server(self.plane, queries, log_dirs, self.coordinator, self.drain)
+        )
         await self._server.start()
         self.port = self._server.port
+
+    async def stop(self, timeout_s: float = 2) -> bool:
+        """True if all streams ended by themselves."""
+        ended = await self.drain.run(timeout_s)
+        await self.kill()
+        return ended
 
     async def kill(self) -> None:
         if self._server is not None:

@@ -11,6 +11,8 @@ from highwater.hop.coordinator import CoordinatorPort
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.log_dirs import LogDirQueries
+from highwater.partition.rpc.replicate_stream import replicate_stream
+from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.rpc.streams import append_stream, coordinate_stream, fetch_stream
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
@@ -23,17 +25,21 @@ def add_to_server(
     queries: OffsetQueries,
     log_dirs: LogDirQueries,
     coordinator: CoordinatorPort,
+    drain: StreamDrain,
 ) -> Callable[[grpc.aio.Server], None]:
-    """What `GrpcServer.register` needs to serve a node's data plane."""
+    """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams."""
 
     async def append(_requests: Any, context: Any) -> None:
-        await append_stream(plane, context)
+        await append_stream(plane, context, drain)
 
     async def fetch(_requests: Any, context: Any) -> None:
-        await fetch_stream(plane, context)
+        await fetch_stream(plane, context, drain)
 
     async def coordinate(_requests: Any, context: Any) -> None:
-        await coordinate_stream(coordinator, context)
+        await coordinate_stream(coordinator, context, drain)
+
+    async def replicate(_requests: Any, context: Any) -> None:
+        await replicate_stream(plane, context, drain)
 
     async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)
@@ -52,6 +58,7 @@ def add_to_server(
         "Append": grpc.stream_stream_rpc_method_handler(append),
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
+        "Replicate": grpc.stream_stream_rpc_method_handler(replicate),
         "ListOffsets": grpc.unary_unary_rpc_method_handler(
             list_offsets,
             request_deserializer=pb.ListOffsetsRequest.FromString,

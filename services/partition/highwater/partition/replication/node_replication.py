@@ -1,0 +1,81 @@
+"""One node's replication, put together: what it follows, what its leaders propose, who lags.
+
+The `ReplicationPort` of all its replicas. `start` when the node is registered, `close` at its end.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from highwater.model.cluster import ClusterImage
+from highwater.model.time import Clock
+from highwater.partition.core.replica_effects import ProposeIsr
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.fetchers import ReplicaFetchers
+from highwater.partition.replication.isr_proposals import IsrClient, IsrProposals
+from highwater.partition.replication.lag_timer import LagTimer
+from highwater.partition.storage.log import PartitionLog
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+CLOSE_TIMEOUT_S: Final = 1.0
+
+
+class NodeReplication:
+    """See the module. To be built on the loop that it runs on."""
+
+    def __init__(
+        self,
+        *,
+        replicas: Callable[[], Iterable[PartitionReplica]],
+        client: IsrClient,
+        identity: Callable[[], tuple[int, int]],
+        flush: Callable[[PartitionLog, Callable[[], None]], None],
+        lag_ms_max: int,
+        on_bug: Callable[[PartitionReplica, Exception], None],
+        on_failure: Callable[[str, BaseException], None],
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        """`replicas` gives all of the node, `identity` its id and node epoch.
+
+        `flush` is the log store's; `lag_ms_max` is replica.lag.time.max.ms. `on_bug` hears of
+        replicas that an unforeseen error took offline, `on_failure` of tasks that ended with one.
+        """
+        self._fetchers = ReplicaFetchers(
+            identity=identity,
+            flush=flush,
+            on_bug=on_bug,
+            on_failure=on_failure,
+            clock=clock,
+            log=log,
+        )
+        self._proposals = IsrProposals(
+            client, identity=identity, clock=clock, log=log, on_bug=on_bug
+        )
+        self._lag = LagTimer(replicas, lag_ms_max=lag_ms_max, clock=clock, on_bug=on_bug)
+        self._tasks = TaskOwner(on_failure)
+        self.follow = self._fetchers.follow
+        self.stop_following = self._fetchers.stop_following
+
+    @property
+    def followed_count(self) -> int:
+        """How many replicas are fed by other nodes."""
+        return len(self._fetchers)
+
+    def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
+        """See ReplicationPort."""
+        self._proposals.propose_isr(replica, proposal)
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Where the other nodes are; before the replicas hear of the same image."""
+        self._fetchers.image_changed(image)
+
+    def start(self) -> None:
+        """Begins to propose and to look who lags."""
+        self._tasks.start(self._proposals.run(), name="isr-proposals")
+        self._tasks.start(self._lag.run(), name="isr-lag")
+
+    async def close(self) -> None:
+        """Ends all streams and tasks."""
+        await self._tasks.close(timeout_s=CLOSE_TIMEOUT_S)
+        await self._fetchers.close()
