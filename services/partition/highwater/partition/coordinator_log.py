@@ -1,4 +1,8 @@
-"""The group coordinator's log port on top of the data plane: acks=all appends, plain reads."""
+"""The group coordinator's log port on top of the data plane: acks=all appends, plain reads.
+
+Appends have no deadline here: they end with the high watermark or with the leadership. How long
+an answer waits is the coordinator's business.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -8,8 +12,11 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId, TopicId
+from highwater.partition.core.leader_epochs import NO_EPOCH
+from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import Listener, ReplicaRole
 from highwater.partition.groups.log_port import LogPlace
 
 
@@ -23,6 +30,8 @@ class DataPlaneLog:
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
         self.topic: TopicState | None = None
+        self._lookers: dict[int, Listener] = {}
+        """By partition, who has asked last to be told of a high watermark."""
 
     def append(
         self,
@@ -34,27 +43,38 @@ class DataPlaneLog:
         """Appends with acks=all; `on_committed(error_code, base_offset)` once, now or later."""
         assert self.topic is not None
         # Without an instance: commits of offsets are nobody's traffic and never throttled.
-        group = AppendGroup(self.topic.topic_id, partition, leader_epoch, -1, InstanceId(""))
+        group = AppendGroup(self.topic.topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""))
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)
 
         def complete(
             _group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
         ) -> None:
-            failure = failures.get(0) if failures else None
-            on_committed(failure.error_code if failure else 0, base_offsets[0])
+            code = failures[0].error_code if failures else 0
+            if code == ErrorCode.REQUEST_TIMED_OUT and not self._leads(partition, leader_epoch):
+                # Producers must not take the end of a leadership for "not stored". For the
+                # coordinator it is the end of its epoch, whatever becomes of the batch.
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            on_committed(code, base_offsets[0])
 
         group.on_complete = complete
         self._plane.append([group])
 
+    def refusal(self, partition: int, leader_epoch: int) -> int:
+        """The code with which an append would fail now, 0 if it would not."""
+        replica = self._find(partition)
+        if replica is not None and replica.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if replica is None or not self._leads(partition, leader_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NOT_ENOUGH_REPLICAS if replica.short_isr else 0
+
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset`, below the high watermark."""
-        replica = self._replica(partition)
-        if offset >= replica.high_watermark:
+        """Whole batches from `offset` on, also those above the high watermark."""
+        log = self._replica(partition).log
+        if offset >= log.log_end_offset:
             return b""
-        found = replica.log.read(
-            offset, max_bytes, end_offset=replica.high_watermark, min_one_batch=True
-        )
+        found = log.read(offset, max_bytes, end_offset=log.log_end_offset, min_one_batch=True)
         if found is None:
             return b""
         segment = found.segment
@@ -79,9 +99,48 @@ class DataPlaneLog:
         """The offset of the next record."""
         return self._replica(partition).log.log_end_offset
 
-    def _replica(self, partition: int) -> PartitionReplica:
+    def high_watermark(self, partition: int) -> int:
+        """Everything below is committed."""
+        return self._replica(partition).high_watermark
+
+    def when_committed(self, partition: int, offset: int, tell: Callable[[], object]) -> None:
+        """Calls `tell` once the high watermark is there; never if the leadership ends before."""
+        replica = self._replica(partition)
+        epoch = replica.leader_epoch
+
+        def look(changed: ReplicaRole) -> None:
+            over = not changed.leading or changed.leader_epoch != epoch
+            if over or changed.high_watermark >= offset:
+                changed.listeners = tuple(one for one in changed.listeners if one is not look)
+                if not over:
+                    tell()
+
+        former = self._lookers.get(partition)
+        others = (one for one in replica.listeners if one is not former)
+        self._lookers[partition] = look
+        replica.listeners = (*others, look)
+        look(replica)
+
+    def epoch_before(self, partition: int, offset: int) -> int:
+        """The leader epoch of the record before `offset`; -1 if it is not known."""
+        replica = self._find(partition)
+        if (
+            replica is None
+            or not replica.log.log_start_offset < offset <= replica.log.log_end_offset
+        ):
+            return NO_EPOCH
+        return replica.log.epochs.epoch_for(offset - 1)
+
+    def _leads(self, partition: int, leader_epoch: int) -> bool:
+        replica = self._find(partition)
+        return replica is not None and replica.leading and replica.leader_epoch == leader_epoch
+
+    def _find(self, partition: int) -> PartitionReplica | None:
         topic_id = self.topic.topic_id if self.topic is not None else TopicId(b"")
-        replica = self._plane.replicas.get((topic_id, partition))
+        return self._plane.replicas.get((topic_id, partition))
+
+    def _replica(self, partition: int) -> PartitionReplica:
+        replica = self._find(partition)
         if replica is None:
             raise PartitionAwayError(
                 f"partition {partition} is not here ({ErrorCode.NOT_COORDINATOR.name})"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
-from highwater.kafka.records.batch import iter_batches, set_base_offset_and_epoch
+from highwater.kafka.records.batch import (
+    RecordBatchView,
+    iter_batches,
+    set_base_offset_and_epoch,
+)
 from highwater.model.ids import TopicId
 from highwater.partition.groups.log_port import LogPlace
 
@@ -19,19 +24,23 @@ def place_of(partition: int, directory: str = "(memory)", topic_id: TopicId = TO
 class MemoryLog:
     """`CoordinatorLog` over lists of batches.
 
-    `hold` keeps appends waiting until `commit` or `refuse`; `fail_with` refuses at once.
+    `hold` keeps appends waiting until `commit` or `refuse`; `fail_with` refuses at once, and
+    `refuse_with` says so before.
     """
 
     def __init__(self, *, hold: bool = False, in_call: bool = False) -> None:
         self.batches: dict[int, list[tuple[int, bytes]]] = {}
         self.start: dict[int, int] = {}
         self.end: dict[int, int] = {}
-        self.high_watermark: dict[int, int] = {}
+        self.committed: dict[int, int] = {}
+        """High watermarks."""
+        self.awaited: list[tuple[int, int, Callable[[], None]]] = []
         self.held: list[tuple[int, int, Callable[[int, int], None]]] = []
         self.hold = hold
         self.in_call = in_call
         """Call back inside `append` instead of in the next turn."""
         self.fail_with = 0
+        self.refuse_with = 0
         self.appends: list[tuple[int, int, int]] = []
         """(partition, leader epoch, records)"""
         self.reads: list[tuple[int, int]] = []
@@ -57,7 +66,7 @@ class MemoryLog:
         if self.hold:
             self.held.append((partition, base, on_committed))
             return
-        self.high_watermark[partition] = self.end[partition]
+        self._commit(partition)
         self._call(on_committed, 0, base)
 
     def _call(self, on_committed: Callable[[int, int], None], error: int, base: int) -> None:
@@ -70,8 +79,14 @@ class MemoryLog:
         """Commit everything that is held."""
         held, self.held = self.held, []
         for partition, base, on_committed in held:
-            self.high_watermark[partition] = self.end[partition]
+            self._commit(partition)
             on_committed(0, base)
+
+    def _commit(self, partition: int) -> None:
+        self.committed[partition] = self.end[partition]
+        awaited, self.awaited = self.awaited, []
+        for wanted in awaited:
+            self.when_committed(*wanted)
 
     def refuse(self, error: int) -> None:
         """Truncate everything that is held and say why."""
@@ -84,12 +99,11 @@ class MemoryLog:
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         self.reads.append((partition, offset))
-        limit = self.high_watermark.get(partition, 0)
         found = b""
         for index, (_, data) in enumerate(self.batches.get(partition, [])):
             after = [b for b, _ in self.batches[partition][index + 1 :]]
             next_base = after[0] if after else self.end[partition]
-            if next_base <= offset or next_base > limit:
+            if next_base <= offset:
                 continue
             if found and len(found) + len(data) > max_bytes:
                 break
@@ -105,6 +119,24 @@ class MemoryLog:
     def log_end_offset(self, partition: int) -> int:
         return self.end.get(partition, 0)
 
+    def high_watermark(self, partition: int) -> int:
+        return self.committed.get(partition, 0)
+
+    def when_committed(self, partition: int, offset: int, tell: Callable[[], object]) -> None:
+        if self.high_watermark(partition) >= offset:
+            tell()
+        else:
+            self.awaited.append((partition, offset, tell))
+
+    def epoch_before(self, partition: int, offset: int) -> int:
+        if not self.start.get(partition, 0) < offset <= self.log_end_offset(partition):
+            return -1
+        below = [data for base, data in self.batches.get(partition, []) if base < offset]
+        return RecordBatchView(below[-1], 0, len(below[-1])).leader_epoch if below else -1
+
+    def refusal(self, partition: int, leader_epoch: int) -> int:
+        return self.refuse_with
+
 
 class MemorySnapshots:
     """`SnapshotStore` over a dict."""
@@ -113,8 +145,12 @@ class MemorySnapshots:
         self.files: dict[int, bytes] = {}
         self.saves = 0
         self.fail = False
+        self.open = threading.Event()
+        self.open.set()
 
     def load(self, place: LogPlace) -> bytes | None:
+        # Called in a thread: what loads waits here until the test lets it go on.
+        assert self.open.wait(timeout=5)
         return self.files.get(place.partition)
 
     def save(self, place: LogPlace, data: bytes) -> None:

@@ -61,6 +61,7 @@ class Node:
         partitions: int = 1,
         clock: Any = None,
         default_instance_only: bool = True,
+        logger: Any = None,
     ) -> None:
         self.log = log or MemoryLog()
         self.snapshots = snapshots or MemorySnapshots()
@@ -70,7 +71,7 @@ class Node:
             snapshots=self.snapshots,
             partitions=partitions,
             clock=clock or SystemClock(),
-            logger=silent_logger(),
+            logger=logger or silent_logger(),
             config=config,
             settings=settings,
             new_id=lambda: f"id{next(ids)}",

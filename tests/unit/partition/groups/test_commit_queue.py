@@ -8,7 +8,8 @@ from highwater.partition.groups.core.values import GroupKey
 class Fixture:
     """A queue on a log that commits when told to."""
 
-    def __init__(self, batch_bytes_max: int = 1_000_000) -> None:
+    def __init__(self, batch_bytes_max: int = 1_000_000, *, caught_up: bool = True) -> None:
+        self.now_ms = 0
         self.appended = []
         self.soon = []
         self.failures = []
@@ -19,6 +20,9 @@ class Fixture:
             batch_bytes_max=batch_bytes_max,
             call_soon=lambda callback: self.soon.append(callback),  # noqa: PLW0108 - `turn` swaps it.
             wall_ms=lambda: 5,
+            timeout_ms=100,
+            monotonic_ms=lambda: self.now_ms,
+            caught_up=caught_up,
             on_failure=self.fail,
             on_committed=lambda size: self.told.append(("bytes", size)),
         )
@@ -140,10 +144,10 @@ def test_at_offset_tells_where_the_log_stands():
     f.add(3)
     f.queue.at_offset(heard.append)
     assert f.counts == [3], "it does not wait for the turn to end"
-    f.appended[0][1](0, 20)
-    assert heard == [10, 23]
+    f.appended[0][1](0, 10)
+    assert heard == [10, 13]
     f.queue.at_offset(heard.append)
-    assert heard == [10, 23, 23]
+    assert heard == [10, 13, 13]
 
 
 def test_at_offset_stays_silent_on_failure():
@@ -154,3 +158,69 @@ def test_at_offset_stays_silent_on_failure():
     f.appended[0][1](6, -1)
     f.queue.at_offset(heard.append)
     assert heard == []
+
+
+def test_answers_wait_for_what_was_loaded_above_the_high_watermark():
+    f = Fixture(caught_up=False)
+    heard = []
+    f.after_commit("read")
+    f.queue.at_offset(heard.append)
+    f.add()
+    f.after_commit("write")
+    f.turn()
+    f.appended[0][1](0, 10)
+    assert (f.told, heard) == ([], []), "the log commits in order"
+    f.queue.catch_up()
+    assert [name for name, _ in f.told if name != "bytes"] == ["read", "write"]
+    assert heard == [10]
+    assert f.queue.idle
+    f.queue.catch_up()
+    f.after_commit("at once")
+    assert f.told[-1] == ("at once", 0)
+
+
+def test_queue_that_failed_never_catches_up():
+    f = Fixture(caught_up=False)
+    f.after_commit("read")
+    f.queue.fail(16)
+    f.queue.catch_up()
+    f.after_commit("late")
+    assert f.told == [("read", 16), ("late", 16)]
+
+
+def test_who_waits_too_long_is_told_and_the_records_stay():
+    f = Fixture()
+    assert f.queue.next_deadline_ms() is None
+    f.add()
+    f.after_commit("first")
+    f.turn()
+    f.now_ms = 60
+    f.after_commit("reader")
+    f.add()
+    f.after_commit("second")
+    f.turn()
+    assert (f.queue.next_deadline_ms(), f.queue.waiting) == (100, 3)
+    f.queue.expire(99, 15)
+    assert f.told == []
+    f.queue.expire(100, 15)
+    assert f.told == [("first", 15)]
+    assert f.queue.next_deadline_ms() == 160
+    assert f.failures == []
+    f.appended[0][1](0, 10)
+    assert [name for name, _ in f.told] == ["first", "reader", "bytes"]
+    f.queue.expire(160, 15)
+    assert f.told[-1] == ("second", 15)
+    f.appended[1][1](0, 11)
+    assert f.queue.idle
+    assert [error for name, error in f.told if name != "bytes"] == [15, 0, 15]
+
+
+def test_batch_that_is_not_where_it_has_to_be():
+    """A slow disk has written a batch that was given up: the state was built without it."""
+    f = Fixture()
+    f.add()
+    f.after_commit("a")
+    f.turn()
+    f.appended[0][1](0, 12)
+    assert f.failures == [7]
+    assert f.told == [("a", 7)]

@@ -5,7 +5,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.groups.core.durable import CommittedOffset, DurableState, OffsetRecord
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import GroupKey
-from highwater.partition.groups.loading import CorruptLogError, load_shard
+from highwater.partition.groups.loading import CorruptLogError, LogCutError, load_shard
 from highwater.partition.groups.log_port import LogPlace
 from highwater.partition.groups.records import encode
 from highwater.partition.groups.snapshot import encode_snapshot
@@ -19,14 +19,14 @@ def offset(partition: int, value: int) -> OffsetRecord:
     return OffsetRecord(KEY, "t", partition, CommittedOffset(value, -1, "", 1))
 
 
-def write(log: MemoryLog, *records, extra=()) -> None:
+def write(log: MemoryLog, *records, extra=(), epoch=1) -> None:
     builder = RecordBatchBuilder()
     for record in records:
         key, value = encode(record)
         builder.append(key=key, value=value, timestamp_ms=1)
     for key, value in extra:
         builder.append(key=key, value=value, timestamp_ms=1)
-    log.append(0, 1, builder.build(), lambda error, base: None)
+    log.append(0, epoch, builder.build(), lambda error, base: None)
 
 
 async def load(log: MemoryLog, snapshots: MemorySnapshots | None = None):
@@ -107,7 +107,7 @@ async def test_unusable_snapshot_falls_back_to_the_log(reason):
         from crc32c import crc32c
 
         body = pack(">iqq16si", 1, 1, 1, TOPIC_ID, 0) + b"\0\0\0\2\0\1" + bytes(4)
-        snapshots.files[0] = pack(">4shI", b"HWGS", 2, crc32c(body)) + body
+        snapshots.files[0] = pack(">4shI", b"HWGS", 3, crc32c(body)) + body
     offsets, report = await load(log, snapshots)
     assert offsets == {("t", 0): 1, ("t", 1): 1}
     assert report.snapshot_problem
@@ -136,26 +136,75 @@ async def test_records_of_newer_versions_and_markers_are_passed_over():
     assert (report.skipped, report.next_offset) == (1, 5)
 
 
-async def test_what_is_not_committed_is_waited_for():
+async def test_what_is_not_committed_yet_is_loaded_too():
     log = new_log()
     write(log, offset(0, 1))
     log.hold = True
     write(log, offset(0, 2))
-    pauses = []
+    assert log.high_watermark(0) == 1
+    offsets, report = await load(log)
+    assert offsets == {("t", 0): 2}
+    assert report.next_offset == 2
 
-    async def pause(seconds):
-        pauses.append(seconds)
-        if len(pauses) == 5:
-            log.commit()
 
-    shard, _ = await load_shard(
-        lambda: GroupCoordinatorShard(NO_DELAY, lambda: "x"),
-        place=place_of(0),
-        log=log,
-        snapshots=MemorySnapshots(),
-        pause=pause,
-    )
-    assert shard.durable.offsets[KEY]["t", 0].offset == 2
+async def test_log_that_is_cut_while_it_is_read():
+    log = new_log()
+    write(log, offset(0, 1))
+    log.read = lambda partition, offset, max_bytes: b""
+    with pytest.raises(LogCutError, match="nothing at 0"):
+        await load(log)
+
+    log = new_log()
+    write(log, offset(0, 1))
+    whole = log.read
+
+    def read_and_lose(partition, offset, max_bytes):
+        found = whole(partition, offset, max_bytes)
+        log.end[0] = 0
+        return found
+
+    log.read = read_and_lose
+    with pytest.raises(LogCutError, match="it ends before 1"):
+        await load(log)
+
+
+@pytest.mark.parametrize(("cut_to", "epoch"), [(1, 2), (2, 2), (1, 3)])
+async def test_snapshot_of_records_that_another_leader_has_replaced(cut_to, epoch):
+    """Its offset lies in the log again, but what is there now was written in another epoch."""
+    log = new_log()
+    for n in range(3):
+        write(log, offset(0, n))
+    snapshots = snapshot_of(offset(0, 100), offset=3)
+    del log.batches[0][cut_to:]
+    log.end[0] = cut_to
+    for n in range(4 - cut_to):
+        write(log, offset(0, 50 + n), epoch=epoch)
+    offsets, report = await load(log, snapshots)
+    assert offsets == {("t", 0): 53 - cut_to}
+    assert report.snapshot_problem == f"the record before 3 is of leader epoch {epoch}, not 1"
+    assert report.from_snapshot == 0
+
+
+async def test_snapshot_of_a_former_leadership_that_the_log_still_agrees_with():
+    log = new_log()
+    for n in range(3):
+        write(log, offset(0, n))
+    snapshots = snapshot_of(offset(0, 100), offset=2)
+    del log.batches[0][2:]  # Cut behind the snapshot, and written anew.
+    log.end[0] = 2
+    write(log, offset(1, 7), epoch=5)
+    offsets, report = await load(log, snapshots)
+    assert offsets == {("t", 0): 100, ("t", 1): 7}
+    assert (report.from_snapshot, report.from_log) == (1, 1)
+
+
+async def test_snapshot_whose_epoch_the_log_does_not_know():
+    log = new_log()
+    write(log, offset(0, 1))
+    log.epoch_before = lambda partition, offset: -1
+    offsets, report = await load(log, snapshot_of(offset(0, 100), offset=1))
+    assert offsets == {("t", 0): 1}
+    assert "leader epoch -1" in report.snapshot_problem
 
 
 @pytest.mark.parametrize("place", [16, 70])

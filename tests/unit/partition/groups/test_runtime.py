@@ -173,7 +173,7 @@ async def test_refused_append_gives_the_shard_up_and_loads_it_anew():
     node.log.hold = False
     node.log.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert lost.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert waiting.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert waiting.code == ErrorCode.NOT_COORDINATOR, "as consumers understand it"
     assert not node.coordinator.is_active(0)
     await until(lambda: node.coordinator.is_active(0))
     assert committed(await node.ask(fetch_all("other"), 7)) == {}
@@ -211,6 +211,25 @@ async def test_parked_calls_are_answered_when_the_partition_moves():
     assert node.submit(fetch_all(), 7).code == ErrorCode.NOT_COORDINATOR
 
 
+async def test_syncs_and_commits_are_answered_when_the_partition_moves():
+    node = await Node(config=GroupConfig(initial_rebalance_delay_ms=20)).lead()
+    first, second = node.submit(join(), 3), node.submit(join(), 3)
+    await until(lambda: first.done and second.done)
+    leader = first.response.leader
+    follower = next(r.response for r in (first, second) if r.response.member_id != leader)
+    waiting = node.submit(sync(follower.member_id, follower.generation_id), 5)
+    node.log.hold = True
+    leading = node.submit(sync(leader, follower.generation_id, {leader: b"A"}), 5)
+    pending = node.submit(commit(1, group="other"), 8)
+    await until(lambda: node.log.held)
+    assert not (waiting.done or leading.done or pending.done)
+    node.coordinator.resign(0)
+    assert waiting.code == leading.code == pending.code == ErrorCode.NOT_COORDINATOR
+    node.log.commit()
+    await asyncio.sleep(0.01)
+    assert len(pending.answers) == 1
+
+
 async def test_new_epoch_replaces_the_shard_and_old_epochs_do_not():
     node = await Node().lead(epoch=3)
     node.coordinator.become_leader(0, 2)
@@ -235,13 +254,13 @@ async def test_commits_of_a_former_epoch_change_nothing():
 
 
 async def test_calls_while_loading():
-    log = MemoryLog(hold=True)
-    node = await Node(log).lead()
-    node.submit(commit(1), 8)
-    await until(lambda: log.held)
-    other = Node(log)
+    node = await Node().lead()
+    await node.ask(commit(1), 8)
+    snapshots = MemorySnapshots()
+    snapshots.open.clear()
+    other = Node(node.log, snapshots)
     other.coordinator.become_leader(0, 2)
-    await asyncio.sleep(0.05)  # The log's end is not committed: loading waits for it.
+    await asyncio.sleep(0.02)
     assert not other.coordinator.is_active(0)
     load = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert other.submit(commit(2), 8).code == load
@@ -250,9 +269,102 @@ async def test_calls_while_loading():
     assert other.submit(heartbeat("m", 1), 4).response.error_code == 0
     assert other.submit(sync("m", 1), 5).response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert other.submit(ListGroupsRequest(), 4, partition=-1).response.error_code == load
-    log.commit()
+    snapshots.open.set()
     await until(lambda: other.coordinator.is_active(0))
     assert committed(await other.ask(fetch_all(), 7)) == {("t", 0): 1}
+
+
+async def test_new_leader_tells_nothing_before_the_high_watermark_has_caught_up():
+    log = MemoryLog(hold=True)
+    node = await Node(log).lead()
+    node.submit(commit(1), 8)
+    await until(lambda: log.held)
+    heir = await Node(log).lead(epoch=2)
+    read = heir.submit(fetch_all(), 7)
+    described = heir.submit(DescribeGroupsRequest(groups=["g"]), 5)
+    written = heir.submit(commit(2, partition=1), 8)
+    await until(lambda: len(log.held) == 2)
+    assert heir.submit(heartbeat("m", 1), 4).response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not (read.done or described.done or written.done)
+    log.commit()
+    await until(lambda: written.done)
+    assert committed(read.response) == {("t", 0): 1}
+    assert described.response.groups[0].group_state == "Empty"
+    assert committed(await heir.ask(fetch_all(), 7)) == {("t", 0): 1, ("t", 1): 2}
+
+
+async def test_new_leader_that_loses_the_epoch_takes_nothing_back():
+    log = MemoryLog(hold=True)
+    node = await Node(log).lead()
+    node.submit(commit(1), 8)
+    await until(lambda: log.held)
+    heir = await Node(log).lead(epoch=2)
+    read = heir.submit(fetch_all(), 7)
+    heir.coordinator.resign(0)
+    assert read.code == ErrorCode.NOT_COORDINATOR
+    log.hold = False
+    log.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    third = await Node(log).lead(epoch=3)
+    assert committed(await third.ask(fetch_all(), 7)) == {}
+
+
+SHORT_WAIT = HostSettings(commit_timeout_ms=30)
+
+
+async def test_commit_that_does_not_come_in_time():
+    """The answer is an error; the records stay and count as soon as the log commits them."""
+    log = MemoryLog(hold=True)
+    node = await Node(log, settings=SHORT_WAIT).lead()
+    late = node.submit(commit(1), 8)
+    read = node.submit(fetch_all(), 7)
+    await until(lambda: late.done and read.done)
+    assert late.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert read.code == ErrorCode.NOT_COORDINATOR, "old consumers know no other for OffsetFetch"
+    assert node.coordinator.is_active(0)
+    log.commit()
+    assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}
+    assert len(log.appends) == 1
+
+
+async def test_parked_members_are_answered_when_their_commit_does_not_come():
+    log = MemoryLog()
+    node = await Node(log, settings=SHORT_WAIT).lead()
+    first = await node.ask(join(), 9)
+    joined = await node.ask(join(first.member_id), 9)
+    log.hold = True
+    synced = node.submit(sync(joined.member_id, 1, {joined.member_id: b"A"}), 5)
+    await until(lambda: synced.done)
+    assert synced.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    log.hold = False
+    log.commit()
+    again = await node.ask(join(joined.member_id), 9)
+    assert again.error_code == 0, "the group goes on"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+async def test_nothing_is_decided_while_the_log_takes_nothing(refusal, told):
+    node = await Node().lead()
+    member = await stable_member(node)
+    await node.ask(commit(1, member, 1), 8)
+    appends = len(node.log.appends)
+    node.log.refuse_with = refusal
+    assert node.submit(commit(2, member, 1), 8).code == told
+    assert node.submit(join(member), 9).code == told
+    refused = await node.ask(DeleteGroupsRequest(groups_names=["g"]), 2, partition=-1)
+    assert refused.results[0].error_code == told
+    assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 1}, "it can still be read"
+    assert (await node.ask(heartbeat(member, 1), 4)).error_code == 0
+    node.coordinator.topics_deleted(DEFAULT_INSTANCE, frozenset({"t"}))
+    assert len(node.log.appends) == appends
+    node.log.refuse_with = 0
+    await node.ask(commit(2, member, 1), 8)
+    assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 2}
 
 
 async def test_parked_call_times_out_with_its_client():

@@ -9,7 +9,7 @@ from highwater.partition.groups.shard_host import HostSettings
 from highwater.partition.groups.snapshot import decode_snapshot
 from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
 from tests.unit.partition.groups.node import Node, until
-from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all
+from tests.unit.partition.groups.test_runtime import commit, committed, fetch_all, heartbeat
 
 SMALL = HostSettings(snapshot_bytes=2_000)
 
@@ -73,17 +73,51 @@ async def test_clean_stop_without_news_writes_no_snapshot():
 
 
 async def test_stop_while_loading():
-    log = MemoryLog(hold=True)
-    node = await Node(log).lead()
-    node.submit(commit(1), 8)
-    await until(lambda: log.held)
-    other = Node(log)
-    other.coordinator.become_leader(0, 2)
+    snapshots = MemorySnapshots()
+    snapshots.open.clear()
+    node = Node(snapshots=snapshots)
+    node.coordinator.become_leader(0, 2)
     await asyncio.sleep(0.01)
-    await other.coordinator.stop(timeout_s=1)
-    log.commit()
+    await node.coordinator.stop(timeout_s=1)
+    snapshots.open.set()
     await asyncio.sleep(0.05)
-    assert not other.coordinator.is_active(0)
+    assert not node.coordinator.is_active(0)
+
+
+async def test_loader_of_an_old_epoch_never_installs_what_it_read():
+    """It was cut off in the middle, and ends after the next one has begun to serve."""
+    node = await Node().lead(epoch=1)
+    await node.ask(commit(1), 8)
+    node.coordinator.resign(0)
+    node.snapshots.open.clear()
+    node.coordinator.become_leader(0, 2)
+    await asyncio.sleep(0.01)
+    node.coordinator.resign(0)
+    node.coordinator.become_leader(0, 4)
+    node.coordinator.become_leader(0, 3)
+    await asyncio.sleep(0.01)
+    assert node.submit(commit(2), 8).code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    node.snapshots.open.set()
+    await until(lambda: node.coordinator.is_active(0))
+    await asyncio.sleep(0.02)
+    await node.ask(commit(2), 8)
+    assert node.log.appends[-1] == (0, 4, 1)
+    assert node.coordinator.stats().shards_active == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
+)
+async def test_partition_that_was_lost_while_loading_is_not_coordinated(refusal):
+    node = Node()
+    node.log.refuse_with = refusal
+    node.coordinator.become_leader(0, 1)
+    await until(lambda: node.submit(commit(1), 8).code == ErrorCode.NOT_COORDINATOR)
+    assert node.submit(heartbeat("m", 1), 4).code == ErrorCode.NOT_COORDINATOR
+    await asyncio.sleep(0.15)
+    assert not node.coordinator.is_active(0)
+    node.log.refuse_with = 0  # The same epoch after all: its disk has recovered.
+    await until(lambda: node.coordinator.is_active(0))
 
 
 async def test_log_that_cannot_be_read_is_tried_again(monkeypatch):

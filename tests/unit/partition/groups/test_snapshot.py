@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -31,7 +33,7 @@ def test_snapshot_holds_the_state_its_epoch_and_its_offset():
     leader, _ = d.stable_pair()
     d.commit({("t", 0): 4}, leader, 1)
     snapshot = decode_snapshot(encode_snapshot(d.shard.durable, 7, 99, place_of(3)))
-    assert (snapshot.leader_epoch, snapshot.offset, snapshot.record_count) == (7, 99, 2)
+    assert (snapshot.last_epoch, snapshot.offset, snapshot.record_count) == (7, 99, 2)
     assert (snapshot.topic_id, snapshot.partition) == (TOPIC_ID, 3)
     copy = DurableState()
     for key, value in snapshot.records():
@@ -42,7 +44,7 @@ def test_snapshot_holds_the_state_its_epoch_and_its_offset():
 
 def test_layout_by_example():
     data = encode_snapshot(state_with(1), 1, 2, place_of(3))
-    assert data[:6].hex() == "485747530002"
+    assert data[:6].hex() == "485747530003"
     assert data[10:30].hex() == "00000001" + "0000000000000002" + "0000000000000001"
     assert data[30:50] == b"consumer offsets" + b"\0\0\0\3"
     assert data[50:54].hex() == "0000000d"  # Length of the key 0001 0002 6730 0001 74 00000000.
@@ -66,7 +68,7 @@ def test_wrong_lengths_under_a_right_checksum():
     from crc32c import crc32c
 
     def seal(body: bytes) -> bytes:
-        return struct.pack(">4shI", b"HWGS", 2, crc32c(body)) + body
+        return struct.pack(">4shI", b"HWGS", 3, crc32c(body)) + body
 
     head = struct.pack(">iqq16si", 1, 2, 1, TOPIC_ID, 0)
     for payload in (b"", b"\0\0\0\5abc", b"\xff\xff\xff\xff", bytes(8) + b"more"):
@@ -94,6 +96,16 @@ def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         store.save(here, b"two")
     assert store.load(here) == b"one"
+    assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
+
+
+def test_saves_at_the_same_time_do_not_mix(tmp_path):
+    """A thread of a former leadership may still write while the next one saves already."""
+    store, here = FileSnapshotStore(), place_of(3, str(tmp_path))
+    written = [bytes([n]) * 300_000 for n in range(8)]
+    with ThreadPoolExecutor(len(written)) as threads:
+        list(threads.map(lambda data: store.save(here, data), written, timeout=10))
+    assert store.load(here) in written
     assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
 
 

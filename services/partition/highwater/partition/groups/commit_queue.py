@@ -1,15 +1,21 @@
 """Group commit: all records of one loop turn become one batch, and answers wait for it.
 
 Records are added already replayed; whatever the shard answers from then on may tell of them, so
-an answer that does waits until everything added before it is committed. When an append fails, the
-queue is finished: the state it fed no longer matches the log, and its owner loads a new one.
+an answer that does waits until everything added before it is committed. The same holds for what
+was loaded above the high watermark: until that has caught up, answers wait.
+
+An answer waits for so long only (offsets.commit.timeout.ms). After that it is told an error, and
+nothing else happens: the records are in the log and in the state, and go on to be committed, as
+in Kafka's CoordinatorRuntime. When an append fails, the queue is finished: the state it fed no
+longer matches the log, and its owner loads a new one.
 """
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import HEADER_SIZE
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.partition.groups.core.durable import Record
@@ -22,18 +28,28 @@ Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
 
 
+class _Waiter(NamedTuple):
+    """An answer that waits for the commit of a batch and of all before it."""
+
+    batch: int
+    """Number of the batch."""
+    deadline_ms: int
+    deliver: Callable[[int], None]
+
+
 class _Batch:
-    """A batch on its way, with everybody who waits for it."""
+    """A batch on its way."""
 
-    __slots__ = ("at_offset", "committed", "count", "deliveries", "next_offset", "size")
+    __slots__ = ("at_offset", "base_offset", "committed", "next_offset", "number", "size")
 
-    def __init__(self, count: int, size: int, deliveries: list[Callable[[int], None]]) -> None:
-        self.count = count
+    def __init__(self, number: int, base_offset: int, next_offset: int, size: int) -> None:
+        self.number = number
+        self.base_offset = base_offset
+        """Where it has to stand if nobody else writes to the log."""
+        self.next_offset = next_offset
         self.size = size
-        self.deliveries = deliveries
         self.at_offset: list[Callable[[int], None]] = []
         self.committed = False
-        self.next_offset = -1
 
 
 class CommitQueue:
@@ -45,29 +61,46 @@ class CommitQueue:
         append: Append,
         next_offset: int,
         batch_bytes_max: int,
+        timeout_ms: int,
         call_soon: Callable[[Callable[[], None]], object],
         wall_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
         on_failure: Callable[[int], None],
         on_committed: Callable[[int], None],
+        caught_up: bool = True,
     ) -> None:
         """`on_failure(error_code)` comes at most once, `on_committed(bytes)` per batch.
 
-        `next_offset` is where the log ends now; `call_soon` runs a callback after this turn.
+        `next_offset` is where the log ends now; `call_soon` runs a callback after this turn;
+        `timeout_ms` bounds the wait of each answer. Without `caught_up` not everything below
+        `next_offset` is committed yet: `catch_up` says when it is.
         """
         self._append_batch = append
         self._batch_bytes_max = batch_bytes_max
+        self._timeout_ms = timeout_ms
         self._call_soon = call_soon
         self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
         self._on_failure = on_failure
         self._on_committed = on_committed
         self._next_offset = next_offset
+        """Everything below is committed once nothing is in flight."""
+        self._end_offset = next_offset
+        """Where the next batch has to begin."""
         self._builder: RecordBatchBuilder | None = None
-        self._waiting: list[Callable[[int], None]] = []
-        """For the batch that is being built."""
+        self._waiting: deque[_Waiter] = deque()
+        """In the order of their batches, which is that of their deadlines."""
         self._in_flight: deque[_Batch] = deque()
         self._in_flight_bytes = 0
+        self._flushed = 0
+        """Number of the batch that was appended last."""
         self._flush_scheduled = False
-        self._finished = False
+        self._failure: int | None = None
+        """What everybody is told since the queue is finished."""
+        self._loaded: _Batch | None = None
+        if not caught_up:
+            self._loaded = _Batch(0, next_offset, next_offset, 0)
+            self._in_flight.append(self._loaded)
 
     @property
     def bytes(self) -> int:
@@ -76,13 +109,18 @@ class CommitQueue:
         return self._in_flight_bytes + built
 
     @property
+    def waiting(self) -> int:
+        """How many answers wait."""
+        return len(self._waiting)
+
+    @property
     def idle(self) -> bool:
         """Whether everything added is committed."""
         return self._builder is None and not self._in_flight
 
     def add(self, records: list[Record]) -> None:
         """Queue the records of one operation; they share a batch unless they cannot fit one."""
-        assert not self._finished
+        assert self._failure is None
         encoded = [encode(record) for record in records]
         sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
         self._make_room(sum(sizes))
@@ -97,13 +135,35 @@ class CommitQueue:
             self._call_soon(self.flush)
 
     def after_commit(self, deliver: Callable[[int], None]) -> None:
-        """Call `deliver(0)` when all that was added is committed, `deliver(error)` if it fails."""
-        if self._builder is not None:
-            self._waiting.append(deliver)
-        elif self._in_flight:
-            self._in_flight[-1].deliveries.append(deliver)
-        else:
+        """Call `deliver(0)` when all that was added is committed, `deliver(error)` if it fails.
+
+        The latter also when it takes too long; see `expire`.
+        """
+        if self._failure is not None:
+            deliver(self._failure)
+        elif self.idle:
             deliver(0)
+        else:
+            batch = self._flushed + (self._builder is not None)
+            deadline_ms = self._monotonic_ms() + self._timeout_ms
+            self._waiting.append(_Waiter(batch, deadline_ms, deliver))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` is to be called next, None if nobody waits."""
+        return self._waiting[0].deadline_ms if self._waiting else None
+
+    def expire(self, now_ms: int, error: int) -> None:
+        """Tell `error` to those who have waited for too long; their records stay."""
+        waiting = self._waiting
+        while waiting and waiting[0].deadline_ms <= now_ms:
+            waiting.popleft().deliver(error)
+
+    def catch_up(self) -> None:
+        """The high watermark has reached what was loaded."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and self._failure is None:
+            loaded.committed = True
+            self._take_committed()
 
     def at_offset(self, tell: Callable[[int], None]) -> None:
         """Append what is queued; `tell` the log's next offset once it is committed.
@@ -113,34 +173,34 @@ class CommitQueue:
         self.flush()
         if self._in_flight:
             self._in_flight[-1].at_offset.append(tell)
-        elif not self._finished:
+        elif self._failure is None:
             tell(self._next_offset)
 
     def flush(self) -> None:
         """Append what is queued, now."""
         self._flush_scheduled = False
         builder = self._builder
-        if builder is None or self._finished:
+        if builder is None or self._failure is not None:
             return
         data = builder.build()
-        batch = _Batch(builder.record_count, len(data), self._waiting)
+        base_offset = self._end_offset
+        self._end_offset += builder.record_count
+        self._flushed += 1
+        batch = _Batch(self._flushed, base_offset, self._end_offset, len(data))
         self._builder = None
-        self._waiting = []
         self._in_flight.append(batch)
         self._in_flight_bytes += batch.size
         self._append_batch(data, partial(self._appended, batch))
 
     def fail(self, error: int) -> None:
         """Finish: everybody who waits gets `error`, and what is still under way is ignored."""
-        self._finished = True
-        waiting = [deliver for batch in self._in_flight for deliver in batch.deliveries]
-        waiting += self._waiting
+        self._failure = error
+        waiting, self._waiting = self._waiting, deque()
         self._in_flight.clear()
         self._in_flight_bytes = 0
-        self._waiting = []
         self._builder = None
-        for deliver in waiting:
-            deliver(error)
+        for waiter in waiting:
+            waiter.deliver(error)
 
     def _make_room(self, size: int) -> None:
         """Begin another batch if `size` more bytes would make this one too large."""
@@ -150,19 +210,25 @@ class CommitQueue:
             self.flush()
 
     def _appended(self, batch: _Batch, error: int, base_offset: int) -> None:
-        if self._finished:
+        if self._failure is not None:
             return
+        if not error and base_offset != batch.base_offset:
+            # Something else came into the log: a batch that was given up while a slow disk still
+            # had it. It is part of the truth now, and not of the state that was built without it.
+            error = ErrorCode.REQUEST_TIMED_OUT
         if error:
             self._on_failure(error)
             return
         batch.committed = True
-        batch.next_offset = base_offset + batch.count
+        self._take_committed()
+
+    def _take_committed(self) -> None:
         while self._in_flight and self._in_flight[0].committed:
             first = self._in_flight.popleft()
             self._in_flight_bytes -= first.size
             self._next_offset = first.next_offset
-            for deliver in first.deliveries:
-                deliver(0)
+            while self._waiting and self._waiting[0].batch <= first.number:
+                self._waiting.popleft().deliver(0)
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)

@@ -1,7 +1,10 @@
 """Brings a shard back: its newest snapshot, then the log behind it, in slices.
 
-The loop serves others between two slices. What is read is committed only; loading ends where the
-log ended when it began, which is everything, because nothing is appended before it is done.
+The loop serves others between two slices. Loading ends where the log ends, not at the high
+watermark, which lags after an election (Kafka's CoordinatorLoaderImpl reads to the end as well):
+everything that a former leader has acknowledged is below the end, and nothing is appended before
+loading is done. What lies above the high watermark may still be lost together with this
+leadership; so no answer tells of it before it is committed (`commit_queue`).
 """
 
 import asyncio
@@ -31,12 +34,13 @@ _SNAPSHOT_RECORDS_PER_SLICE: Final = 1_000
 _DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Our own batches are not compressed; those of a Kafka may be."""
 
-_COMMIT_WAIT_S: Final = 0.02
-"""Between two looks at a high watermark that has not reached the end of the log yet."""
-
 
 class CorruptLogError(Exception):
-    """A committed batch cannot be read. Its partition needs a healthy replica."""
+    """A batch cannot be read. Its partition needs a healthy replica."""
+
+
+class LogCutError(Exception):
+    """The log has become shorter while it was read: this node leads it no longer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,29 +69,28 @@ async def load_shard(
 ) -> tuple[GroupCoordinatorShard, LoadReport]:
     """A shard with everything replayed, not yet activated, and how it came about.
 
-    Raises CorruptLogError, or what reading the log raises.
+    Raises CorruptLogError, LogCutError, or what reading the log raises.
     """
     report = LoadReport()
     partition = place.partition
-    end_offset = log.log_end_offset(partition)
-    start_offset = log.log_start_offset(partition)
     data = await asyncio.to_thread(snapshots.load, place)
+    start_offset = log.log_start_offset(partition)
     shard = new_shard()
     report.next_offset = start_offset
     if data is not None:
         try:
             snapshot = decode_snapshot(data)
             _check_log(snapshot, place)
-            _check_range(snapshot, start_offset, end_offset)
+            _check_range(snapshot, start_offset, log.log_end_offset(partition))
+            _check_lineage(snapshot, log.epoch_before(partition, snapshot.offset))
             await _replay_snapshot(shard, snapshot, report, pause)
         except (SnapshotError, DecodeError) as error:
             report = LoadReport(next_offset=start_offset, snapshot_problem=str(error))
             shard = new_shard()
-    while report.next_offset < end_offset:
+    while report.next_offset < log.log_end_offset(partition):
         chunk = log.read(partition, report.next_offset, READ_BYTES)
         if not chunk:
-            await pause(_COMMIT_WAIT_S)
-            continue
+            raise LogCutError(f"partition {partition}: nothing at {report.next_offset}")
         before = report.next_offset
         for record in _log_records(chunk, report):
             shard.replay(record)
@@ -95,6 +98,8 @@ async def load_shard(
             raise CorruptLogError(f"partition {partition}: no whole batch at {before}")
         report.log_bytes += len(chunk)
         await pause(0)
+    if report.next_offset > log.log_end_offset(partition):
+        raise LogCutError(f"partition {partition}: it ends before {report.next_offset}")
     return shard, report
 
 
@@ -111,6 +116,15 @@ def _check_range(snapshot: Snapshot, start_offset: int, end_offset: int) -> None
     if not start_offset <= snapshot.offset <= end_offset:
         raise SnapshotError(
             f"offset {snapshot.offset} is outside the log, {start_offset} to {end_offset}"
+        )
+
+
+def _check_lineage(snapshot: Snapshot, epoch: int) -> None:
+    """The same epoch at the same offset is the same record, and so is everything before it."""
+    if epoch != snapshot.last_epoch or epoch < 0:
+        raise SnapshotError(
+            f"the record before {snapshot.offset} is of leader epoch {epoch}, "
+            f"not {snapshot.last_epoch}"
         )
 
 

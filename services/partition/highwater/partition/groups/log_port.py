@@ -32,15 +32,20 @@ class CoordinatorLog(Protocol):
         `on_committed(error_code, base_offset)` is called exactly once, on the loop, now or later:
         with 0 and the batch's first offset when the high watermark has passed the batch, or with
         a Kafka error code (6 or 74 no longer leader, 19, 20, 7, 56, 10, 18). Batches of one
-        partition are committed in the order of the calls.
+        partition are committed in the order of the calls. Nothing ends the wait for the high
+        watermark but the end of the leadership: then the batch may be in the log or not.
         """
         ...
 
-    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `offset`, below the high watermark.
+    def refusal(self, partition: int, leader_epoch: int) -> int:
+        """The error code with which `append` would fail right now, 0 if it would not."""
+        ...
 
-        Empty when there is nothing there yet; at least one batch otherwise, also when it is
-        larger than `max_bytes`. Raises OSError or a HighwaterError when the disk fails.
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `offset`, up to the end of the log.
+
+        Empty at the end; at least one batch otherwise, also when it is larger than `max_bytes`.
+        Raises OSError or a HighwaterError when the disk fails.
         """
         ...
 
@@ -54,4 +59,20 @@ class CoordinatorLog(Protocol):
 
     def log_end_offset(self, partition: int) -> int:
         """The offset of the next record, whether or not those before it are committed."""
+        ...
+
+    def high_watermark(self, partition: int) -> int:
+        """Everything below is committed; that of a new leader may lag behind what really is."""
+        ...
+
+    def when_committed(self, partition: int, offset: int, tell: Callable[[], object]) -> None:
+        """Call `tell` once, now or later, when the high watermark is at least `offset`.
+
+        Nobody is told if the leadership ends before, or if another one asks to be told of the
+        partition. `tell` must be cheap and may not raise.
+        """
+        ...
+
+    def epoch_before(self, partition: int, offset: int) -> int:
+        """The leader epoch of the record before `offset`; -1 when the log does not know it."""
         ...

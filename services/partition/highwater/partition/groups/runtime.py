@@ -18,6 +18,7 @@ from highwater.kafka.errors import DecodeError, UnsupportedVersionError
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.partitioning import coordinator_partition
 from highwater.model.time import Clock
+from highwater.partition.groups.append_errors import for_api
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import GroupState
@@ -194,8 +195,9 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode):
             self._refuse(call, shard)
             return
-        if host.overloaded:
-            deliver(call, b"", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        refused = host.refusal(writes=True)
+        if refused is not ErrorCode.NONE:
+            deliver(call, b"", refused)
             return
         try:
             body = _HANDLERS[call.api_key](shard, call, host.moment())
@@ -222,8 +224,9 @@ class GroupCoordinator:
             host = self._hosts.get(partition)
             if host is None:
                 return ErrorCode.NOT_COORDINATOR
-            if host.overloaded:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            refused = host.refusal(writes=call.api_key == ApiKey.DELETE_GROUPS)
+            if refused is not ErrorCode.NONE:
+                return ErrorCode(for_api(call.api_key, refused))
             shard = host.shard
             if not isinstance(shard, ErrorCode):
                 touched[host] = None
@@ -290,7 +293,7 @@ class GroupCoordinator:
         """Drop the instance's committed offsets of topics that no longer exist."""
         for host in list(self._hosts.values()):
             shard = host.shard
-            if isinstance(shard, ErrorCode):
+            if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
                 # Offsets of unknown topics only take space; the retention check finds them.
                 continue
             shard.topics_deleted(instance, topics, host.moment())

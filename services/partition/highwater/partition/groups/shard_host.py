@@ -2,7 +2,8 @@
 
 Lifecycle: LOADING (calls are refused) -> ACTIVE -> CLOSED when the node resigns the partition. A
 failed append or a bug throws the shard away and goes back to LOADING, with a growing pause. A
-host is the view of one node that leads one partition in one leader epoch.
+host is the view of one node that leads one partition in one leader epoch; the next epoch, of this
+node or another, has a host of its own, which loads from the log what this one has left there.
 """
 
 import asyncio
@@ -15,16 +16,17 @@ from typing import Final
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Clock
+from highwater.partition.groups.append_errors import for_api, told
 from highwater.partition.groups.commit_queue import CommitQueue
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.groups.core.durable import DurableState
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.timers import Timer, TimerHeap
 from highwater.partition.groups.core.values import JoinResponse, Moment
 from highwater.partition.groups.handlers import join_group, sync_group
-from highwater.partition.groups.loading import load_shard
+from highwater.partition.groups.loading import LoadReport, load_shard
 from highwater.partition.groups.log_port import CoordinatorLog, LogPlace
-from highwater.partition.groups.snapshot import SnapshotStore, encode_snapshot
+from highwater.partition.groups.snapshot import SnapshotStore
+from highwater.partition.groups.snapshotting import SnapshotWriter
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -40,6 +42,10 @@ class HostSettings:
     """max.message.bytes of the coordinator's topic, or less."""
     uncommitted_bytes_max: int = 16 * 1024 * 1024
     """Above this, calls that write are refused until the log has caught up."""
+    waiting_max: int = 100_000
+    """Answers that wait for a commit; above this, calls are refused."""
+    commit_timeout_ms: int = 5_000
+    """[offsets.commit.timeout.ms] How long an answer waits for what it tells to be committed."""
     snapshot_bytes: int = 4 * 1024 * 1024
     """A snapshot is due when the log has grown by this much and by the last snapshot's size."""
 
@@ -85,11 +91,16 @@ class ShardHost:
         self._armed_ms: int | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._reload_pause_s = _RELOAD_PAUSE_S
-        self._bytes_since_snapshot = 0
-        self._snapshot_bytes = 0
-        self._saving: asyncio.Task[None] | None = None
-        self._place: LogPlace | None = None
-        """Where the log is, since loading has begun."""
+        self._while_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        """What calls are told meanwhile."""
+        self._snapshots = SnapshotWriter(
+            partition,
+            log=parts.log,
+            store=parts.snapshots,
+            tasks=parts.tasks,
+            logger=self._logger,
+            bytes_min=parts.settings.snapshot_bytes,
+        )
         self._closing = False
         self._loader = parts.tasks.start(self._load(0), name=f"group-load-{partition}")
 
@@ -101,14 +112,22 @@ class ShardHost:
         if self._shard is not None and not self._closing:
             return self._shard
         if self.state is HostState.LOADING:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return self._while_loading
         return ErrorCode.NOT_COORDINATOR
 
-    @property
-    def overloaded(self) -> bool:
-        """Whether the log is too far behind to decide more."""
-        queue = self._queue
-        return queue is not None and queue.bytes > self._parts.settings.uncommitted_bytes_max
+    def refusal(self, *, writes: bool) -> ErrorCode:
+        """Why a call cannot be taken although the shard is there; NONE if it can.
+
+        While the log takes nothing, nothing may be decided: what cannot be appended would cost
+        the whole shard a reload.
+        """
+        queue, settings = self._queue, self._parts.settings
+        if queue is None:
+            return ErrorCode.NONE
+        if queue.bytes > settings.uncommitted_bytes_max or queue.waiting > settings.waiting_max:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        refused = self._parts.log.refusal(self.partition, self.leader_epoch) if writes else 0
+        return told(refused) if refused else ErrorCode.NONE
 
     def moment(self) -> Moment:
         """Both clocks, now."""
@@ -143,6 +162,7 @@ class ShardHost:
             tell(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self._queue.after_commit(tell)
+            self._arm()
 
     def park(self, call: CoordinatorCall) -> None:
         """If the call waits, let it wait no longer than its client."""
@@ -173,13 +193,14 @@ class ShardHost:
     # -- timers -------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Wake up at the next deadline of the shard or of a parked call."""
-        if self._shard is None:
+        """Wake up at the next deadline of the shard, a parked call or an answer that waits."""
+        shard, queue = self._shard, self._queue
+        if shard is None or queue is None:
             return
-        next_ms = self._shard.next_deadline_ms()
-        parked_ms = self._deadlines.next_deadline_ms()
-        if next_ms is None or (parked_ms is not None and parked_ms < next_ms):
-            next_ms = parked_ms
+        next_ms = shard.next_deadline_ms()
+        for other_ms in (self._deadlines.next_deadline_ms(), queue.next_deadline_ms()):
+            if next_ms is None or (other_ms is not None and other_ms < next_ms):
+                next_ms = other_ms
         if next_ms is None or (self._armed_ms is not None and self._armed_ms <= next_ms):
             return
         if self._alarm is not None:
@@ -190,11 +211,12 @@ class ShardHost:
 
     def _wake(self) -> None:
         self._armed_ms = self._alarm = None
-        shard = self._shard
-        if shard is None:
+        shard, queue = self._shard, self._queue
+        if shard is None or queue is None:
             return
         now = self.moment()
         try:
+            queue.expire(now.now_ms, told(ErrorCode.REQUEST_TIMED_OUT))
             shard.expire(now)
             self._deadlines.expire(now)
             self.settle()
@@ -217,8 +239,10 @@ class ShardHost:
     def _append_failed(self, error: int) -> None:
         """What was replayed is not in the log: start over from the log."""
         self._logger.warning("group_append_failed", error=error)
-        told = _APPEND_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
-        self._unload(told, HostState.LOADING)
+        code = told(error)
+        if code is ErrorCode.NOT_COORDINATOR:
+            self._while_loading = code
+        self._unload(code, HostState.LOADING)
         self._reload()
 
     def _unload(self, error: ErrorCode, state: HostState) -> None:
@@ -256,7 +280,7 @@ class ShardHost:
         if pause_s:
             await asyncio.sleep(pause_s)
         try:
-            place = self._place = parts.log.place(self.partition)
+            place = parts.log.place(self.partition)
             shard, report = await load_shard(
                 lambda: GroupCoordinatorShard(parts.config, parts.new_id),
                 place=place,
@@ -268,32 +292,49 @@ class ShardHost:
             self._logger.exception("group_load_failed")
             self._reload()
             return
+        if self.state is not HostState.LOADING:
+            return
+        refused = parts.log.refusal(self.partition, self.leader_epoch)
+        if refused and told(refused) is ErrorCode.NOT_COORDINATOR:
+            # Another epoch has begun, or the disk has failed; this host will hear of it.
+            self._while_loading = ErrorCode.NOT_COORDINATOR
+            self._reload()
+            return
+        self._activate(shard, place, report)
+
+    def _activate(self, shard: GroupCoordinatorShard, place: LogPlace, report: LoadReport) -> None:
+        log, settings, end = self._parts.log, self._parts.settings, report.next_offset
+        caught_up = log.high_watermark(self.partition) >= end
         self._logger.info(
             "group_shard_loaded",
-            next_offset=report.next_offset,
+            next_offset=end,
+            committed=caught_up,
             from_snapshot=report.from_snapshot,
             from_log=report.from_log,
             skipped=report.skipped,
         )
         if report.snapshot_problem is not None:
             self._logger.warning("group_snapshot_ignored", reason=report.snapshot_problem)
-        self._activate(shard, report.next_offset, report.log_bytes)
-
-    def _activate(self, shard: GroupCoordinatorShard, next_offset: int, log_bytes: int) -> None:
-        settings = self._parts.settings
-        self._queue = CommitQueue(
-            append=partial(self._parts.log.append, self.partition, self.leader_epoch),
-            next_offset=next_offset,
+        queue = self._queue = CommitQueue(
+            append=partial(log.append, self.partition, self.leader_epoch),
+            next_offset=end,
             batch_bytes_max=settings.batch_bytes_max,
+            timeout_ms=settings.commit_timeout_ms,
             call_soon=self._loop.call_soon,
             wall_ms=self._clock.wall_ms,
+            monotonic_ms=self._clock.monotonic_ms,
             on_failure=self._append_failed,
             on_committed=self._committed,
+            caught_up=caught_up,
         )
+        if not caught_up:
+            catch_up = partial(self._loop.call_soon, queue.catch_up)
+            log.when_committed(self.partition, end, catch_up)
         self._shard = shard
         self.state = HostState.ACTIVE
+        self._while_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         shard.activate(self.moment())
-        self._bytes_since_snapshot = log_bytes
+        self._snapshots.loaded(place, report.log_bytes)
         self.settle()
         self._snapshot_if_due()
 
@@ -301,47 +342,26 @@ class ShardHost:
 
     def _committed(self, batch_bytes: int) -> None:
         self._reload_pause_s = _RELOAD_PAUSE_S
-        self._bytes_since_snapshot += batch_bytes
+        self._snapshots.grown(batch_bytes)
         self._snapshot_if_due()
 
     def _snapshot_if_due(self) -> None:
-        threshold = max(self._parts.settings.snapshot_bytes, self._snapshot_bytes)
-        if self._bytes_since_snapshot >= threshold and self._saving is None:
-            self._loop.call_soon(self._take_snapshot)
+        if self._snapshots.due:
+            self._loop.call_soon(self._take_if_due)
+
+    def _take_if_due(self) -> None:
+        if self._snapshots.due:
+            self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Copy the state now, write it when all that it holds is committed."""
+        """Copy the state now, to be written when all that it holds is committed."""
         shard, queue = self._shard, self._queue
-        if shard is None or queue is None or self._saving is not None:
+        if shard is None or queue is None or self._snapshots.saving:
             return
         queue.flush()
         if self._queue is not queue:
             return  # That append failed at once.
-        self._bytes_since_snapshot = 0
-        queue.at_offset(partial(self._start_saving, shard.durable.capture()))
-
-    def _start_saving(self, state: DurableState, offset: int) -> None:
-        if self._saving is None:
-            name = f"group-snapshot-{self.partition}"
-            self._saving = self._parts.tasks.start(self._save(state, offset), name=name)
-
-    async def _save(self, state: DurableState, offset: int) -> None:
-        try:
-            self._snapshot_bytes = await asyncio.to_thread(self._write, state, offset)
-        except FileNotFoundError:
-            self._logger.info("group_snapshot_dropped", reason="its topic was deleted")
-        except OSError:
-            # The log has everything; the next one is due after as many bytes again.
-            self._logger.exception("group_snapshot_failed", offset=offset)
-        finally:
-            self._saving = None
-
-    def _write(self, state: DurableState, offset: int) -> int:
-        place = self._place
-        assert place is not None, "a state comes from a log that was loaded"
-        data = encode_snapshot(state, self.leader_epoch, offset, place)
-        self._parts.snapshots.save(place, data)
-        return len(data)
+        self._snapshots.take(shard.durable.capture(), queue.at_offset)
 
     async def close(self) -> None:
         """Clean stop: commit what is decided, write a snapshot, resign.
@@ -349,34 +369,20 @@ class ShardHost:
         The caller sets the time limit; being cancelled loses nothing but the snapshot.
         """
         self._closing = True
-        if self._saving is not None:
-            await asyncio.wait({self._saving})
+        await self._snapshots.wait()
         if self._queue is not None:
             committed = asyncio.Event()
-            self._queue.after_commit(lambda _: committed.set())
+            self.after_commit(lambda _: committed.set())
             self._queue.flush()
             await committed.wait()
-        if self._bytes_since_snapshot:
+        if self._snapshots.news:
             self._take_snapshot()
-        if self._saving is not None:
-            await asyncio.wait({self._saving})
+        await self._snapshots.wait()
         self.resign()
 
 
 def deliver(call: CoordinatorCall, body: bytes, error: int) -> None:
     """Answer a call, unless nobody listens any more; after the answer nobody does."""
     if not call.cancelled:
-        call.reply(int(error), b"" if error else body)
+        call.reply(int(for_api(call.api_key, error)), b"" if error else body)
         call.cancelled = True
-
-
-_APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
-"""What members are told when the log refuses (Kafka: appendGroupMetadataErrorToResponseError)."""

@@ -5,9 +5,9 @@ with the log and needs no other disk. Kafka passes over a file of this name (its
 suffixes only). Replaced atomically; all integers big-endian:
 
     0   4  magic "HWGS"
-    4   2  version, 2
+    4   2  version, 3
     6   4  CRC-32C of everything from byte 10 on
-    10  4  leader epoch in which it was taken
+    10  4  leader epoch of the last record in it, the one before the offset
     14  8  offset: every record below it is in the snapshot, none from it on
     22  8  record count
     30  16 topic id of the log
@@ -15,12 +15,19 @@ suffixes only). Replaced atomically; all integers big-endian:
     50  .  the records: key length (i32), key, value length (i32), value, keys and values as in
            the log (`records`); a record never is a deletion
 
-A snapshot holds committed records only. Whatever is wrong with the file (absent, torn, another
-version, another log's, a flipped bit), loading gives None and the whole log is replayed instead.
+A snapshot holds committed records only, and belongs to the node that took it: followers do not get
+it. The log beside it goes on to live when another node leads. Epoch and offset say whether it still
+is the log that the snapshot was made of: two logs that have the same epoch at one offset agree
+up to there (invariant R2), whatever was cut off and written anew in between. Version 2 had the
+epoch in which the snapshot was taken, which says less.
+
+Whatever is wrong with the file (absent, torn, another version, another log's, a flipped bit),
+loading gives None and the whole log is replayed instead.
 """
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +43,7 @@ from highwater.partition.groups.records import EncodedRecord, encode
 from highwater.partition.storage.names import TEMPORARY_SUFFIX
 
 MAGIC: Final = b"HWGS"
-VERSION: Final = 2
+VERSION: Final = 3
 FILE_NAME: Final = "group-snapshot"
 _HEAD = Struct(">4shI")
 _BODY = Struct(">iqq16si")
@@ -51,7 +58,8 @@ class SnapshotError(ValueError):
 class Snapshot:
     """A decoded snapshot; its records are still encoded, to be decoded a few at a time."""
 
-    leader_epoch: int
+    last_epoch: int
+    """Of the record before `offset`."""
     offset: int
     record_count: int
     topic_id: TopicId
@@ -79,8 +87,11 @@ class Snapshot:
         return bytes(self.payload[start:end]), end
 
 
-def encode_snapshot(state: DurableState, leader_epoch: int, offset: int, place: LogPlace) -> bytes:
-    """The file's content for `state`, which holds every record of the log below `offset`."""
+def encode_snapshot(state: DurableState, last_epoch: int, offset: int, place: LogPlace) -> bytes:
+    """The file's content for `state`, which holds every record of the log below `offset`.
+
+    `last_epoch` is the leader epoch of the record before `offset`.
+    """
     count = 0
     parts: list[bytes] = []
     for record in state.records():
@@ -88,7 +99,7 @@ def encode_snapshot(state: DurableState, leader_epoch: int, offset: int, place: 
         assert value is not None, "a state holds no deletions"
         parts += (_LENGTH.pack(len(key)), key, _LENGTH.pack(len(value)), value)
         count += 1
-    head = _BODY.pack(leader_epoch, offset, count, place.topic_id, place.partition)
+    head = _BODY.pack(last_epoch, offset, count, place.topic_id, place.partition)
     body = head + b"".join(parts)
     return _HEAD.pack(MAGIC, VERSION, crc32c(body)) + body
 
@@ -103,9 +114,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
     body = memoryview(data)[_HEAD.size :]
     if crc32c(body) != checksum:
         raise SnapshotError("checksum mismatch")
-    leader_epoch, offset, count, topic_id, partition = _BODY.unpack_from(body)
+    last_epoch, offset, count, topic_id, partition = _BODY.unpack_from(body)
     return Snapshot(
-        leader_epoch=leader_epoch,
+        last_epoch=last_epoch,
         offset=offset,
         record_count=count,
         topic_id=TopicId(topic_id),
@@ -143,9 +154,13 @@ class FileSnapshotStore:
     def save(self, place: LogPlace, data: bytes) -> None:
         """Write beside, flush, rename, flush the directory, which is never made here."""
         path = _path(place)
-        temporary = path.with_name(FILE_NAME + TEMPORARY_SUFFIX)
+        # A name of its own: a slow save of a former leadership may still be under way.
+        handle, name = tempfile.mkstemp(
+            prefix=f"{FILE_NAME}.", suffix=TEMPORARY_SUFFIX, dir=path.parent
+        )
+        temporary = Path(name)
         try:
-            with temporary.open("wb") as file:
+            with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,0 +1,36 @@
+"""What clients of the coordinator are told when its log refuses an append, or takes too long.
+
+Kafka: `GroupCoordinatorService.handleOperationException`, `handleOffsetFetchException`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+
+_TOLD: Final[Mapping[int, ErrorCode]] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+def told(append_error: int) -> ErrorCode:
+    """The code for clients; what no retry can help (a batch too large) is a server's error."""
+    return _TOLD.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def for_api(api_key: int, error: int) -> int:
+    """The code as the clients of this API understand it.
+
+    Consumers before 3.9 take COORDINATOR_NOT_AVAILABLE in an answer to OffsetFetch for a fatal
+    error; NOT_COORDINATOR makes them look for the coordinator and ask again.
+    """
+    if api_key == ApiKey.OFFSET_FETCH and error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return ErrorCode.NOT_COORDINATOR
+    return error

@@ -1,0 +1,107 @@
+"""When a shard's snapshots are taken, and how they get to the disk without stopping the loop."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from highwater.partition.groups.core.durable import DurableState
+from highwater.partition.groups.log_port import CoordinatorLog, LogPlace
+from highwater.partition.groups.snapshot import SnapshotStore, encode_snapshot
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+NO_EPOCH: Final = -1
+
+
+class SnapshotWriter:
+    """Writes the snapshots of one shard, one at a time; lives as long as the shard's host.
+
+    A state is copied on the loop and written by a thread once all that it holds is committed, so
+    that a snapshot never reaches above the high watermark.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        log: CoordinatorLog,
+        store: SnapshotStore,
+        tasks: TaskOwner,
+        logger: Logger,
+        bytes_min: int,
+    ) -> None:
+        """A snapshot is due when the log has grown by `bytes_min` and by the last one's size."""
+        self._partition = partition
+        self._log = log
+        self._store = store
+        self._tasks = tasks
+        self._logger = logger
+        self._bytes_min = bytes_min
+        self._grown_bytes = 0
+        self._last_bytes = 0
+        self._place: LogPlace | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    def loaded(self, place: LogPlace, log_bytes: int) -> None:
+        """The shard was loaded from there, and `log_bytes` of it lie behind the last snapshot."""
+        self._place = place
+        self._grown_bytes = log_bytes
+
+    def grown(self, nbytes: int) -> None:
+        """The log has more committed bytes."""
+        self._grown_bytes += nbytes
+
+    @property
+    def news(self) -> bool:
+        """Whether the log has anything that the last snapshot has not."""
+        return self._grown_bytes > 0
+
+    @property
+    def saving(self) -> bool:
+        """Whether one is being written."""
+        return self._saving is not None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return not self.saving and self._grown_bytes >= max(self._bytes_min, self._last_bytes)
+
+    def take(self, state: DurableState, at_offset: Callable[[Callable[[int], None]], None]) -> None:
+        """Write `state`, a copy, when `at_offset` tells up to where it is the committed log."""
+        self._grown_bytes = 0
+        at_offset(partial(self._start, state))
+
+    def _start(self, state: DurableState, offset: int) -> None:
+        if self.saving:
+            return
+        epoch = self._log.epoch_before(self._partition, offset)
+        if epoch == NO_EPOCH or self._log.high_watermark(self._partition) < offset:
+            # Without its epoch nobody could ever tell whether it fits the log.
+            self._logger.warning("group_snapshot_dropped", reason="its epoch is not known")
+            return
+        name = f"group-snapshot-{self._partition}"
+        self._saving = self._tasks.start(self._save(state, epoch, offset), name=name)
+
+    async def _save(self, state: DurableState, epoch: int, offset: int) -> None:
+        try:
+            self._last_bytes = await asyncio.to_thread(self._write, state, epoch, offset)
+        except FileNotFoundError:
+            self._logger.info("group_snapshot_dropped", reason="its topic was deleted")
+        except OSError:
+            # The log has everything; the next one is due after as many bytes again.
+            self._logger.exception("group_snapshot_failed", offset=offset)
+        finally:
+            self._saving = None
+
+    def _write(self, state: DurableState, epoch: int, offset: int) -> int:
+        place = self._place
+        assert place is not None, "a state comes from a log that was loaded"
+        data = encode_snapshot(state, epoch, offset, place)
+        self._store.save(place, data)
+        return len(data)
+
+    async def wait(self) -> None:
+        """Returns when nothing is being written."""
+        if self._saving is not None:
+            await asyncio.wait({self._saving})

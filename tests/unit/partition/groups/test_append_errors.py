@@ -1,0 +1,34 @@
+import pytest
+
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.groups.append_errors import for_api, told
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_codes_of_the_log_in_the_words_of_the_coordinator(refusal, code):
+    assert told(refusal) is code
+    assert told(int(refusal)) is code
+
+
+def test_consumers_before_3_9_take_an_unavailable_coordinator_for_fatal_in_offset_fetch():
+    unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert for_api(ApiKey.OFFSET_FETCH, unavailable) == ErrorCode.NOT_COORDINATOR
+    assert for_api(int(ApiKey.OFFSET_FETCH), int(unavailable)) == ErrorCode.NOT_COORDINATOR
+    for key in (ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.DESCRIBE_GROUPS):
+        assert for_api(key, unavailable) == unavailable
+    for code in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+        assert for_api(ApiKey.OFFSET_FETCH, code) == code
