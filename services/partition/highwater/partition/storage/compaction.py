@@ -1,0 +1,246 @@
+"""What compaction keeps of a log: the newest record of every key (Kafka's `Cleaner`), pure.
+
+Two passes. First the dirty part of the log, oldest batch first, fills an `OffsetMap`: key -> offset
+of its newest record. Then all batches up to there are written anew without the records that the
+map knows a newer one for. Offsets never change: what is left of a batch has its first and last
+offset, its epoch, its producer and its sequence.
+
+* A record without a value, a tombstone, deletes its key. It stays for delete.retention.ms after
+  the first pass that met it, so that consumers in the middle of the log hear of it (KIP-534): that
+  pass sets the time into the header, in place of the base timestamp, and flags it (bit 6).
+* A record without a key has no place in a compacted log and goes.
+* The header of a producer's newest batch stays even if it holds nothing any more, as the producer's
+  last sequence can be read from nothing else. Here, unlike in Kafka, so does the last header of
+  every written file: the file then says up to where it replaces older ones (`compaction_swap`).
+* Control batches stay as they are, since nothing tells yet which transactions are still there.
+
+Nothing calls this yet.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from highwater.kafka.primitives import Buffer
+from highwater.kafka.records.batch import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    COMPRESSION_MASK,
+    CRC_AT,
+    DELETE_HORIZON_BIT,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    RecordBatchView,
+    is_control,
+    is_log_append_time,
+)
+from highwater.kafka.records.builder import encode_record
+from highwater.kafka.records.compression import compress, decompress
+from highwater.kafka.records.record import RawRecord, iter_raw_records
+
+NO_OFFSET: Final = -1
+_DIGEST_BYTES: Final = 16
+_CRC: Final = Struct(">I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningRules:
+    """One pass's view of time and limits."""
+
+    now_ms: int
+    """Wall clock."""
+    delete_retention_ms: int
+    """How long tombstones stay [delete.retention.ms]."""
+    decompressed_bytes_max: int = 64 * 1024 * 1024
+    """Of one batch; more is not decompressed but an error."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CleaningReport:
+    """What a pass has done, for logs and metrics."""
+
+    records_kept: int = 0
+    records_dropped: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+class OffsetMap:
+    """Key -> offset of its newest record, for so many keys at most.
+
+    Keys are kept as 128-bit digests, so that the memory does not depend on how long they are; that
+    two keys share one is as unlikely as a broken disk that nobody notices (Kafka takes MD5).
+    """
+
+    def __init__(self, keys_max: int) -> None:
+        self._keys_max = keys_max
+        self._offsets: dict[bytes, int] = {}
+        self.latest = NO_OFFSET
+        """Offset of the last record that was looked at: nothing is known of those behind it."""
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def newest(self, key: bytes) -> int:
+        """Offset of the key's newest record, -1 if there is none in the dirty part."""
+        return self._offsets.get(_digest(key), NO_OFFSET)
+
+    def add(self, batch: RecordBatchView, rules: CleaningRules) -> bool:
+        """Notes all records of the log's next batch, or none if they might not find room.
+
+        Raises RecordsError if it cannot be read.
+        """
+        header = batch.header()
+        if is_control(header.attributes):
+            self.latest = batch.last_offset
+            return True
+        if len(self._offsets) + header.record_count > self._keys_max:
+            return False
+        for record in _records(batch, header, rules):
+            if record.key is not None:
+                self._offsets[_digest(record.key)] = header.base_offset + record.offset_delta
+        self.latest = batch.last_offset
+        return True
+
+
+class CleanedBatch(NamedTuple):
+    """What is left of a batch; `data` is None if it goes as a whole."""
+
+    data: Buffer | None
+    kept: int
+    dropped: int
+
+
+def clean_batch(
+    batch: RecordBatchView, offsets: OffsetMap, rules: CleaningRules, *, keep_header: bool
+) -> CleanedBatch:
+    """The batch without the records that compaction drops; the very bytes if it drops none.
+
+    `keep_header`: something has to stay even if no record does. Raises RecordsError if the batch
+    cannot be read.
+    """
+    header = batch.header()
+    whole = memoryview(batch.buf)[batch.start : batch.end]
+    if is_control(header.attributes) or header.base_offset > offsets.latest:
+        return CleanedBatch(whole, header.record_count, 0)
+    timed = bool(header.attributes & DELETE_HORIZON_BIT)
+    tombstones_stay = not timed or rules.now_ms < header.base_timestamp
+    records = list(_records(batch, header, rules))
+    kept = [
+        record
+        for record in records
+        if _stays(record, header.base_offset + record.offset_delta, offsets, tombstones_stay)
+    ]
+    dropped = len(records) - len(kept)
+    if not kept:
+        if not keep_header:
+            return CleanedBatch(None, 0, dropped)
+        return CleanedBatch(_empty(header) if records else whole, 0, dropped)
+    begins_to_wait = not timed and any(record.value is None for record in kept)
+    if not dropped and not begins_to_wait:
+        return CleanedBatch(whole, len(kept), 0)
+    horizon_ms = rules.now_ms + rules.delete_retention_ms if begins_to_wait else None
+    return CleanedBatch(_rebuilt(header, kept, horizon_ms), len(kept), dropped)
+
+
+def clean(
+    batches: Iterable[RecordBatchView],
+    offsets: OffsetMap,
+    rules: CleaningRules,
+    producers: Mapping[int, int],
+    report: CleaningReport,
+) -> Iterator[Buffer]:
+    """The batches of one new file, from those of the segments that it replaces, in order.
+
+    `producers`: for every active producer the last offset of its newest batch.
+    """
+    previous: RecordBatchView | None = None
+    for batch in batches:
+        if previous is not None:
+            yield from _cleaned(previous, offsets, rules, producers, report, last=False)
+        previous = batch
+    if previous is not None:
+        yield from _cleaned(previous, offsets, rules, producers, report, last=True)
+
+
+def _cleaned(
+    batch: RecordBatchView,
+    offsets: OffsetMap,
+    rules: CleaningRules,
+    producers: Mapping[int, int],
+    report: CleaningReport,
+    *,
+    last: bool,
+) -> Iterator[Buffer]:
+    newest = batch.producer_id >= 0 and producers.get(batch.producer_id) == batch.last_offset
+    result = clean_batch(batch, offsets, rules, keep_header=last or newest)
+    report.records_kept += result.kept
+    report.records_dropped += result.dropped
+    report.bytes_read += batch.size
+    if result.data is not None:
+        report.bytes_written += len(result.data)
+        yield result.data
+
+
+def _stays(record: RawRecord, offset: int, offsets: OffsetMap, tombstones_stay: bool) -> bool:
+    if offset > offsets.latest:
+        return True
+    if record.key is None or offset < offsets.newest(record.key):
+        return False
+    return record.value is not None or tombstones_stay
+
+
+def _records(
+    batch: RecordBatchView, header: BatchHeader, rules: CleaningRules
+) -> Iterator[RawRecord]:
+    payload = decompress(batch.compression, batch.payload, rules.decompressed_bytes_max)
+    return iter_raw_records(payload, header.record_count)
+
+
+def _rebuilt(header: BatchHeader, records: list[RawRecord], horizon_ms: int | None) -> bytes:
+    """A batch in the same place with fewer records, or with the time its tombstones have."""
+    base = header.base_timestamp if horizon_ms is None else horizon_ms
+    shift = header.base_timestamp - base
+    payload = b"".join(
+        encode_record(r.offset_delta, r.timestamp_delta + shift, r.key, r.value, r.headers)
+        for r in records
+    )
+    newest = header.base_timestamp + max(record.timestamp_delta for record in records)
+    stamped = is_log_append_time(header.attributes)
+    return _sealed(
+        header._replace(
+            attributes=header.attributes | (0 if horizon_ms is None else DELETE_HORIZON_BIT),
+            base_timestamp=base,
+            max_timestamp=header.max_timestamp if stamped else newest,
+            record_count=len(records),
+        ),
+        compress(header.attributes & COMPRESSION_MASK, payload),
+    )
+
+
+def _empty(header: BatchHeader) -> bytes:
+    """A header that only says where the batch was, and whose (Kafka's `writeEmptyHeader`)."""
+    return _sealed(
+        header._replace(
+            attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT),
+            base_timestamp=header.max_timestamp,
+            record_count=0,
+        ),
+        b"",
+    )
+
+
+def _sealed(header: BatchHeader, payload: bytes) -> bytes:
+    length = HEADER_SIZE + len(payload) - LENGTH_OVERHEAD
+    batch = bytearray(BATCH_HEADER.pack(*header._replace(batch_length=length, crc=0))) + payload
+    _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+    return bytes(batch)
+
+
+def _digest(key: bytes) -> bytes:
+    return blake2b(key, digest_size=_DIGEST_BYTES).digest()

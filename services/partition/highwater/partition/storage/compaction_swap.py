@@ -1,0 +1,139 @@
+"""How a cleaned segment takes the place of those it was made of, whatever moment the power goes.
+
+New files are new inodes under Kafka's names; nothing is ever written in place:
+
+    <base>.log.cleaned    being written; worth nothing after a crash
+    <base>.log.swap       whole and on disk; from this moment on it counts, and will replace
+    <base>.log            the segment
+    <base>.log.deleted    replaced; readers who hold it may finish, a crash removes it
+
+The rename of the `.log` file to `.swap` is the moment of decision: it comes after its indexes have
+that suffix and are on disk. Before it the old segments are the log, after it the new one is, and
+`recovery` finishes what was begun. A new file's last header is that of the last batch which it
+replaces (see `compaction`), so it says by itself which segments those are.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.partition.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_file,
+    parse_offset_file,
+)
+
+_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+_FILES: Final = (*_INDEXES, LOG_SUFFIX)
+"""The log comes last: whoever finds it may rely on the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Within the partition's directory; replaces a file of the new name."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlink:
+    """Of a file that may be gone already."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFile:
+    """Its bytes are on disk before the next step."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncDirectory:
+    """All names are on disk as they are now before the next step."""
+
+
+Step = Rename | Unlink | SyncFile | SyncDirectory
+
+
+def swap(bases: Sequence[int]) -> list[Step]:
+    """The steps after `.cleaned` files of the first of `bases` were written, in order.
+
+    The new segment replaces those with these base offsets, which are neighbours. The `.deleted`
+    files are the caller's to remove once nobody reads them.
+    """
+    base = bases[0]
+    names = [offset_file(base, suffix) for suffix in _FILES]
+    steps: list[Step] = [SyncFile(name + CLEANED_SUFFIX) for name in names]
+    steps += [Rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX) for name in names[:-1]]
+    # The names of the indexes must not be lost where that of the log is not.
+    steps.append(SyncDirectory())
+    steps.append(Rename(names[-1] + CLEANED_SUFFIX, names[-1] + SWAP_SUFFIX))
+    steps.append(SyncDirectory())
+    for old in bases:
+        for suffix in _FILES:
+            name = offset_file(old, suffix)
+            steps.append(Rename(name, name + DELETED_SUFFIX))
+    steps.append(SyncDirectory())
+    steps += [Rename(name + SWAP_SUFFIX, name) for name in names]
+    steps.append(SyncDirectory())
+    return steps
+
+
+def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
+    """The steps with which a start finishes or undoes what a crash has cut off, in order.
+
+    `names` are those of the directory; `end_of(base)` reads the offset after the last batch of
+    `<base>.log.swap`. Recovery may be cut off as well: done again, it goes on.
+    """
+    present = sorted(names)
+    swapped = sorted(
+        base
+        for name in present
+        if (base := parse_offset_file(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None
+    )
+    steps: list[Step] = []
+    for name in present:
+        base = _swapped_index(name)
+        if name.endswith((CLEANED_SUFFIX, DELETED_SUFFIX)) or (
+            base is not None and base not in swapped
+        ):
+            steps.append(Unlink(name))
+    for new in swapped:
+        end = end_of(new)
+        for name in present:
+            base = _segment_file(name)
+            # Indexes of the new segment that have their names already go too, and are made again.
+            if base is not None and new <= base < end:
+                steps.append(Unlink(name))
+        steps.append(SyncDirectory())
+        for suffix in _FILES:
+            name = offset_file(new, suffix)
+            if name + SWAP_SUFFIX in present:
+                steps.append(Rename(name + SWAP_SUFFIX, name))
+    if steps:
+        steps.append(SyncDirectory())
+    return steps
+
+
+def _swapped_index(name: str) -> int | None:
+    for suffix in _INDEXES:
+        base = parse_offset_file(name, suffix + SWAP_SUFFIX)
+        if base is not None:
+            return base
+    return None
+
+
+def _segment_file(name: str) -> int | None:
+    for suffix in _FILES:
+        base = parse_offset_file(name, suffix)
+        if base is not None:
+            return base
+    return None
