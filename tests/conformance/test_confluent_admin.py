@@ -11,6 +11,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    ElectionType,
     KafkaError,
     KafkaException,
     Producer,
@@ -273,3 +274,15 @@ def test_large_messages(cluster: Cluster, topic: str) -> None:
     CLIENT.produce(cluster.bootstrap, topic, messages, partition=0)
     stored = CLIENT.consume(cluster.bootstrap, topic, partitions=1, count=8)
     assert_read_back({0: messages}, stored)
+
+
+def test_elections(admin: AdminClient, topic: str) -> None:
+    _result(admin.create_topics([NewTopic(topic, 2, 1)]))
+    for kind in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
+        asked = [TopicPartition(topic, number) for number in (0, 1, 9)]
+        results = admin.elect_leaders(kind, asked).result(CLIENT_TIMEOUT_S)
+        codes = {tp.partition: error and error.code() for tp, error in results.items()}
+        needed = KafkaError.ELECTION_NOT_NEEDED
+        assert codes == {0: needed, 1: needed, 9: KafkaError.UNKNOWN_TOPIC_OR_PART}
+    everything = admin.elect_leaders(ElectionType.PREFERRED).result(CLIENT_TIMEOUT_S)
+    assert not [tp for tp in everything if tp.topic == topic], "nothing to do there"

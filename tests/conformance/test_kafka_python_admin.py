@@ -173,3 +173,18 @@ def test_the_default_producer_is_idempotent(cluster: Cluster, topic: str) -> Non
     producer.close(timeout=CLIENT_TIMEOUT_S)
     stored = CLIENT.consume(cluster.bootstrap, topic, partitions=1, count=len(values))
     assert [record.message.value for record in stored] == values
+
+
+def test_elections(admin: KafkaAdminClient, topic: str) -> None:
+    admin.create_topics({topic: {"num_partitions": 2}})
+    admin.wait_for_topics([topic])
+
+    def elect(kind: int, partitions: list[int]) -> dict[int, int]:
+        response = admin.elect_leaders(kind, {topic: partitions}, raise_errors=False)
+        (result,) = response.replica_election_results
+        assert result.topic == topic
+        return {one.partition_id: one.error_code for one in result.partition_result}
+
+    assert elect(0, [0, 1]) == dict.fromkeys((0, 1), errors.ElectionNotNeededError.errno)
+    assert elect(1, [1]) == {1: errors.ElectionNotNeededError.errno}, "it has a leader"
+    assert elect(0, [9]) == {9: errors.UnknownTopicOrPartitionError.errno}
