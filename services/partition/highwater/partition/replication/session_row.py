@@ -96,33 +96,36 @@ class SessionRow:
         self.refused = replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         if self.refused:
             return
-        log = replica.log
+        log, offset = replica.log, asked.fetch_offset
         # Not `core.divergence`: while a flush is awaited, the core's log end lies behind.
-        self._parted = divergence(
-            log.epochs, log.log_end_offset, asked.fetch_offset, asked.last_fetched_epoch
-        )
-        self.count(node, node_epoch, now_ms)
+        self._parted = divergence(log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch)
+        if self._parted is None and offset >= log.log_start_offset:
+            self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
         """Counts the place as a fetch that came at `now_ms`, unless it would be refused by now."""
         replica = self.replica
         if replica is None or self.refused:
             return
-        asked, core, log = self.asked, replica.core, replica.log
-        self.counted_ms = now_ms
-        offset = asked.fetch_offset
+        asked = self.asked
         if (
             self._parted is not None
-            or offset < log.log_start_offset
-            or core.refuse_follower(node, node_epoch, asked.leader_epoch)
+            or asked.fetch_offset < replica.log.log_start_offset
+            or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
             self.changed()
             return
-        replica.moved(core.follower_fetched(core.followers[node], offset, now_ms))
-        if core.isr_due:
-            replica.handle(IsrDue())
+        self._progress(replica, node, now_ms)
         if self.untold:
             self.changed()
+
+    def _progress(self, replica: PartitionReplica, node: int, now_ms: int) -> None:
+        self.counted_ms = now_ms
+        core = replica.core
+        follower = core.followers[node]
+        replica.moved(core.follower_fetched(follower, self.asked.fetch_offset, now_ms))
+        if core.isr_due:
+            replica.handle(IsrDue())
 
     # ---- answers ----
 
