@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
 
 from tests.support import kafka_peer
 
 RETENTION_CHECK_MS = 500
+# A node is known, and its port open, a little before it may be given partitions.
+UNFENCE_TIMEOUT_S = 15.0
+UNFENCE_POLL_S = 0.1
 
 
 class Peer(ABC):
@@ -62,7 +68,19 @@ class Peer(ABC):
     ) -> None:
         """Creates a topic; `deep` asks for deep validation where that is an option."""
         del deep
-        kafka_peer.create_topic(self.bootstrap, name, partitions, configs, replication=replication)
+        deadline = time.monotonic() + UNFENCE_TIMEOUT_S
+        while True:
+            try:
+                kafka_peer.create_topic(
+                    self.bootstrap, name, partitions, configs, replication=replication
+                )
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                    raise
+                time.sleep(UNFENCE_POLL_S)
+            else:
+                return
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic; files may go later."""

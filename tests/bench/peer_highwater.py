@@ -144,10 +144,11 @@ class Highwater(BreakablePeer):
             os.kill(self._process.pid, signal.SIGCONT)
 
     def _wait_for_nodes(self) -> None:
-        if self.nodes == 1:
-            return
+        assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while not serves_all_nodes("127.0.0.1", self._port, self.nodes):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"ended with {self._process.returncode}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"fewer than {self.nodes} nodes serve")
             time.sleep(POLL_S)
