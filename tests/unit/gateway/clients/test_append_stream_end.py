@@ -39,6 +39,19 @@ async def test_while_a_node_stops_and_comes_back_nothing_is_lost_or_doubled(node
     assert len(list(iter_batches(stored(node.plane.replicas[ROUTES[0].topic_id, 0])))) == 300
 
 
+async def test_messages_that_are_larger_than_the_window_of_a_stream(node, link):
+    sender = await opened(link)
+    for n in range(40):
+        sender.send(make_batch(value=bytes(400_000)), partition=n % 2)
+    await until(lambda: sender.sink.results)
+    assert await node.stop(5)
+    await node.start()
+    sink = await sender.all()
+    assert set(sink.codes.values()) == {0}
+    for partition in (0, 1):
+        assert [sink.offsets[n] for n in range(partition, 40, 2)] == list(range(20))
+
+
 async def test_what_was_not_read_is_sent_again_and_what_was_read_is_in_doubt(node, link):
     replica = node.add(2, lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, OTHER))
