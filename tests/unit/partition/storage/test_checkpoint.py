@@ -26,6 +26,7 @@ def test_missing_and_empty_files_hold_nothing(tmp_path: Path) -> None:
     assert checkpoint.read_topic_id(FILES, str(path)) is None
     path.write_text("")
     assert checkpoint.read_offsets(FILES, str(path)) == {}
+    assert checkpoint.read_topic_id(FILES, str(path)) is None
 
 
 def test_epochs(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_topic_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
+        "\n",
         "version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw",
         "version: 0\ntopic_id: AA",
         "version: 0\n",

@@ -46,6 +46,24 @@ def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None
     assert log.recovered_segments == 1
 
 
+@pytest.mark.parametrize("damage", [None, b"", b"0\n0\n", b"no checkpoint"])
+def test_leader_epochs_are_found_in_the_batches_if_their_checkpoint_tells_nothing(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    for epoch in (0, 0, 3):
+        append(log, make_batch(), epoch=epoch)
+        log.roll()
+    append(log, make_batch(), epoch=5)
+    before = log.epochs.entries()
+    log.close(clean=True)
+    path = directory / "leader-epoch-checkpoint"
+    path.unlink() if damage is None else path.write_bytes(damage)
+    assert open_log(directory, clean=True, recovery_point=4).epochs.entries() == before
+    assert path.read_text() == f"0\n{len(before)}\n" + "".join(f"{e} {s}\n" for e, s in before)
+
+
 def test_old_message_formats_are_refused_and_not_cut_off(tmp_path: Path) -> None:
     body = struct.pack(">BBq", 1, 0, 5) + struct.pack(">i", -1) + struct.pack(">i", 2) + b"hi"
     message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body + b"\0" * 80

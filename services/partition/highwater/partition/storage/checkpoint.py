@@ -62,10 +62,15 @@ def write_epochs(
 
 
 def read_topic_id(filesystem: FileSystem, path: str) -> TopicId | None:
-    """The topic id in a `partition.metadata` file; None if there is no file."""
+    """The topic id in a `partition.metadata` file; None if there is no file, or an empty one.
+
+    Empty is what a power cut leaves of a file that was not synced.
+    """
     if not _exists(filesystem, path):
         return None
     lines = _read_text(filesystem, path).splitlines()
+    if not lines:
+        return None
     if len(lines) < 2 or lines[0] != f"version: {VERSION}" or not lines[1].startswith("topic_id: "):
         raise CorruptCheckpointError(f"{path}: not a partition metadata file")
     try:

@@ -286,11 +286,14 @@ class LogLoader:
                 yield fields
 
     def _epochs(self) -> tuple[LeaderEpochCache, bool]:
-        """The checkpoint's epochs, and whether it could be used."""
+        """The checkpoint's epochs, and whether it could be used.
+
+        One without entries tells nothing: a power cut empties a file that was not synced.
+        """
         path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
         try:
             entries = checkpoint.read_epochs(self._filesystem, path)
-            return LeaderEpochCache(entries or ()), entries is not None
+            return LeaderEpochCache(entries or ()), bool(entries)
         except (CorruptCheckpointError, ValueError):
             return LeaderEpochCache(), False
 
