@@ -3,7 +3,8 @@
 Messages go out at once while fewer than two are unacknowledged, else batches gather. When the
 stream breaks, the idempotent batches under way are sent again, in their order and before all later
 ones; other batches are answered UNKNOWN, which clients see as REQUEST_TIMED_OUT. Groups that were
-never sent simply wait for the next connection.
+never sent simply wait for the next connection, and so does what a node did not read that said so
+when it stopped.
 
 While a partition's leader moves, its groups can be counted (`under_way`) and taken back
 (`recall`), to be sent to somebody else.
@@ -77,6 +78,8 @@ class AppendStream:
         self._sent: dict[int, list[AppendGroup | None]] = {}
         """Groups by message id; None where the result is in."""
         self._unacknowledged: set[int] = set()
+        self._node_stops = False
+        """True if the node of this connection reads nothing more, and has told all that it read."""
         self._last_id = 0
         self.gatherer.hold()
 
@@ -92,12 +95,15 @@ class AppendStream:
 
     def _hold_or_release(self) -> None:
         """Lets batches gather while messages are outstanding."""
-        if not self.stream.is_open or len(self._unacknowledged) >= OUTSTANDING_MAX or self._ready:
+        busy = len(self._unacknowledged) >= OUTSTANDING_MAX or self._ready
+        if not self.stream.is_open or self._node_stops or busy:
             self.gatherer.hold()
         else:
             self.gatherer.release()
 
     def _next_message(self) -> bytes | None:
+        if self._node_stops:
+            return None
         while self._ready and len(self._unacknowledged) < OUTSTANDING_MAX:
             groups = self._ready.pop(0)
             message_id = self._last_id + 1
@@ -140,25 +146,26 @@ class AppendStream:
             if not any(groups):
                 del self._sent[result.message_id]
         self._unacknowledged.difference_update(response.appended_message_ids)
+        if response.ending:
+            self._node_stops = True
+            self.stream.end_writing()
         self._hold_or_release()
         self.stream.wake()
 
     def _opened(self) -> None:
+        self._node_stops = False
         self._hold_or_release()
 
     def _broken(self, reason: str) -> None:
         self.gatherer.hold()
         again: list[list[AppendGroup]] = []
         for message_id in sorted(self._sent):
-            keep = []
-            for group in self._sent[message_id]:
-                if group is None:
-                    continue
-                if any_idempotent(group):
-                    answer_others(group, unknown(reason))
-                    keep.append(group)
-                else:
-                    group.fail(unknown(reason))
+            unread = self._node_stops and message_id in self._unacknowledged
+            keep = [
+                group
+                for group in self._sent[message_id]
+                if group is not None and _goes_again(group, reason, unread=unread)
+            ]
             if keep:
                 again.append(keep)
         self._sent.clear()
@@ -223,6 +230,22 @@ class AppendStream:
         self._unacknowledged.clear()
         for group in groups:
             group.fail(unknown(reason) if group.attempted else not_sent(reason))
+
+
+def _goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
+    """Whether a group of a broken stream waits for the next one; else it is answered.
+
+    `unread`: the node has not taken it and never will.
+    """
+    if any_idempotent(group):
+        if not unread:
+            answer_others(group, unknown(reason))
+        return True
+    if unread and group.deadline_ms < NEVER_MS:
+        group.attempted = False  # It was the first time: otherwise it would have been answered.
+        return True
+    group.fail(unknown(reason))
+    return False
 
 
 def _stand_in(group: AppendGroup) -> AppendGroup:
