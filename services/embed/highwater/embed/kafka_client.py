@@ -12,7 +12,13 @@ from typing import Any, Final, Self
 from highwater.kafka.error_codes import error_code_of
 from highwater.kafka.errors import CodecError
 from highwater.kafka.framing import decode_response_header, encode_request_header, frame
-from highwater.kafka.messages import create_topics, delete_topics, describe_configs, metadata
+from highwater.kafka.messages import (
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    metadata,
+)
 from highwater.kafka.registry import request_codec
 from highwater.model.errors import Fault, HighwaterError, UnreachableError, UsageError
 
@@ -24,6 +30,7 @@ _TOPIC_RESOURCE: Final = 2
 _LENGTH: Final = struct.Struct(">i")
 
 _METADATA_VERSION: Final = 9
+_DESCRIBE_CLUSTER_VERSION: Final = 1
 _CREATE_TOPICS_VERSION: Final = 5
 _DELETE_TOPICS_VERSION: Final = 5
 _DESCRIBE_CONFIGS_VERSION: Final = 3
@@ -87,6 +94,13 @@ class KafkaClient:
         response = self._call(metadata.API_KEY, request, _METADATA_VERSION)
         assert isinstance(response, metadata.MetadataResponse)
         return response
+
+    def live_brokers(self) -> list[tuple[str, int]]:
+        """Addresses of the brokers that may lead partitions: fenced ones are not among them."""
+        request = describe_cluster.DescribeClusterRequest()
+        response = self._call(describe_cluster.API_KEY, request, _DESCRIBE_CLUSTER_VERSION)
+        _check(response.error_code, response.error_message, "the cluster")
+        return [(broker.host, broker.port) for broker in response.brokers]
 
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]

@@ -3,16 +3,12 @@ import socket
 import pytest
 
 from highwater.embed.supervisor import readiness
-from highwater.kafka.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseMetadataResponseBroker,
-)
 from highwater.model.errors import UnreachableError
 
 
 @pytest.fixture
 def brokers(monkeypatch):
-    """Addresses that Metadata tells; None is no answer."""
+    """Ports of the nodes that may lead; None is no answer."""
     told = []
 
     class Client:
@@ -27,14 +23,8 @@ def brokers(monkeypatch):
         def __exit__(self, *exception):
             pass
 
-        def metadata(self, topics):
-            assert topics == []
-            return MetadataResponse(
-                brokers=[
-                    MetadataResponseMetadataResponseBroker(node_id=n, host="127.0.0.1", port=port)
-                    for n, port in enumerate(told, start=1)
-                ]
-            )
+        def live_brokers(self):
+            return [("127.0.0.1", port) for port in told]
 
     monkeypatch.setattr(readiness, "KafkaClient", Client)
     return told

@@ -10,13 +10,16 @@ PROBE_TIMEOUT_S: Final = 2.0
 
 
 def serves_all_nodes(host: str, port: int, nodes: int) -> bool:
-    """True if a gateway knows so many nodes and the address of each accepts. Blocks."""
+    """True if a gateway knows so many nodes that may lead, and their addresses accept. Blocks.
+
+    A node that is still fenced would have a client's first topic refused.
+    """
     try:
         with KafkaClient(f"{host}:{port}", timeout_s=PROBE_TIMEOUT_S) as client:
-            brokers = client.metadata([]).brokers
+            brokers = client.live_brokers()
     except HighwaterError:
         return False
-    return len(brokers) >= nodes and all(_accepts(one.host, one.port) for one in brokers)
+    return len(brokers) >= nodes and all(_accepts(*address) for address in brokers)
 
 
 def _accepts(host: str, port: int) -> bool:

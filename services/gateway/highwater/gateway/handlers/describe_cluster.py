@@ -28,7 +28,7 @@ CONTROLLERS: Final = 2
 async def handle(
     context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Answers from the newest image."""
+    """Answers from the newest image; fenced nodes only to those who ask for them (KIP-1073)."""
     version = context.api_version
     if request.endpoint_type == CONTROLLERS:
         return failure(request, version, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
@@ -41,9 +41,10 @@ async def handle(
         controller_id=controller_among(brokers),
         brokers=[
             DescribeClusterResponseDescribeClusterBroker(
-                broker.node_id, broker.host, broker.port, broker.rack or None
+                broker.node_id, broker.host, broker.port, broker.rack or None, broker.fenced
             )
             for broker in brokers
+            if request.include_fenced_brokers or not broker.fenced
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
