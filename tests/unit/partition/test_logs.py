@@ -76,7 +76,7 @@ async def test_the_second_start_knows_the_first(tmp_path: Path) -> None:
     identity = logs.open()
     assert identity.node_id == Member.node_id
     assert identity.cluster_id == Member.cluster_id
-    assert identity.clean_shutdown
+    assert logs.manager.clean
     assert identity.previous_node_epoch == Member.node_epoch
     logs.close()
 

@@ -51,9 +51,7 @@ class Member:
                 node_id=1,
                 cluster_id="",
                 previous_node_epoch=-1,
-                clean_shutdown=False,
                 incarnation="this one",
-                boot_id="boot",
             ),
             log_dirs=[directory],
             rack="",
@@ -102,7 +100,7 @@ async def test_a_registration_says_who_it_is_and_what_its_directories_hold(
 ) -> None:
     await member.join()
     (request,) = member.client.registrations
-    assert (request.node_id, request.incarnation, request.boot_id) == (1, "this one", "boot")
+    assert (request.node_id, request.incarnation) == (1, "this one")
     assert request.lineage == ["before"]
     assert member.epochs == [member.membership.node_epoch]
     assert (member.directory / INCARNATION_FILE).read_text() == "this one"

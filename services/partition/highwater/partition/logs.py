@@ -87,9 +87,7 @@ class NodeLogs:
             node_id=identity.node_id if identity.node_id >= 0 else wanted,
             cluster_id=identity.cluster_id,
             previous_node_epoch=self.manager.previous_node_epoch,
-            clean_shutdown=self.manager.clean,
             incarnation=self._lineage.incarnation,
-            boot_id=self._lineage.boot_id,
         )
 
     @property

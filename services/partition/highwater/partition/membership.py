@@ -39,11 +39,8 @@ class NodeIdentity:
     """-1 if this is its first start."""
     cluster_id: str
     previous_node_epoch: int
-    clean_shutdown: bool
     incarnation: str
     """New at every start."""
-    boot_id: str
-    """The kernel's; empty if unknown."""
 
 
 class Membership:
@@ -151,9 +148,7 @@ class Membership:
             rack=self._rack,
             incarnation=self.incarnation,
             log_dirs=[str(path) for path in self._log_dirs],
-            clean_shutdown=self._identity.clean_shutdown,
             previous_node_epoch=self._identity.previous_node_epoch,
-            boot_id=self._identity.boot_id,
             cluster_id=self.cluster_id,
             static_configs=self._static_configs,
             lineage=self._lineage(),

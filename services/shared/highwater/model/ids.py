@@ -27,6 +27,5 @@ GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
-INTERNAL_REPLICAS_MAX: Final = 1
-"""Replicas of internal topics where nothing says how many, if there are so many nodes. It becomes 3
-when partition nodes fetch from one another."""
+INTERNAL_REPLICAS_MAX: Final = 3
+"""Replicas of internal topics where nothing says how many, if there are so many nodes."""

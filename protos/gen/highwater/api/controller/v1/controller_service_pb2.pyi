@@ -35,7 +35,7 @@ class ApiError(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "clean_shutdown", "previous_node_epoch", "boot_id", "cluster_id", "static_configs", "lineage")
+    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "previous_node_epoch", "cluster_id", "static_configs", "lineage")
     class StaticConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -48,9 +48,7 @@ class RegisterNodeRequest(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
-    CLEAN_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
@@ -59,13 +57,11 @@ class RegisterNodeRequest(_message.Message):
     rack: str
     incarnation: str
     log_dirs: _containers.RepeatedScalarFieldContainer[str]
-    clean_shutdown: bool
     previous_node_epoch: int
-    boot_id: str
     cluster_id: str
     static_configs: _containers.ScalarMap[str, str]
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., clean_shutdown: _Optional[bool] = ..., previous_node_epoch: _Optional[int] = ..., boot_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., previous_node_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
     __slots__ = ("error", "node_id", "node_epoch", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
