@@ -1,0 +1,228 @@
+"""Group coordinators on three nodes: killed, ended, paused; what they acknowledged is never lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from highwater.model.ids import GROUP_METADATA_TOPIC
+from highwater.model.partitioning import coordinator_partition
+from tests.cluster.test_replication import ISR_S_MAX, SESSIONS
+from tests.support.cluster_view import PartitionView, view
+from tests.support.etcd import etcd_missing
+from tests.support.kafka_admin import make_replicated_topic
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import ReplicatedCluster, Shape
+
+pytestmark = [pytest.mark.etcd, pytest.mark.timeout(150)]
+
+COMPLAINTS = ("group_shard_crashed", "group_load_failed", "group_task_failed")
+RECOVERY_S_MAX = 30.0
+COMMITS = 15
+
+
+@pytest.fixture(scope="module")
+def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
+    if why := etcd_missing():
+        pytest.skip(why)
+    shape = Shape(controllers=1, etcd_members=1, settings={"controller": SESSIONS})
+    made = ReplicatedCluster(tmp_path_factory.mktemp("groups"), shape)
+    try:
+        made.start()
+        yield made
+        for name in made.names:
+            assert list(made.process(name).lines_with(*COMPLAINTS)) == []
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def topic(replicated: ReplicatedCluster) -> str:
+    return make_replicated_topic(replicated.bootstrap, "orders", partitions=1)
+
+
+@pytest.fixture
+def whole(replicated: ReplicatedCluster) -> Iterator[ReplicatedCluster]:
+    """The cluster with all nodes running, before and after the test, whatever became of it."""
+    yield replicated
+    for node in replicated.node_ids:
+        if replicated.process(f"node-{node}").running:
+            replicated.resume(f"node-{node}")
+        else:
+            replicated.restart_node(node)
+    wait_until(replicated.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
+
+
+class Group:
+    """A client of one group, and what it was told; it repeats what was refused."""
+
+    def __init__(
+        self, cluster: ReplicatedCluster, topic: str, group: str, **settings: object
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.group = group
+        self.known = -1
+        """The newest offset that was acknowledged or read."""
+        self.next_offset = 0
+        self.refusals: list[str] = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "socket.timeout.ms": 3_000,
+                "reconnect.backoff.max.ms": 500,
+                **settings,
+            }
+        )
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    @property
+    def partition(self) -> PartitionView:
+        """Of the topic of groups, where this one is."""
+        partitions = view(self.cluster.bootstrap, GROUP_METADATA_TOPIC)
+        return partitions[coordinator_partition(self.group, len(partitions))]
+
+    def commit(self) -> None:
+        """The next offset, until it is acknowledged."""
+        offset = self.next_offset
+        self.next_offset += 1
+        place = TopicPartition(self.topic, 0, offset)
+
+        def commit() -> None:
+            (done,) = self.consumer.commit(offsets=[place], asynchronous=False)
+            if done.error is not None:
+                raise KafkaException(done.error)
+
+        self._until_told(commit, f"a commit of {offset}")
+        self.known = offset
+
+    def read(self) -> int:
+        """The committed offset, which is no older than what is known."""
+        found: list[int] = []
+
+        def read() -> None:
+            (place,) = self.consumer.committed([TopicPartition(self.topic, 0)], timeout=3)
+            if place.error is not None:
+                raise KafkaException(place.error)
+            found.append(place.offset)
+
+        self._until_told(read, "an answer")
+        assert found[-1] >= self.known, f"offsets went back from {self.known} to {found[-1]}"
+        self.known = found[-1]
+        return found[-1]
+
+    def _until_told(self, ask: Callable[[], None], what: str) -> None:
+        end = time.monotonic() + RECOVERY_S_MAX
+        while True:
+            try:
+                ask()
+            except KafkaException as error:
+                self.refusals.append(str(error))
+                assert time.monotonic() < end, f"no {what}: {self.refusals[-5:]}"
+                time.sleep(0.05)
+            else:
+                return
+
+
+@pytest.fixture
+def join(whole: ReplicatedCluster, topic: str) -> Iterator[Callable[..., Group]]:
+    groups: list[Group] = []
+
+    def join(name: str, **settings: object) -> Group:
+        groups.append(Group(whole, topic, name, **settings))
+        return groups[-1]
+
+    yield join
+    for group in groups:
+        group.close()
+
+
+def kill(cluster: ReplicatedCluster, node: int) -> None:
+    cluster.kill_node(node)
+
+
+def end(cluster: ReplicatedCluster, node: int) -> None:
+    assert cluster.terminate_node(node) == 0
+
+
+def pause(cluster: ReplicatedCluster, node: int) -> None:
+    cluster.pause(f"node-{node}")
+
+
+@pytest.mark.parametrize("fault", [kill, end, pause], ids=["kill", "term", "pause"])
+def test_acknowledged_offsets_outlive_their_coordinator(whole, join, fault):
+    group = join(f"readers-{fault.__name__}")
+    for _ in range(COMMITS):
+        group.commit()
+    before = group.partition
+    assert before.isr == set(whole.node_ids), "the topic of groups has three replicas"
+    fault(whole, before.leader)
+    begun = time.monotonic()
+    assert group.read() == COMMITS - 1
+    group.commit()
+    elapsed_s = time.monotonic() - begun
+    print(f"\n{fault.__name__} to the next acknowledged commit: {elapsed_s:.2f} s")
+    for _ in range(COMMITS):
+        group.commit()
+        group.read()
+    after = group.partition
+    assert after.leader != before.leader
+    assert after.leader_epoch > before.leader_epoch
+    if fault is pause:
+        whole.resume(f"node-{before.leader}")
+    else:
+        whole.restart_node(before.leader)
+    for _ in range(COMMITS):
+        group.commit()
+        assert group.read() == group.next_offset - 1
+    other = join(group.group)
+    assert other.read() == group.known
+
+
+def test_coordinators_that_are_killed_one_after_the_other(whole, join):
+    group = join("chased")
+    for _ in range(3):
+        for _ in range(COMMITS):
+            group.commit()
+        leader = group.partition.leader
+        whole.kill_node(leader)
+        assert group.read() == group.next_offset - 1
+        group.commit()
+        whole.restart_node(leader)
+        wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
+    assert join("chased").read() == group.known
+
+
+@pytest.mark.parametrize("fault", [kill, end], ids=["kill", "term"])
+def test_members_stay_in_their_generation_when_the_coordinator_moves(whole, join, fault):
+    assigned, revoked = [], []
+    member = join(f"members-{fault.__name__}", **{"session.timeout.ms": 30_000})
+    member.consumer.subscribe(
+        [member.topic],
+        on_assign=lambda _, places: assigned.append(places),
+        on_revoke=lambda _, places: revoked.append(places),
+        on_lost=lambda _, places: revoked.append(places),
+    )
+
+    def poll() -> bool:
+        message = member.consumer.poll(0.05)
+        assert message is None or message.error() is None or message.error().retriable()
+        return bool(assigned)
+
+    wait_until(poll, timeout_s=RECOVERY_S_MAX, what="an assignment")
+    member.commit()
+    fault(whole, member.partition.leader)
+    begun = time.monotonic()
+    member.commit()
+    while time.monotonic() - begun < 10:  # Three heartbeats, which are sent every 3 s.
+        poll()
+    member.commit()
+    assert member.read() == 2
+    assert (len(assigned), revoked) == (1, []), "nobody was asked to join again"
