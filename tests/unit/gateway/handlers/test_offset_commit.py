@@ -17,9 +17,11 @@ from tests.unit.gateway.handlers.fakes import (
     image_of,
     refuse,
     request_of,
+    topic,
 )
 
 VERSIONS = range(2, 9)
+IMAGE = image_of(group_topic(), topic("access_log", (1, 2)), topic("orders", [1] * 8))
 
 COMMIT = OffsetCommitRequest(
     "readers",
@@ -54,7 +56,7 @@ def response_with(code):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_request_and_response_pass_through(version):
-    backend = FakeBackend(image_of(group_topic()))
+    backend = FakeBackend(IMAGE)
     backend.coordinate(echo(response_with(0)))
     assert await Client(backend).call(COMMIT, version) == response_with(0)
     [(node_id, call)] = backend.coordinator_calls()
@@ -63,7 +65,43 @@ async def test_request_and_response_pass_through(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_errors_of_the_call_are_told_for_every_partition(version):
-    backend = FakeBackend(image_of(group_topic()))
+    backend = FakeBackend(IMAGE)
     backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
     response = await Client(backend).call(COMMIT, version)
     assert response == response_with(ErrorCode.NOT_COORDINATOR)
+
+
+def codes_of(response):
+    return {
+        (topic.name, one.partition_index): one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_coordinator_hears_only_of_partitions_that_exist(version):
+    image = image_of(group_topic(), topic("access_log", (1,)))
+    backend = FakeBackend(image)
+    accepted = response_with(0)
+    accepted.topics = accepted.topics[:1]
+    accepted.topics[0].partitions = accepted.topics[0].partitions[:1]
+    backend.coordinate(echo(accepted))
+    response = await Client(backend).call(COMMIT, version)
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes_of(response) == {
+        ("access_log", 0): 0,
+        ("access_log", 1): gone,
+        ("orders", 7): gone,
+    }
+    [(_, call)] = backend.coordinator_calls()
+    [asked] = request_of(call).topics
+    assert (asked.name, [one.partition_index for one in asked.partitions]) == ("access_log", [0])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_nobody_is_asked_if_nothing_exists(version):
+    backend = FakeBackend(image_of(group_topic()))
+    response = await Client(backend).call(COMMIT, version)
+    assert response == response_with(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert backend.coordinator_calls() == []

@@ -1,27 +1,77 @@
 """OffsetCommit v2-8: a group's positions are written down.
 
 Behaviour
-- The group's coordinator decides; the body passes through. An error of the call as a whole is told
-  for every partition, since the response has no place for it elsewhere.
+- Partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION here, and the coordinator does
+  not hear of them (Kafka's `KafkaApis.handleOffsetCommitRequest`).
+- Of the others the group's coordinator decides; if there are no others in it, the body passes
+  through. An error of the call as a whole is told for every partition, since the response has no
+  place for it elsewhere.
 
 Version notes
 - v2-4: retention time. v3: throttle time. v6: leader epoch. v7: static members. v8: flexible.
 - v9 is the same with the next generation of groups (KIP-848), v10 names topics by id.
 """
 
+from collections.abc import Sequence
+
 from highwater.gateway.handlers.context import RequestContext
 from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id
+from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_commit as codec
 
 
 async def handle(context: RequestContext, body: memoryview) -> bytes:
-    """Passes the call to the group's coordinator."""
-    flexible = context.api_version >= codec.FLEXIBLE_FROM
-    group_id, _ = read_group_id(body, flexible=flexible)
-    deadline_ms = context.backend.settings.request_timeout_ms
-    return await forward(
-        context, body, group_id, codec=codec, failure=failure, deadline_ms=deadline_ms
+    """Passes the call, or what is left of it, to the group's coordinator."""
+    version = context.api_version
+    request = codec.decode_request(body, 0, version)
+    unknown = _take_unknown(context, request)
+    if unknown and not request.topics:
+        return codec.encode_response(codec.OffsetCommitResponse(topics=unknown), version)
+    answered = await forward(
+        context,
+        memoryview(codec.encode_request(request, version)) if unknown else body,
+        request.group_id,
+        codec=codec,
+        failure=failure,
+        deadline_ms=context.backend.settings.request_timeout_ms,
+    )
+    if not unknown:
+        return answered
+    response = codec.decode_response(memoryview(answered), 0, version)
+    response.topics = [*response.topics, *unknown]
+    return codec.encode_response(response, version)
+
+
+def _take_unknown(
+    context: RequestContext, request: codec.OffsetCommitRequest
+) -> list[codec.OffsetCommitResponseOffsetCommitResponseTopic]:
+    """Takes the partitions that do not exist out of the request; their answers."""
+    image, instance = context.backend.image, context.peer.instance
+    unknown, known = [], []
+    for topic in request.topics:
+        state = image.topic(topic.name, instance)
+        count = 0 if state is None else len(state.partitions)
+        gone = [one for one in topic.partitions if not 0 <= one.partition_index < count]
+        if gone:
+            unknown.append(_answer(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = [one for one in topic.partitions if one not in gone]
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+    return unknown
+
+
+def _answer(
+    name: str,
+    partitions: Sequence[codec.OffsetCommitRequestOffsetCommitRequestPartition],
+    code: int,
+) -> codec.OffsetCommitResponseOffsetCommitResponseTopic:
+    return codec.OffsetCommitResponseOffsetCommitResponseTopic(
+        name=name,
+        partitions=[
+            codec.OffsetCommitResponseOffsetCommitResponsePartition(one.partition_index, code)
+            for one in partitions
+        ],
     )
 
 
@@ -30,16 +80,5 @@ def failure(
 ) -> codec.OffsetCommitResponse:
     """The code for every partition."""
     return codec.OffsetCommitResponse(
-        topics=[
-            codec.OffsetCommitResponseOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    codec.OffsetCommitResponseOffsetCommitResponsePartition(
-                        partition.partition_index, code
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+        topics=[_answer(topic.name, topic.partitions, code) for topic in request.topics]
     )
