@@ -16,12 +16,12 @@ from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
 from tests.robustness.faults.history import History
 from tests.robustness.faults.workload import read_log
 from tests.support.partition_logs import segments
-from tests.support.replicated_cluster import empty_directory
+from tests.support.replicated_cluster import Shape, empty_directory
 
 Who = Literal["leader", "follower"]
 
 _READ_S_MAX = 60.0
-_SMALL_SEGMENTS = {"segment.bytes": str(64 << 10)}
+_SMALL_SEGMENTS = {"segment.ms": "1500", "index.interval.bytes": "64"}
 """So that there are closed segments to damage, and indexes with something in them."""
 
 
@@ -172,10 +172,11 @@ class DamagedHighWatermark(DamagedNode):
 
     id = "F25-hw"
     title = "the high watermark checkpoint is wrong"
+    shape = Shape(settings={"partition": {"checkpoint_interval_ms": "500"}})
 
     def damage(self, directory: Path) -> str:
         path = directory.parent / "replication-offset-checkpoint"
-        if self.how == "missing" or not path.exists():
+        if self.how == "missing":
             path.unlink(missing_ok=True)
             return "no checkpoint"
         topic, _, partition = directory.name.rpartition("-")

@@ -21,7 +21,13 @@ NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
 
 _SMALL_BYTES = 96 << 20
-_OFFLINE = ("log_dir_failed", "replica_failed", "log_dirs_failed", "every log directory")
+_OFFLINE = (
+    "log_dir_failed",
+    "log_dir_not_closed",
+    "replica_failed",
+    "log_dirs_failed",
+    "every log directory",
+)
 
 
 class DiskFault(Fault):
@@ -113,14 +119,14 @@ class StalledDisk(DiskFault):
 
 
 class ReadOnlyDisk(DiskFault):
-    """The kernel makes a leader's file system read-only after an error of it."""
+    """The kernel makes a leader's file system read-only after an error; the disk is replaced."""
 
     id = "F21"
     title = "a leader's disk becomes read-only"
     pause_s_max = FAILOVER_S_MAX
 
     def probe(self) -> str | None:
-        return mounted_disk.missing("mkfs.ext4", "losetup", "fsck.ext4")
+        return mounted_disk.missing("mkfs.ext4", "losetup")
 
     def prepare(self, directory: Path) -> Mapping[int, Path]:
         self._disk = LoopDisk(self.mount_point(directory), image=directory / "disk.image")
@@ -136,7 +142,7 @@ class ReadOnlyDisk(DiskFault):
 
     def heal(self, scene: Scene) -> None:
         scene.cluster.kill_node(NODE)
-        self._disk.mount_again()
+        self._disk.replace()
         scene.cluster.restart_node(NODE)
 
     def clean_up(self) -> None:

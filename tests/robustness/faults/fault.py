@@ -112,6 +112,8 @@ class Fault:
     """Whether the producer may be told of records that failed."""
     complaints: tuple[str, ...] = ()
     """Words of log lines of level error that belong to the fault."""
+    known_failure = ""
+    """Why the product does not pass it yet; the test is then expected to fail."""
     topic_configs: Mapping[str, str] = {}
     shape: Shape | None = None
 
