@@ -15,6 +15,7 @@ from tests.bench import load, report, startup
 from tests.bench.document import DOCUMENT, Section, save_json, write_section
 from tests.bench.peer import Peer
 from tests.bench.peers import baseline_of, default_peers, make_peer
+from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
@@ -189,4 +190,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    end_orderly_on_sigterm()
     sys.exit(main())

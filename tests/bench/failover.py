@@ -29,6 +29,7 @@ from tests.bench.faults import ACK_TIMEOUT_S, WHOLE_TIMEOUT_S, Fault, Round, run
 from tests.bench.peer import BreakablePeer
 from tests.bench.peer_highwater import HIGHWATER_COMMANDS
 from tests.bench.peers import make_breakable_peer
+from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.topic_view import wait_until_whole
 from tests.bench.workloads import NODES_OF_REPLICATED, REPLICATION_FACTOR
 from tests.bench.writer import NoAck, ReadBack, Writer, compare, read_numbers
@@ -222,4 +223,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    end_orderly_on_sigterm()
     sys.exit(main())

@@ -54,6 +54,8 @@ class ApacheKafka(BreakablePeer):
                 time.sleep(POLL_S)
 
     def stop(self) -> None:
+        if self.nodes > 1:
+            self._kafka.kill_all()
         self._kafka.stop()
 
     def resident_bytes(self) -> int:

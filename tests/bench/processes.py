@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from pathlib import Path
 
 POLL_S = 0.001
 _ENDED = frozenset("ZX")
 _STOPPED = frozenset("tT")
+
+
+def end_orderly_on_sigterm() -> None:
+    """Has this process clean up when it is told to end: brokers would go on without it."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 def state(pid: int) -> str:

@@ -35,6 +35,7 @@ from tests.bench.node_restart import RestartResult
 from tests.bench.peer import BreakablePeer
 from tests.bench.peer_highwater import HIGHWATER_COMMANDS
 from tests.bench.peers import make_breakable_peer
+from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.workloads import REPLICATION_FACTOR
 
 SECTION = Section(name="restart and growth", target="bench-restart")
@@ -243,4 +244,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    end_orderly_on_sigterm()
     sys.exit(main())

@@ -27,6 +27,7 @@ from tests.bench import load
 from tests.bench.peer import Peer
 from tests.bench.peer_kafka import KAFKA
 from tests.bench.peers import make_peer
+from tests.bench.processes import end_orderly_on_sigterm
 from tests.conformance.topics import make_topic
 from tests.support.maven import CACHE
 
@@ -193,4 +194,5 @@ def _check_disk(needed: int) -> None:
 
 
 if __name__ == "__main__":
+    end_orderly_on_sigterm()
     sys.exit(main())

@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench.processes import state, wait_until_ended, wait_until_stopped
+from tests.support.maven import REPOSITORY
 
 
 @pytest.fixture
@@ -38,3 +40,23 @@ def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
 def test_a_process_that_lives_on_is_told(sleeper: subprocess.Popen[bytes]):
     with pytest.raises(TimeoutError, match=f"process {sleeper.pid} did not end within 0.05 s"):
         wait_until_ended(sleeper.pid, 0.05)
+
+
+def test_an_end_on_request_cleans_up():
+    code = (
+        "import time\n"
+        "from tests.bench.processes import end_orderly_on_sigterm\n"
+        "end_orderly_on_sigterm()\n"
+        "try:\n"
+        "    print('running', flush=True)\n"
+        "    time.sleep(30)\n"
+        "finally:\n"
+        "    print('cleaned')\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"running\n"
+        process.terminate()
+        assert process.communicate(timeout=10)[0] == b"cleaned\n"
+        assert process.returncode == 128 + signal.SIGTERM

@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.support.java_tools import java_command
 from tests.support.measured_process import (
     cpu_seconds,
-    free_ports,
     resident_bytes,
     tail,
     wait_for_exit,
     wait_until_listening,
 )
+from tests.support.process import free_port_block
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -127,7 +127,9 @@ class KafkaPeer:
     def format(self) -> None:
         """Chooses ports, writes the configuration and formats the storage of every node."""
         self._root = self.data_dir or Path(tempfile.mkdtemp(prefix="kafka-peer-"))
-        ports = free_ports(2 * self.nodes)
+        # Below the ephemeral range: a node that is away must find its port free when it returns.
+        first = free_port_block(2 * self.nodes)
+        ports = range(first, first + 2 * self.nodes)
         self._members = [
             _Node(
                 node_id=i + 1,
@@ -171,6 +173,12 @@ class KafkaPeer:
         node.process.kill()
         node.process.wait(timeout=STOP_TIMEOUT_S)
         node.process = None
+
+    def kill_all(self) -> None:
+        """As `kill`, every node that runs: in an orderly end the last ones wait for a quorum."""
+        for node in self._members:
+            if node.process is not None:
+                self.kill(node.node_id)
 
     def stop(self) -> None:
         """Ends every node and removes the temporary data. Idempotent."""

@@ -1,4 +1,4 @@
-"""What tests and benchmarks ask of the operating system: ports, memory, processor time."""
+"""What tests and benchmarks ask of the operating system: open ports, memory, processor time."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from pathlib import Path
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _POLL_S = 0.02
-
-
-def free_ports(count: int) -> list[int]:
-    """`count` different TCP ports that were free on 127.0.0.1 a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def process_tree(pid: int) -> Iterator[int]:
