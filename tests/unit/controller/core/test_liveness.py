@@ -90,3 +90,28 @@ def test_ends_once(table: SessionTable[int]) -> None:
     table.end(1)
     assert (table.expired(99_999), len(table), table.next_deadline_ms()) == ([], 0, None)
     assert table.may_be_replaced(1, 0)
+
+
+def test_a_stream_outlives_its_session(table: SessionTable[int]) -> None:
+    """A node that hung is fenced, comes back with the stream that it had, and then dies."""
+    table.stream_opened(1, epoch=7)
+    table.end(1)
+    table.open(1, epoch=7, now_ms=10_000)
+    table.stream_closed(1, epoch=7, now_ms=11_000)
+    assert table.expired(11_500) == [1]
+
+
+def test_a_stream_that_begins_without_a_session_counts(table: SessionTable[int]) -> None:
+    table.end(1)
+    assert table.stream_opened(1, epoch=7)
+    table.open(1, epoch=7, now_ms=10_000)
+    table.stream_closed(1, epoch=7, now_ms=11_000)
+    assert table.expired(11_500) == [1]
+
+
+def test_a_stream_of_the_incarnation_before_ends_nothing(table: SessionTable[int]) -> None:
+    table.stream_opened(1, epoch=7)
+    table.open(1, epoch=8, now_ms=10_000)
+    assert table.stream_opened(1, epoch=8)
+    table.stream_closed(1, epoch=7, now_ms=11_000)
+    assert table.expired(11_500) == []

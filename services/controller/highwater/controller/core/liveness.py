@@ -19,7 +19,6 @@ class Session:
     epoch: int
     heard_ms: int
     applied_revision: int = 0
-    streams: int = 0
     closed_ms: int | None = None
     """When the last stream closed, None while one is open or before the first."""
     confirmed: bool = True
@@ -33,6 +32,9 @@ class SessionTable(Generic[K]):
         self._timeout_ms = session_timeout_ms
         self._grace_ms = stream_grace_ms
         self._sessions: dict[K, Session] = {}
+        self._streams: dict[tuple[K, int], int] = {}
+        """Open watch streams by member and epoch. They outlive sessions: a process that hung for
+        too long comes back with the stream that it had."""
 
     def __len__(self) -> int:
         """The number of members, those included that have run out and were not removed yet."""
@@ -43,14 +45,13 @@ class SessionTable(Generic[K]):
         return self._sessions.get(member)
 
     def open(self, member: K, *, epoch: int, now_ms: int, confirmed: bool = True) -> None:
-        """Starts a full session, replacing the member's former one and its streams.
+        """Starts a full session, replacing the member's former one.
 
-        Opening the session of the same incarnation again keeps its streams.
+        The streams of the same incarnation count for the new one, too.
         """
         former = self._sessions.get(member)
         session = Session(epoch=epoch, heard_ms=now_ms, confirmed=confirmed)
         if former is not None and former.epoch == epoch:
-            session.streams = former.streams
             session.applied_revision = former.applied_revision
         self._sessions[member] = session
 
@@ -65,21 +66,22 @@ class SessionTable(Generic[K]):
     def stream_opened(self, member: K, *, epoch: int) -> bool:
         """Counts a watch stream; False if it is not of the present incarnation."""
         session = self._sessions.get(member)
-        if session is None or session.epoch != epoch:
-            return False
-        session.streams += 1
-        session.closed_ms = None
-        session.confirmed = True
+        if session is not None:
+            if session.epoch != epoch:
+                return False
+            session.closed_ms = None
+            session.confirmed = True
+        self._streams[member, epoch] = self._streams.get((member, epoch), 0) + 1
         return True
 
     def stream_closed(self, member: K, *, epoch: int, now_ms: int) -> None:
-        """Uncounts a stream that was counted; late news of former incarnations is ignored."""
-        session = self._sessions.get(member)
-        if session is None or session.epoch != epoch:
+        """Uncounts a stream that was counted; that of a former incarnation ends no session."""
+        left = self._streams.pop((member, epoch)) - 1
+        if left:
+            self._streams[member, epoch] = left
             return
-        session.streams -= 1
-        assert session.streams >= 0
-        if session.streams == 0:
+        session = self._sessions.get(member)
+        if session is not None and session.epoch == epoch:
             session.closed_ms = now_ms
 
     def end(self, member: K) -> None:

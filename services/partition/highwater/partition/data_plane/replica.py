@@ -115,14 +115,15 @@ class PartitionReplica(ReplicaRole):
                 self.port.propose_isr(self, wanted)
 
     def _stopped_leading(self, error_code: int) -> None:
+        # In the order in which they came, because gateways send them again in the order of ends.
         super()._stopped_leading(error_code)
+        unflushed, self._unflushed = self._unflushed, {}
+        for group in unflushed:
+            group.fail(unknown(error_code, "the flush was not seen to end"))
         if self._stalled is not None:
             self._stalled.fail(
                 unknown(error_code, "the write was not seen to end"), self.not_leader()
             )
-        unflushed, self._unflushed = self._unflushed, {}
-        for group in unflushed:
-            group.fail(unknown(error_code, "the flush was not seen to end"))
 
     # ---- append ----
 
