@@ -5,8 +5,21 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from tests.robustness.faults.checker import BACK, GAP, LOST, MOVED, REUSED, VANISHED
+from confluent_kafka import Producer
+
+from tests.robustness.faults.checker import (
+    BACK,
+    COMMIT_LOST,
+    FOREIGN_RECORD,
+    GAP,
+    LOST,
+    MOVED,
+    REUSED,
+    VANISHED,
+    violations,
+)
 from tests.robustness.faults.fault import Fault, Scene
+from tests.robustness.faults.workload import READER
 
 
 @dataclass
@@ -76,8 +89,29 @@ class UncleanElection(LastReplica):
 
     id = "F29-on"
     title = "the last replica dies, unclean elections on"
-    allowed = frozenset({LOST, MOVED, REUSED, VANISHED, BACK, GAP})
+    allowed = frozenset({LOST, MOVED, REUSED, VANISHED, BACK, GAP, FOREIGN_RECORD, COMMIT_LOST})
     failures_allowed = True
+    producer_survives = False
+
+    def heal(self, scene: Scene) -> None:
+        super().heal(scene)
+        scene.wait_whole()
+        producer = Producer(
+            {
+                "bootstrap.servers": scene.cluster.bootstraps,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": 30_000,
+            }
+        )
+        for partition in scene.view():
+            producer.produce(scene.topic, b"from another producer", partition=partition)
+        assert producer.flush(40) == 0
+
+    def check(self, scene: Scene) -> None:
+        errors = scene.workload.history.errors[READER]
+        assert any("truncation" in error for error in errors), "consumers hear of it (KIP-320)"
+        lost = [v for v in violations(scene.workload.history) if v.kind == LOST]
+        assert lost, "or this has shown nothing"
 
 
 class TooFewInSync(Fault):

@@ -110,6 +110,8 @@ class Fault:
     """Kinds of violations that this fault may bring (an unclean election loses records)."""
     failures_allowed = False
     """Whether the producer may be told of records that failed."""
+    producer_survives = True
+    """False if the producer's state is lost with its records, so that it has to give up."""
     complaints: tuple[str, ...] = ()
     """Words of log lines of level error that belong to the fault."""
     known_failure = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,6 +276,17 @@ class KillCoordinator(Fault):
         scene.cluster.restart_node(scene.victim)
 
 
+_MEMORY_BYTES = 64 << 20
+_HOG = """
+import os, pathlib, sys, time
+(pathlib.Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
+taken = []
+for _ in range(400):
+    taken.append(b"x" * (1 << 20))
+    time.sleep(0.01)
+"""
+
+
 class OutOfMemory(Fault):
     """The kernel kills a leader that has reached its memory limit (cgroup v1)."""
 
@@ -300,9 +312,16 @@ class OutOfMemory(Fault):
         cluster.expect_end(scene.victim)
         self._group.mkdir(exist_ok=True)
         (self._group / "cgroup.procs").write_text(str(process.pid))
-        # What it has is charged to the group that it came from: only what it takes from now on.
-        (self._group / "memory.limit_in_bytes").write_text(str(1 << 20))
-        wait_until(lambda: not process.running, timeout_s=30, what="the kernel's kill")
+        (self._group / "memory.limit_in_bytes").write_text(str(_MEMORY_BYTES))
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+        # What the node has is charged to the group that it came from, so somebody else takes what
+        # there is in this one; the kernel prefers to kill the node.
+        hog = subprocess.Popen([sys.executable, "-c", _HOG, str(self._group)])
+        try:
+            wait_until(lambda: not process.running, timeout_s=30, what="the kernel's kill")
+        finally:
+            hog.kill()
+            hog.wait(10)
         took_s = scene.wait_led_by_others(scene.victim)
         scene.note(f"node {scene.victim} killed by the kernel, others lead {took_s:.2f} s later")
         scene.progress()

@@ -76,7 +76,8 @@ def _break_and_heal(scene: Scene, fault: Fault) -> None:
     healed_s = time.monotonic()
     scene.wait_whole(HEALED_S_MAX)
     whole_s = time.monotonic()
-    scene.progress(STEADY)
+    if fault.producer_survives:
+        scene.progress(STEADY)
     pause_s = scene.workload.pause_s(since=begun_s, until=time.monotonic())
     print(
         f"\n{fault.id} {fault.title}: longest pause {pause_s:.2f} s; broken for "

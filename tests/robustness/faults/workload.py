@@ -175,6 +175,20 @@ class _Sender(threading.Thread):
         )
 
     def run(self) -> None:
+        try:
+            self._send_until_stopped()
+        except KafkaException as error:
+            # Only a fatal error is raised: this producer will send no more.
+            self._history.errors["producer"].append(str(error))
+            self._producer.purge()
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
+        while len(self._producer) and time.monotonic() < deadline_s:
+            try:
+                self._producer.flush(1)
+            except KafkaException as error:
+                self._history.errors["producer"].append(str(error))
+
+    def _send_until_stopped(self) -> None:
         due_s = time.monotonic()
         while not self._stopping.is_set():
             for partition in range(self._history.partitions):
@@ -184,9 +198,6 @@ class _Sender(threading.Thread):
             due_s += TICK_S
             if (early_s := due_s - time.monotonic()) > 0:
                 self._producer.poll(early_s)
-        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
-        while len(self._producer) and time.monotonic() < deadline_s:
-            self._producer.flush(1)
 
     def _send(self, partition: int) -> None:
         number = self._history.sent[partition]
