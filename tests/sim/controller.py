@@ -163,8 +163,7 @@ class SimController:
             send(CONTROLLER, node, "on_image", (self.published,))
 
     def on_stream_closed(self, node: int, node_epoch: int) -> None:
-        session = self.sessions.get(NodeId(node))
-        if session is not None and session.epoch == node_epoch and session.streams:
+        if self.sessions.streams(NodeId(node), node_epoch):
             self.sessions.stream_closed(NodeId(node), epoch=node_epoch, now_ms=self.world.now)
 
     def on_alter_partition(

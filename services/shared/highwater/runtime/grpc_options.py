@@ -30,6 +30,15 @@ def shared_options(message_bytes_max: int) -> GrpcOptions:
     ]
 
 
+def options_to_others(message_bytes_max: int) -> GrpcOptions:
+    """Arguments of a channel to somebody else's server, such as etcd.
+
+    Such servers count probes while no call runs as abuse (GOAWAY too_many_pings).
+    """
+    quiet = {"grpc.keepalive_permit_without_calls": 0}
+    return [(name, quiet.get(name, value)) for name, value in shared_options(message_bytes_max)]
+
+
 def server_options(message_bytes_max: int) -> GrpcOptions:
     """Arguments of a server."""
     return [

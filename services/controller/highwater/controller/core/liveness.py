@@ -63,6 +63,10 @@ class SessionTable(Generic[K]):
         session.confirmed = True
         session.closed_ms = None
 
+    def streams(self, member: K, epoch: int) -> int:
+        """How many watch streams of an incarnation are open."""
+        return self._streams.get((member, epoch), 0)
+
     def stream_opened(self, member: K, *, epoch: int) -> bool:
         """Counts a watch stream; False if it is not of the present incarnation."""
         session = self._sessions.get(member)

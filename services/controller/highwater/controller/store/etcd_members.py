@@ -15,7 +15,7 @@ import grpc.aio
 from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2, rpc_pb2_grpc
 from highwater.runtime.grpc_channel import open_channel
-from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
+from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, options_to_others
 
 COOL_DOWN_MS: Final = 5_000
 
@@ -58,7 +58,7 @@ class EtcdMember:
                 user=self._security.user,
                 password=self._security.password,
                 grpc_options=[
-                    *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
+                    *options_to_others(MESSAGE_BYTES_MAX_DEFAULT),
                     ("grpc.enable_http_proxy", 0),
                     ("grpc.initial_reconnect_backoff_ms", 50),
                     # How long one attempt to connect may take, whatever its name says.
