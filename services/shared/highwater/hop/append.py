@@ -189,6 +189,15 @@ class AppendGroup:
             later.setdefault(place, self.deadline_ms)
         self.deadline_ms = deadline_ms
 
+    def release_bytes(self) -> None:
+        """Lets go of what is in the log already, if nobody here could want to send it again.
+
+        A group that came over a stream may wait long for followers; its sender has the bytes.
+        """
+        if not self.sinks:
+            self.batches = [b""] * len(self.batches)
+            self.whole = None
+
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
     ) -> None:

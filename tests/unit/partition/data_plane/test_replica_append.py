@@ -358,3 +358,25 @@ def test_listeners_hear_of_growth_commits_and_roles(node):
     follower_fetched(replica, 2, 2)
     follow(replica, 2, EPOCH + 1)
     assert told == [(2, 0), (2, 2), (2, 2)]
+
+
+def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    outcomes = []
+    group, _ = node.group(good(), good(), acks=-1)
+    group.sinks = []
+    group.on_complete = lambda _, offsets, failures: outcomes.append((offsets, failures))
+    node.plane.append([group])
+    assert ([bytes(batch) for batch in group.batches], group.whole) == ([b"", b""], None)
+    follow(replica, 2, EPOCH + 1)
+    [(offsets, failures)] = outcomes
+    assert (offsets, set(failures)) == ([-1, -1], {0, 1}), "each batch is told"
+
+
+def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    group, _ = node.group(good(), acks=-1)
+    node.plane.append([group])
+    assert len(group.batches[0]) == len(good())

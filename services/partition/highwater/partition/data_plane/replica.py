@@ -375,6 +375,7 @@ class PartitionReplica(ReplicaRole):
     ) -> None:
         """Now, or with acks=all when the high watermark has passed the group."""
         if group.acks == ACKS_ALL and self.high_watermark < next_offset:
+            group.release_bytes()
             self.waiters.commits.append(CommitWait(group, base_offsets, failures, next_offset))
         else:
             group.complete(base_offsets, failures)
