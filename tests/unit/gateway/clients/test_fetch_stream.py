@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.gateway.clients.fetch_stream import FetchStream
-from highwater.gateway.clients.segment_files import SegmentFiles
 from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
 from highwater.hop.framing import HopFramingError
+from highwater.hop.segment_files import SegmentFiles
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until

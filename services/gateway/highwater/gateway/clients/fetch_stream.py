@@ -9,10 +9,10 @@ from typing import Final
 
 import grpc.aio
 
-from highwater.gateway.clients.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError
+from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from highwater.hop.stream import Stream
 from highwater.kafka.error_codes import ErrorCode
 

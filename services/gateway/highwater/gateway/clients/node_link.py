@@ -12,10 +12,10 @@ from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
 from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
-from highwater.gateway.clients.segment_files import SegmentFiles
 from highwater.hop.append import OnComplete, complete_sinks
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
+from highwater.hop.segment_files import SegmentFiles
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
 from highwater.model.time import Clock
@@ -85,6 +85,11 @@ class GrpcNodeLink:
     def reads_files(self) -> bool:
         """True if fetches are answered by references to files that this process can open."""
         return self._files.readable
+
+    @property
+    def open_segment_files(self) -> int:
+        """The node's files that are open here; 0 where its answers carry bytes."""
+        return self._files.open_files
 
     @property
     def takes_appends(self) -> bool:

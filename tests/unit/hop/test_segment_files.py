@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from highwater.gateway.clients import segment_files as module
-from highwater.gateway.clients.segment_files import SegmentFiles, StaleReferenceError
+from highwater.hop import segment_files as module
+from highwater.hop.segment_files import SegmentFiles, StaleReferenceError
 from tests.unit.gateway.wires import open_descriptors
 
 
@@ -90,6 +90,7 @@ def test_a_file_that_grows_is_looked_at_again(directory, files):
     second = files.open(named(path), 10, 6)
     assert content(second) == b"abcdef"
     assert first.fd == second.fd
+    assert files.open_files == 1
     first.release()
     second.release()
 

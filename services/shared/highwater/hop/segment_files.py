@@ -91,6 +91,11 @@ class SegmentFiles:
             raise StaleReferenceError(f"{named.path} has {file.size} bytes, {end} were promised")
         return OpenedRange(file, position, length)
 
+    @property
+    def open_files(self) -> int:
+        """Files that are open, or kept open for the next fetch."""
+        return len(self._files)
+
     def drop_deleted(self) -> None:
         """Looks at a few files, others with each call, and lets go of those that were removed.
 
