@@ -15,6 +15,7 @@ class Link:
         self.node_id = state.node_id
         self.closed = 0
         self.takes_appends = True
+        self.open_segment_files = 0
         self.expired = []
         self.fenced = False
 
@@ -70,6 +71,13 @@ async def test_links_hear_of_fencing_when_they_are_told_to(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     links.heed_fencing()
     assert [link.fenced for link in opened] == [False, False]
+
+
+async def test_open_files_of_all_nodes_are_counted(links, opened):
+    assert links.open_segment_files == 0
+    links.apply(image_of([node_state(1), node_state(2)]))
+    opened[0].open_segment_files, opened[1].open_segment_files = 3, 4
+    assert links.open_segment_files == 7
 
 
 async def test_a_new_incarnation_gets_a_new_link(links, opened):

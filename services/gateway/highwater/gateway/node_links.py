@@ -20,6 +20,11 @@ class OpenLink(NodeLink, Protocol):
         """True while appends can be sent and answered."""
         ...
 
+    @property
+    def open_segment_files(self) -> int:
+        """The node's segment files that are open here."""
+        ...
+
     def set_fenced(self, fenced: bool) -> None:
         """Ends what waits for a node that is fenced, but for appends."""
         ...
@@ -54,6 +59,11 @@ class NodeLinks:
     def link_to(self, node: NodeId) -> NodeLink | None:
         """The link to a node, or None."""
         return self._local.get(node) or self._links.get(node)
+
+    @property
+    def open_segment_files(self) -> int:
+        """Segment files of nodes on this host that fetches were answered from."""
+        return sum(link.open_segment_files for link in self._links.values())
 
     def is_lost(self, link: NodeLink) -> bool:
         """True if nobody need wait for answers from it: closed, fenced or cut off."""

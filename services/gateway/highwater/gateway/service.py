@@ -230,6 +230,11 @@ class GatewayService:
             "Connections closed, and seconds passed, without a free descriptor.",
             lambda: listener.descriptor_shortages,
         )
+        gauges.add(
+            "open_segment_files",
+            "Files of nodes on this host that fetches are answered from.",
+            lambda: self.links.open_segment_files,
+        )
         self._registry.register(GatewayCollector(self.meter, gauges))
         return listener
 
