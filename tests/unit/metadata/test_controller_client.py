@@ -16,7 +16,14 @@ from highwater.metadata.status import InProcessRpcError
 from highwater.model.errors import UnreachableError
 from tests.support.fake_controllers import FakeController, fake_cluster, not_controller, unavailable
 
-ONCE = ("create_topics", "delete_topics", "create_partitions", "alter_partition")
+ONCE = (
+    "create_topics",
+    "delete_topics",
+    "create_partitions",
+    "alter_partition",
+    "alter_partition_reassignments",
+    "remove_node",
+)
 REQUESTS: dict[str, Any] = {
     "register_node": pb.RegisterNodeRequest(),
     "register_gateway": pb.RegisterGatewayRequest(),
@@ -27,6 +34,9 @@ REQUESTS: dict[str, Any] = {
     "alter_configs": pb.AlterConfigsRequest(),
     "allocate_producer_ids": pb.AllocateProducerIdsRequest(),
     "alter_partition": pb.AlterPartitionRequest(),
+    "alter_partition_reassignments": pb.AlterPartitionReassignmentsRequest(),
+    "decommission_node": pb.DecommissionNodeRequest(),
+    "remove_node": pb.RemoveNodeRequest(),
     "set_instance": pb.SetInstanceRequest(),
 }
 

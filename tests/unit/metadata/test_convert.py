@@ -58,6 +58,7 @@ nodes = st.builds(
     log_dirs=st.lists(names, max_size=2).map(tuple),
     fenced=st.booleans(),
     draining=st.booleans(),
+    decommissioning=st.booleans(),
     static_configs=configs,
 )
 gateways = st.builds(

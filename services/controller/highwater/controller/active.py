@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
 from highwater.controller.core.change_configs import ConfigWish, alter_configs
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
 from highwater.controller.core.change_topics import Growth, create_partitions, delete_topics
@@ -15,6 +16,12 @@ from highwater.controller.core.create_topics import (
     TopicDefaults,
     TopicWish,
     create_topics,
+)
+from highwater.controller.core.decommission import (
+    Progress,
+    decommission,
+    recommission,
+    remove_node,
 )
 from highwater.controller.core.elect_leaders import (
     ElectionResult,
@@ -40,7 +47,8 @@ from highwater.runtime.logging import Logger
 PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730's block; a node that restarts loses what it has not handed out."""
 
-_UNCLEAN: Final = "unclean.leader.election.enable"
+_OPENING: Final = frozenset({"unclean.leader.election.enable", "min.insync.replicas"})
+"""Configs that may allow an election, or the end of a reassignment, that was not possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +175,8 @@ class ActiveController:
     ) -> tuple[list[Refusal | None], int]:
         """AlterConfigs; outcomes and revision.
 
-        A topic that may now elect uncleanly does so at once if it has no leader.
+        A topic that may now elect uncleanly does so at once if it has no leader, and a reassignment
+        that now has enough replicas in sync is completed.
         """
         rules = self._rules.configs
         if validate_only:
@@ -176,7 +185,7 @@ class ActiveController:
         results, revision = await self._writer.commit(
             lambda image: alter_configs(image, instance, wishes, rules)
         )
-        if any(w.replace_all or _UNCLEAN in (*w.set, *w.deleted) for w in wishes):
+        if any(w.replace_all or _OPENING.intersection((*w.set, *w.deleted)) for w in wishes):
             revision = await self._settle()
         return results, revision
 
@@ -238,3 +247,41 @@ def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRule
         min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
         unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
     )
+    async def alter_reassignments(
+        self, instance: InstanceId, wanted: Sequence[Reassignment], *, may_change_factor: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """AlterPartitionReassignments; outcomes and revision."""
+        return await self._writer.commit(
+            lambda image: alter_reassignments(
+                image,
+                instance,
+                wanted,
+                self._elections,
+                offline=self.members.offline,
+                may_change_factor=may_change_factor,
+            )
+        )
+
+    async def decommission(self, node: NodeId, *, moves_max: int) -> tuple[Progress | Refusal, int]:
+        """One step of taking a node out of use; how far it is, and the revision."""
+        return await self._writer.commit(
+            lambda image: decommission(
+                image,
+                node,
+                self._elections,
+                moves_max=moves_max,
+                offline=self.members.offline,
+            )
+        )
+
+    async def recommission(self, node: NodeId) -> tuple[Progress | Refusal, int]:
+        """Takes a node back into use; what it has, and the revision."""
+        return await self._writer.commit(lambda image: recommission(image, node))
+
+    async def remove_node(self, node: NodeId) -> tuple[Refusal | None, int]:
+        """Forgets a node for good; the outcome and the revision."""
+        sessions = self.members.nodes
+        return await self._writer.commit(
+            lambda image: remove_node(image, node, has_session=sessions.get(node) is not None)
+        )
+

@@ -265,7 +265,7 @@ class Members:
                     offline=self._offline,
                 )
             )
-        await self._writer.commit(lambda _: register(wanted))
+        await self._writer.commit(lambda image: register(wanted, image.nodes.get(node_id)))
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
@@ -365,13 +365,16 @@ class Members:
                 fenced = [
                     fence(image.nodes[node])
                     for node, epoch in epochs.items()
-                    if image.nodes[node].node_epoch == epoch and not self.nodes.is_live(node, at_ms)
+                    if node in image.nodes
+                    and image.nodes[node].node_epoch == epoch
+                    and not self.nodes.is_live(node, at_ms)
                 ]
                 return change_nodes(image, fenced, self._elections, offline=self._offline)
 
             elections, revision = await self._writer.commit(decide)
             for node in dead:
-                if self._writer.image.nodes[node].fenced:
+                state = self._writer.image.nodes.get(node)
+                if state is None or state.fenced:
                     self._fenced_at[node] = revision
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
@@ -401,7 +404,7 @@ class Members:
         late: list[NodeId | GatewayId] = [
             node
             for node in self.nodes.behind(revision)
-            if not nodes[node].fenced and _confirmed(self.nodes, node)
+            if node in nodes and not nodes[node].fenced and _confirmed(self.nodes, node)
         ]
         late += [g for g in self.gateways.behind(revision) if _confirmed(self.gateways, g)]
         return late

@@ -76,6 +76,7 @@ _ROWS: Final = (
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
     _row(ApiKey.ELECT_LEADERS, (0, 2), "elect_leaders"),
     _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), "incremental_alter_configs"),
+    _row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), "alter_partition_reassignments"),
     _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), "list_partition_reassignments"),
     _row(ApiKey.OFFSET_DELETE, (0, 0), "offset_delete", raw=True),
     _row(ApiKey.DESCRIBE_CLUSTER, (0, 1), "describe_cluster"),

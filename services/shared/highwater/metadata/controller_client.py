@@ -134,6 +134,33 @@ class ControllerClient:
             "ElectLeaders", request, pb.ElectLeadersResponse, timeout_s, once=True
         )
 
+    async def alter_partition_reassignments(
+        self,
+        request: pb.AlterPartitionReassignmentsRequest,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S_DEFAULT,
+    ) -> pb.AlterPartitionReassignmentsResponse:
+        """Moves partitions; never sent twice, as a second cancellation would find nothing."""
+        return await self._call(
+            "AlterPartitionReassignments",
+            request,
+            pb.AlterPartitionReassignmentsResponse,
+            timeout_s,
+            once=True,
+        )
+
+    async def decommission_node(
+        self, request: pb.DecommissionNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.DecommissionNodeResponse:
+        """One step of a decommission; may be repeated."""
+        return await self._call("DecommissionNode", request, pb.DecommissionNodeResponse, timeout_s)
+
+    async def remove_node(
+        self, request: pb.RemoveNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    ) -> pb.RemoveNodeResponse:
+        """Forgets a node; never sent twice, as the second answer would be an error."""
+        return await self._call("RemoveNode", request, pb.RemoveNodeResponse, timeout_s, once=True)
+
     async def set_instance(
         self, request: pb.SetInstanceRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.SetInstanceResponse:

@@ -82,6 +82,7 @@ def node_to_pb(state: NodeState) -> pb.NodeState:
         log_dirs=state.log_dirs,
         fenced=state.fenced,
         draining=state.draining,
+        decommissioning=state.decommissioning,
         static_configs=state.static_configs,
     )
 
@@ -97,6 +98,7 @@ def node_from_pb(message: pb.NodeState) -> NodeState:
         log_dirs=tuple(message.log_dirs),
         fenced=message.fenced,
         draining=message.draining,
+        decommissioning=message.decommissioning,
         static_configs=dict(message.static_configs),
     )
 

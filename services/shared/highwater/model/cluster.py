@@ -39,7 +39,9 @@ class PartitionState:
     """KIP-966's ELR: out of the ISR, yet sure to hold everything committed."""
     last_known_leader: NodeId = NO_NODE
     adding_replicas: tuple[NodeId, ...] = ()
+    """Those of `replicas` that a reassignment adds (KIP-455)."""
     removing_replicas: tuple[NodeId, ...] = ()
+    """Those of `replicas` that a reassignment takes away when it is completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class NodeState:
     log_dirs: tuple[str, ...] = ()
     fenced: bool = True
     draining: bool = False
+    decommissioning: bool = False
+    """An operator takes it out of use: no new replica is placed on it."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
     """Its settings under the names of Kafka's broker configs."""
 

@@ -1,5 +1,6 @@
 """Admin calls through the servicer."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerCallError, ControllerClient
 from highwater.metadata.watch import ClusterWatch
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, PartitionState
 from tests.support.controller import image_when, node, partition_of, topic
 
 
@@ -241,3 +242,101 @@ async def test_unclean_elections_are_held_when_they_are_allowed(
     await alter(client, name, "true", topic_id if of_topic else b"")
     image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
     assert partition_of(image, "t").isr == (2,)
+
+
+async def test_moves_begin_end_and_are_called_back(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    members = {n: await node(client, n).join() for n in (1, 2, 3)}
+    assigned = [pb.Assignment(partition=0, replicas=[1, 2])]
+    await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("t", -1, -1, assignments=assigned)])
+    )
+    topic_id = (await image_when(watch, lambda i: i.topic("t"))).topic("t").topic_id  # type: ignore[union-attr]
+
+    async def move(**fields: Any) -> int:
+        one = pb.PartitionReassignment(topic_id=topic_id, partition=0, **fields)
+        response = await client.alter_partition_reassignments(
+            pb.AlterPartitionReassignmentsRequest(
+                reassignments=[one], allow_replication_factor_change=True
+            )
+        )
+        await watch.wait_for_revision(response.revision, 5.0)
+        return response.errors[0].error_code
+
+    def now() -> PartitionState:
+        assert watch.image is not None
+        return partition_of(watch.image, "t")
+
+    assert await move(cancel=True) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    assert await move(replicas=[2, 9]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert await move(replicas=[3, 2]) == 0
+    assert (now().replicas, now().adding_replicas, now().removing_replicas) == (
+        (3, 2, 1), (3,), (1,),
+    )  # fmt: skip
+    assert await move(cancel=True) == 0
+    assert set(now().replicas) == {1, 2}
+    assert await move(replicas=[3, 2]) == 0
+    proposal = pb.IsrProposal(
+        topic_id=topic_id,
+        partition=0,
+        leader_epoch=now().leader_epoch,
+        partition_epoch=now().partition_epoch,
+        isr=[1, 2, 3],
+    )
+    done = await client.alter_partition(
+        pb.AlterPartitionRequest(node_id=1, node_epoch=members[1].epoch, proposals=[proposal])
+    )
+    assert done.results[0].error.error_code == 0
+    state = done.results[0].state
+    assert (list(state.replicas), list(state.isr), state.leader) == ([3, 2], [2, 3], 3)
+
+
+async def test_a_node_is_taken_out_of_use(client: ControllerClient, watch: ClusterWatch) -> None:
+    one = await node(client, 1).join()
+    await node(client, 2).join()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 3, 2)]))
+
+    async def step(**fields: Any) -> pb.DecommissionNodeResponse:
+        request = pb.DecommissionNodeRequest(node_id=2, moves_max=2, **fields)
+        return await client.decommission_node(request)
+
+    refused = await step()
+    assert refused.error.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "t (2 replicas)" in refused.error.message
+    await node(client, 3).join()
+    begun = await step()
+    assert (begun.error.error_code, begun.replicas_left, begun.moving) == (0, 3, 2)
+    image = await image_when(watch, lambda i: i.nodes[2].decommissioning)
+    assert sum(2 in p.removing_replicas for t in image.topics.values() for p in t.partitions) == 2
+    back = await step(cancel=True)
+    assert (back.error.error_code, back.replicas_left, back.moving) == (0, 3, 2)
+    await image_when(watch, lambda i: not i.nodes[2].decommissioning)
+    alive = await client.remove_node(pb.RemoveNodeRequest(node_id=2))
+    assert alive.error.error_code == ErrorCode.INVALID_REQUEST
+    nobody = await client.remove_node(pb.RemoveNodeRequest(node_id=9))
+    assert nobody.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert not (await one.beat()).error.error_code
+
+
+async def test_a_node_that_is_gone_is_forgotten(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    one = await node(client, 1).join()
+    two = await node(client, 2).join()
+    assert not (await client.decommission_node(pb.DecommissionNodeRequest(node_id=2))).moving
+    # Its session ends: only the other one sends heartbeats.
+    async with asyncio.timeout(10):
+        while watch.image is None or not watch.image.nodes[2].fenced:
+            await one.beat()
+            await asyncio.sleep(0.1)
+    again = await node(client, 2, "b").register()
+    assert again.error.error_code == 0
+    image = await image_when(watch, lambda i: i.nodes[2].incarnation == "b2")
+    assert image.nodes[2].decommissioning, "it remains so with the next start"
+    async with asyncio.timeout(10):
+        while (gone := await client.remove_node(pb.RemoveNodeRequest(node_id=2))).error.error_code:
+            await one.beat()
+            await asyncio.sleep(0.1)
+    assert 2 not in (await watch.wait_for_revision(gone.revision, 5.0)).nodes
+    assert (await two.beat()).error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

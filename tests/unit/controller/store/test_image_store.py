@@ -23,7 +23,7 @@ GATEWAY = GatewayState(gateway_id=GatewayId("g"), host="h", port=1, single_port=
 BIG = ClusterDelta(
     revision=1,
     topics=(topic_state("a", [(1, 2)] * 3), topic_state("b", [(2,)])),
-    nodes=(node_state(1), node_state(2, fenced=True)),
+    nodes=(node_state(1), node_state(2, fenced=True), replace(node_state(3), decommissioning=True)),
     gateways=(GATEWAY,),
     instances=(InstanceState(instance=InstanceId("i"), storage_bytes=1),),
     cluster_configs={"x": "1"},

@@ -236,6 +236,13 @@ class FakeController:
         ]
         return pb.ElectLeadersResponse(results=results, revision=self.backend.image.revision)
 
+    async def alter_partition_reassignments(self, request: Any, *, timeout_s: float) -> Any:
+        await self._take(request)
+        errors = [self._error(self.errors.get(one.partition)) for one in request.reassignments]
+        return pb.AlterPartitionReassignmentsResponse(
+            errors=errors, revision=self.backend.image.revision
+        )
+
     async def allocate_producer_ids(self, request: Any, *, timeout_s: float) -> Any:
         await self._take(request)
         error = self.errors.get("producer ids")

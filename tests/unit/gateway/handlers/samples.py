@@ -9,6 +9,7 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.message import Message
 from highwater.kafka.messages import (
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -78,6 +79,14 @@ def _leave_group(version: int) -> Any:
         members = [leave_group.LeaveGroupRequestMemberIdentity("m-1")]
         return leave_group.LeaveGroupRequest(GROUP, members=members)
     return leave_group.LeaveGroupRequest(GROUP, "m-1")
+
+
+def _alter_partition_reassignments(version: int) -> Any:
+    messages = alter_partition_reassignments
+    one = messages.AlterPartitionReassignmentsRequestReassignablePartition(0, [1, 2])
+    return messages.AlterPartitionReassignmentsRequest(
+        1_000, topics=[messages.AlterPartitionReassignmentsRequestReassignableTopic(TOPIC, [one])]
+    )
 
 
 def _delete_topics(version: int) -> Any:
@@ -188,6 +197,7 @@ _SAMPLES = {
     ApiKey.ELECT_LEADERS: lambda version: elect_leaders.ElectLeadersRequest(
         0, [elect_leaders.ElectLeadersRequestTopicPartitions(TOPIC, [0])], 1_000
     ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (
         lambda version: list_partition_reassignments.ListPartitionReassignmentsRequest()
     ),

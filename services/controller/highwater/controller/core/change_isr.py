@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from highwater.controller.core.election import after_isr_change
+from highwater.controller.core.election import Candidates, after_isr_change
 from highwater.controller.core.offline_replicas import OfflineByNode, is_offline
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.reassign import completed, is_moving
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NodeId, TopicId
@@ -46,7 +47,8 @@ def alter_partitions(
     """The new states, in the order of the proposals; each stands for itself.
 
     `leader` is the caller, whose node epoch has been checked. A replica whose log has failed is
-    not eligible: its last fetch may be older than the failure.
+    not eligible: its last fetch may be older than the failure. A reassignment for which the new ISR
+    suffices is completed; the leader learns of it from the image, as the leader epoch has grown.
     """
     failed = offline or {}
     changed: dict[TopicId, dict[int, PartitionState]] = {}
@@ -69,6 +71,9 @@ def alter_partitions(
             continue
         isr = tuple(NodeId(node) for node in proposal.isr)
         after = after_isr_change(present, isr, min_isr=min_isr(topic))
+        if is_moving(after):
+            able = _able(image, failed, topic.topic_id, proposal.partition)
+            after = completed(after, able, min_isr=min_isr(topic))
         changed.setdefault(topic.topic_id, {})[proposal.partition] = after
         results.append(IsrResult(refusal=None, state=after))
     topics = tuple(replace_partitions(image.topics[t], c) for t, c in changed.items())
@@ -80,6 +85,20 @@ def replace_partitions(topic: TopicState, changed: dict[int, PartitionState]) ->
     """The topic with some partitions replaced."""
     partitions = tuple(changed.get(p.partition, p) for p in topic.partitions)
     return replace(topic, partitions=partitions)
+
+
+def _able(
+    image: ClusterImage, offline: OfflineByNode, topic_id: TopicId, partition: int
+) -> Candidates:
+    nodes = image.nodes.values()
+    return Candidates(
+        alive=frozenset(
+            n.node_id
+            for n in nodes
+            if not n.fenced and not is_offline(offline, n.node_id, topic_id, partition)
+        ),
+        draining=frozenset(n.node_id for n in nodes if n.draining),
+    )
 
 
 def _refuse(

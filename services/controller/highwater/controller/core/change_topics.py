@@ -12,6 +12,7 @@ from highwater.controller.core.create_topics import (
 )
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.controller.core.placement import RandomBelow, place_replicas, walk_start
+from highwater.controller.core.reassign import target_replicas
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
@@ -86,7 +87,7 @@ def _grow(
             f"or more than {PARTITIONS_PER_TOPIC_MAX}",
         )
     added = growth.count - present
-    factor = len(topic.partitions[0].replicas)
+    factor = len(target_replicas(topic.partitions[0]))
     if growth.assignments:
         if len(growth.assignments) != added:
             return _refusal(
@@ -109,7 +110,7 @@ def _grow(
 def _place(
     image: ClusterImage, topic: TopicState, added: int, random_below: RandomBelow
 ) -> list[tuple[NodeId, ...]] | Refusal:
-    first = topic.partitions[0].replicas
+    first = target_replicas(topic.partitions[0])
     racks = usable_racks(image, len(first))
     if len(racks) < len(first):
         return too_few_nodes(image, len(first))

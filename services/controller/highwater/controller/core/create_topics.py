@@ -128,21 +128,28 @@ def new_partition(image: ClusterImage, number: int, replicas: Sequence[NodeId]) 
 
 
 def usable_racks(image: ClusterImage, factor: int) -> dict[NodeId, str]:
-    """Nodes for new replicas with their racks: those alive, and all if there are too few."""
-    alive = {n.node_id: n.rack for n in image.nodes.values() if _may_lead(image, n.node_id)}
+    """Nodes for new replicas with their racks: those alive, and all if there are too few.
+
+    None that is being decommissioned.
+    """
+    staying = [n for n in image.nodes.values() if not n.decommissioning]
+    alive = {n.node_id: n.rack for n in staying if _may_lead(image, n.node_id)}
     if factor <= len(alive) or not alive:
         return alive
-    return {n.node_id: n.rack for n in image.nodes.values()}
+    return {n.node_id: n.rack for n in staying}
 
 
 def too_few_nodes(image: ClusterImage, factor: int) -> Refusal:
     """The refusal of a factor for which there are no nodes, in Kafka's words."""
     why = "All brokers are currently fenced."
-    if factor > len(image.nodes):
+    staying = sum(not n.decommissioning for n in image.nodes.values())
+    if factor > staying:
         why = (
             f"The target replication factor of {factor} cannot be reached because only "
-            f"{len(image.nodes)} broker(s) are registered."
+            f"{staying} broker(s) are registered."
         )
+        if staying < len(image.nodes):
+            why += f" {len(image.nodes) - staying} more are being decommissioned."
     return _refusal(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {factor} time(s): {why}",
@@ -165,6 +172,11 @@ def check_assignment(
         if unknown:
             return _bad_assignment(f"partition {number} names unregistered node {unknown[0]}")
         nodes = tuple(NodeId(node) for node in replicas)
+        leaving = [node for node in nodes if image.nodes[node].decommissioning]
+        if leaving:
+            return _bad_assignment(
+                f"partition {number} names node {leaving[0]}, which is being decommissioned"
+            )
         if not any(_may_lead(image, node) for node in nodes):
             return _bad_assignment(f"all replicas of partition {number} are offline")
         result.append(nodes)
@@ -258,9 +270,8 @@ def _replicas(
 def _default_factor(image: ClusterImage, wish: TopicWish, defaults: TopicDefaults) -> int:
     if not wish.internal:
         return defaults.replication_factor
-    return defaults.internal_replication_factor or max(
-        1, min(INTERNAL_REPLICAS_MAX, len(image.nodes))
-    )
+    staying = sum(not n.decommissioning for n in image.nodes.values())
+    return defaults.internal_replication_factor or max(1, min(INTERNAL_REPLICAS_MAX, staying))
 
 
 def _bad_assignment(message: str) -> Refusal:

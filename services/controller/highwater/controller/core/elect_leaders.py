@@ -10,6 +10,7 @@ from highwater.controller.core.election import Candidates, elect
 from highwater.controller.core.membership import ElectionRules, candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.reassign import settled
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, TopicId
@@ -102,10 +103,11 @@ def _elect(
         return preferred or _refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     if partition.leader != NO_NODE:
         return _refusal(ErrorCode.ELECTION_NOT_NEEDED)
-    after = elect(partition, candidates, min_isr=rules.min_isr(topic), unclean=True)
+    min_isr = rules.min_isr(topic)
+    after = elect(partition, candidates, min_isr=min_isr, unclean=True)
     if after is None or after.leader == NO_NODE:
         return _refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-    return after
+    return settled(partition, after, candidates, min_isr=min_isr) or after
 
 
 def _refusal(code: ErrorCode) -> Refusal:

@@ -37,7 +37,7 @@ def elect(
     `unclean` allows a leader from outside the ISR, which loses records (the topic's choice).
     """
     isr, eligible = _trusted(partition, candidates)
-    leader = _choose(partition, isr, eligible, candidates)
+    leader = choose_leader(partition, isr, eligible, candidates)
     last_known = partition.leader if partition.leader != NO_NODE else partition.last_known_leader
     recovered = False
     if leader == NO_NODE and not isr and not eligible and last_known in candidates.alive:
@@ -46,7 +46,8 @@ def elect(
     if leader == NO_NODE and unclean:
         alive = [node for node in partition.replicas if node in candidates.alive]
         if alive:
-            leader, recovered = alive[0], True
+            # One that a reassignment adds may have nothing yet.
+            leader, recovered = min(alive, key=partition.adding_replicas.__contains__), True
     if recovered:
         new_isr: tuple[NodeId, ...] = (leader,)
         new_eligible: tuple[NodeId, ...] = ()
@@ -94,7 +95,7 @@ def _trusted(
     return partition.isr, partition.eligible_leaders
 
 
-def _choose(
+def choose_leader(
     partition: PartitionState,
     isr: tuple[NodeId, ...],
     eligible: tuple[NodeId, ...],

@@ -9,6 +9,7 @@ from highwater.controller.core.election import Candidates, elect
 from highwater.controller.core.gateways import host_of
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.reassign import settled as move_settled
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
 from highwater.model.ids import NO_NODE, NodeId
 
@@ -58,8 +59,11 @@ def same_place(before: NodeState, registration: Registration) -> bool:
     return same_host and bool(set(before.log_dirs) & set(registration.log_dirs))
 
 
-def register(registration: Registration) -> Decision[None]:
-    """The new incarnation, fenced; its epoch is the revision of the commit."""
+def register(registration: Registration, before: NodeState | None = None) -> Decision[None]:
+    """The new incarnation, fenced; its epoch is the revision of the commit.
+
+    `before` is the former one: a node that is decommissioned remains so.
+    """
     node = NodeState(
         node_id=registration.node_id,
         node_epoch=PENDING_REVISION,
@@ -69,6 +73,7 @@ def register(registration: Registration) -> Decision[None]:
         log_dirs=registration.log_dirs,
         fenced=True,
         draining=False,
+        decommissioning=before is not None and before.decommissioning,
         static_configs=registration.static_configs,
     )
     return Decision(delta=ClusterDelta(revision=PENDING_REVISION, nodes=(node,)), result=None)
@@ -163,6 +168,8 @@ def _elect_topic(
             or not candidates.draining.isdisjoint(p.isr)
             or not candidates.lost_tail.isdisjoint(p.isr)
             or not candidates.lost_tail.isdisjoint(p.eligible_leaders)
+            or p.adding_replicas
+            or p.removing_replicas
         ):
             settled = False
             break
@@ -171,10 +178,13 @@ def _elect_topic(
     min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
     changed = {}
     for p in topic.partitions:
+        able = candidates
         if here := failed.get(p.partition):
+            able = replace(candidates, alive=candidates.alive - here)
             after = without_failed_replicas(p, here, candidates, min_isr=min_isr, unclean=unclean)
         else:
             after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
+        after = move_settled(p, after, able, min_isr=min_isr)
         if after is not None:
             changed[p.partition] = after
     return (replace_partitions(topic, changed), len(changed)) if changed else None

@@ -7,6 +7,7 @@ from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active import PRODUCER_ID_BLOCK, ActiveController
+from highwater.controller.core.alter_reassignments import Reassignment
 from highwater.controller.core.change_configs import ConfigWish
 from highwater.controller.core.change_isr import IsrResult, Proposal
 from highwater.controller.core.change_topics import Growth
@@ -31,6 +32,9 @@ from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId
 _NO_ERROR: Final = pb.ApiError()
 
 _ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
+MOVES_MAX: Final = 1_000
+"""Partitions that move away from one node at a time, whatever is asked for."""
+
     pb.ELECTION_TYPE_PREFERRED: ElectionType.PREFERRED,
     pb.ELECTION_TYPE_UNCLEAN: ElectionType.UNCLEAN,
 }
@@ -258,6 +262,61 @@ class ControllerServicer:
         instance = instance_from_pb(request.instance)
         limits = (
             instance.produce_bytes_per_second,
+    @unary
+    async def AlterPartitionReassignments(
+        self, request: pb.AlterPartitionReassignmentsRequest
+    ) -> pb.AlterPartitionReassignmentsResponse:
+        """See the proto."""
+        controller = self._active()
+        wanted = [
+            Reassignment(
+                topic_id=TopicId(one.topic_id),
+                partition=one.partition,
+                replicas=None if one.cancel else tuple(one.replicas),
+            )
+            for one in request.reassignments
+        ]
+        results, revision = await controller.alter_reassignments(
+            _instance(request.instance),
+            wanted,
+            may_change_factor=request.allow_replication_factor_change,
+        )
+        await _applied(controller, revision, request.timeout_ms)
+        return pb.AlterPartitionReassignmentsResponse(
+            errors=[_error(result) for result in results], revision=revision
+        )
+
+    @unary
+    async def DecommissionNode(
+        self, request: pb.DecommissionNodeRequest
+    ) -> pb.DecommissionNodeResponse:
+        """See the proto."""
+        controller = self._active()
+        node = NodeId(request.node_id)
+        if request.cancel:
+            result, revision = await controller.recommission(node)
+        else:
+            moves_max = min(request.moves_max, MOVES_MAX)
+            result, revision = await controller.decommission(node, moves_max=moves_max)
+        if isinstance(result, Refusal):
+            return pb.DecommissionNodeResponse(error=_error(result))
+        return pb.DecommissionNodeResponse(
+            error=_NO_ERROR,
+            replicas_left=result.left,
+            moving=result.moving,
+            waiting=result.waiting,
+            revision=revision,
+        )
+
+    @unary
+    async def RemoveNode(self, request: pb.RemoveNodeRequest) -> pb.RemoveNodeResponse:
+        """See the proto."""
+        controller = self._active()
+        refusal, revision = await controller.remove_node(NodeId(request.node_id))
+        if refusal is None:
+            await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
+        return pb.RemoveNodeResponse(error=_error(refusal), revision=revision)
+
             instance.consume_bytes_per_second,
             instance.storage_bytes,
         )

@@ -156,6 +156,8 @@ def _nodes(found: _Found) -> dict[NodeId, NodeState]:
 
 def _topics(found: _Found) -> Iterator[tuple[TopicId, TopicState]]:
     for topic_id, entry in found.topics.items():
+            # States of earlier versions do not say.
+            decommissioning=flags.get("decommissioning", False),
         fields = keys.decode(entry.key, entry.value)
         # Partitions above the count are left-overs of an interrupted CreatePartitions.
         states = found.partitions.get(topic_id, [])[: fields["partitions"]]
@@ -169,8 +171,8 @@ def _node_operations(before: NodeState | None, after: NodeState) -> list[Operati
     if before is None or before.incarnation != after.incarnation:
         value = keys.encode_registration(after)
         result.append(Put(key=keys.node_registration(after.node_id), value=value))
-    if before is None or (before.fenced, before.draining) != (after.fenced, after.draining):
-        value = keys.encode_node_state(after)
+    value = keys.encode_node_state(after)
+    if before is None or keys.encode_node_state(before) != value:
         result.append(Put(key=keys.node_state(after.node_id), value=value))
     return result
 

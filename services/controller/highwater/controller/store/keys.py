@@ -6,7 +6,7 @@
                                   "incarnation":"6f1c...","log_dirs":["/data/a"],
                                   "static_configs":{"group.max.size":"10000"}}
                                  its mod revision is the node epoch
-    nodes/3/state                {"v":1,"fenced":false,"draining":false}
+    nodes/3/state                {"v":1,"fenced":false,"draining":false,"decommissioning":false}
     gateways/gw-a                {"v":1,"host":"10.0.0.7","port":9092,"single_port":false,"rack":"r1"}
     instances/default            {"v":1,"produce":1048576,"consume":null,"storage":null}
     topics/<id, hex>             {"v":1,"instance":"default","name":"access_log","partitions":6,
@@ -126,7 +126,13 @@ def encode_registration(node: NodeState) -> bytes:
 
 def encode_node_state(node: NodeState) -> bytes:
     """The value of a node's state."""
-    return encode({"fenced": node.fenced, "draining": node.draining})
+    return encode(
+        {
+            "fenced": node.fenced,
+            "draining": node.draining,
+            "decommissioning": node.decommissioning,
+        }
+    )
 
 
 def encode_gateway(state: GatewayState) -> bytes:

@@ -54,7 +54,7 @@ class TopicState(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., instance: _Optional[str] = ..., name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ..., configs: _Optional[_Mapping[str, str]] = ..., internal: _Optional[bool] = ...) -> None: ...
 
 class NodeState(_message.Message):
-    __slots__ = ("node_id", "node_epoch", "address", "rack", "incarnation", "log_dirs", "fenced", "draining", "static_configs")
+    __slots__ = ("node_id", "node_epoch", "address", "rack", "incarnation", "log_dirs", "fenced", "draining", "static_configs", "decommissioning")
     class StaticConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class NodeState(_message.Message):
     FENCED_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    DECOMMISSIONING_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     node_epoch: int
     address: str
@@ -80,7 +81,8 @@ class NodeState(_message.Message):
     fenced: bool
     draining: bool
     static_configs: _containers.ScalarMap[str, str]
-    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., fenced: _Optional[bool] = ..., draining: _Optional[bool] = ..., static_configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    decommissioning: bool
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., fenced: _Optional[bool] = ..., draining: _Optional[bool] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., decommissioning: _Optional[bool] = ...) -> None: ...
 
 class GatewayState(_message.Message):
     __slots__ = ("gateway_id", "host", "port", "single_port", "rack")

@@ -381,6 +381,76 @@ class ElectionResult(_message.Message):
     error: ApiError
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[ApiError, _Mapping]] = ...) -> None: ...
 
+class AlterPartitionReassignmentsRequest(_message.Message):
+    __slots__ = ("instance", "reassignments", "allow_replication_factor_change", "timeout_ms")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    REASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_REPLICATION_FACTOR_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    reassignments: _containers.RepeatedCompositeFieldContainer[PartitionReassignment]
+    allow_replication_factor_change: bool
+    timeout_ms: int
+    def __init__(self, instance: _Optional[str] = ..., reassignments: _Optional[_Iterable[_Union[PartitionReassignment, _Mapping]]] = ..., allow_replication_factor_change: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class PartitionReassignment(_message.Message):
+    __slots__ = ("topic_id", "partition", "replicas", "cancel")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    cancel: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., cancel: _Optional[bool] = ...) -> None: ...
+
+class AlterPartitionReassignmentsResponse(_message.Message):
+    __slots__ = ("errors", "revision")
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[ApiError]
+    revision: int
+    def __init__(self, errors: _Optional[_Iterable[_Union[ApiError, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DecommissionNodeRequest(_message.Message):
+    __slots__ = ("node_id", "moves_max", "cancel")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    MOVES_MAX_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    moves_max: int
+    cancel: bool
+    def __init__(self, node_id: _Optional[int] = ..., moves_max: _Optional[int] = ..., cancel: _Optional[bool] = ...) -> None: ...
+
+class DecommissionNodeResponse(_message.Message):
+    __slots__ = ("error", "replicas_left", "moving", "waiting", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    MOVING_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    replicas_left: int
+    moving: int
+    waiting: int
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., replicas_left: _Optional[int] = ..., moving: _Optional[int] = ..., waiting: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class RemoveNodeRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    def __init__(self, node_id: _Optional[int] = ...) -> None: ...
+
+class RemoveNodeResponse(_message.Message):
+    __slots__ = ("error", "revision")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    error: ApiError
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
 class SetInstanceRequest(_message.Message):
     __slots__ = ("instance",)
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
@@ -396,15 +466,17 @@ class SetInstanceResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class WatchClusterRequest(_message.Message):
-    __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id")
+    __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id", "controller_epoch")
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     from_revision: int
     cluster_id: str
     node_id: int
     node_epoch: int
     gateway_id: str
-    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ...) -> None: ...
+    controller_epoch: int
+    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ...) -> None: ...

@@ -87,6 +87,21 @@ class ControllerServiceStub:
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.FromString,
                 _registered_method=True)
+        self.AlterPartitionReassignments = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/AlterPartitionReassignments',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.DecommissionNode = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/DecommissionNode',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeResponse.FromString,
+                _registered_method=True)
+        self.RemoveNode = channel.unary_unary(
+                '/highwater.api.controller.v1.ControllerService/RemoveNode',
+                request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeResponse.FromString,
+                _registered_method=True)
         self.SetInstance = channel.unary_unary(
                 '/highwater.api.controller.v1.ControllerService/SetInstance',
                 request_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.SetInstanceRequest.SerializeToString,
@@ -170,6 +185,28 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterPartitionReassignments(self, request, context):
+        """AlterPartitionReassignments moves partitions to other nodes, or ends such moves (KIP-455).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecommissionNode(self, request, context):
+        """DecommissionNode lets a node have no new replicas and begins to move some of its own away; to be
+        repeated until none is left.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveNode(self, request, context):
+        """RemoveNode forgets a node that has ended and holds nothing (Kafka's UnregisterBroker).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetInstance(self, request, context):
         """SetInstance creates an instance or changes its limits.
         """
@@ -229,6 +266,21 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.ElectLeaders,
                     request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.FromString,
                     response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.SerializeToString,
+            ),
+            'AlterPartitionReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterPartitionReassignments,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsResponse.SerializeToString,
+            ),
+            'DecommissionNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecommissionNode,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeResponse.SerializeToString,
+            ),
+            'RemoveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveNode,
+                    request_deserializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeResponse.SerializeToString,
             ),
             'SetInstance': grpc.unary_unary_rpc_method_handler(
                     servicer.SetInstance,
@@ -508,6 +560,87 @@ class ControllerService:
             '/highwater.api.controller.v1.ControllerService/ElectLeaders',
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersRequest.SerializeToString,
             highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.ElectLeadersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterPartitionReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/AlterPartitionReassignments',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.AlterPartitionReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecommissionNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/DecommissionNode',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.DecommissionNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.controller.v1.ControllerService/RemoveNode',
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeRequest.SerializeToString,
+            highwater_dot_api_dot_controller_dot_v1_dot_controller__service__pb2.RemoveNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

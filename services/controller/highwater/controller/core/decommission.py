@@ -1,0 +1,214 @@
+"""A node is taken out of use: its replicas move to the others, some at a time, until it holds none.
+
+The mark on the node (`NodeState.decommissioning`) and the moves in the partitions' records are all
+the state there is, so a decommission that was interrupted goes on where it was, whoever asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from highwater.controller.core.change_isr import replace_partitions
+from highwater.controller.core.election import Candidates
+from highwater.controller.core.membership import ElectionRules, candidates_among
+from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
+from highwater.controller.core.reassign import is_moving, start, target_replicas
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.ids import NodeId, TopicId
+
+TOPICS_NAMED_MAX: Final = 10
+"""Topics that an error names; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a decommission is, in replicas of the node."""
+
+    left: int
+    """All that it has, those that move away included."""
+    moving: int
+    waiting: int
+    """Those for which no node is alive that could take them."""
+
+
+def decommission(
+    image: ClusterImage,
+    node: NodeId,
+    rules: ElectionRules,
+    *,
+    moves_max: int,
+    offline: OfflineByNode,
+) -> Decision[Progress | Refusal]:
+    """Marks the node, and starts moves until `moves_max` of its replicas are on their way.
+
+    Refused, with nothing changed, if the others are too few for some topic.
+    """
+    state = image.nodes.get(node)
+    if state is None:
+        return unchanged(_unknown(node))
+    refusal = _refuse_too_few(image, node)
+    if refusal is not None:
+        return unchanged(refusal)
+    moves = _Moves(image, node, rules, offline)
+    here = list(_replicas_of(image, node))
+    moving, waiting = sum(node in p.removing_replicas for _, p in here), 0
+    for topic, partition in here:
+        if moving >= moves_max:
+            break
+        if is_moving(partition):
+            continue  # Away, or its turn comes when it has come to where it goes.
+        if moves.begin(topic, partition):
+            moving += 1
+        else:
+            waiting += 1
+    nodes = () if state.decommissioning else (replace(state, decommissioning=True),)
+    topics = moves.topics()
+    # A move that only takes a replica away may be completed already.
+    left = len(here) - moves.completed
+    moving -= moves.completed
+    delta = ClusterDelta(revision=PENDING_REVISION, nodes=nodes, topics=topics)
+    return Decision(
+        delta=delta if nodes or topics else None,
+        result=Progress(left=left, moving=moving, waiting=waiting),
+    )
+
+
+def recommission(image: ClusterImage, node: NodeId) -> Decision[Progress | Refusal]:
+    """Lets the node have new replicas again; what moves away goes on doing so."""
+    state = image.nodes.get(node)
+    if state is None:
+        return unchanged(_unknown(node))
+    replicas = [partition for _, partition in _replicas_of(image, node)]
+    moving = sum(node in partition.removing_replicas for partition in replicas)
+    delta = None
+    if state.decommissioning:
+        after = replace(state, decommissioning=False)
+        delta = ClusterDelta(revision=PENDING_REVISION, nodes=(after,))
+    progress = Progress(left=len(replicas), moving=moving, waiting=0)
+    return Decision(delta=delta, result=progress)
+
+
+def remove_node(
+    image: ClusterImage, node: NodeId, *, has_session: bool
+) -> Decision[Refusal | None]:
+    """Forgets a node that has ended and holds nothing (Kafka's UnregisterBroker, but careful).
+
+    `has_session`: it was heard not long ago, as one that has just registered.
+    """
+    state = image.nodes.get(node)
+    if state is None:
+        return unchanged(_unknown(node))
+    if has_session or not state.fenced:
+        return unchanged(_invalid(f"node {node} is alive; stop it first"))
+    left = sum(1 for _ in _replicas_of(image, node))
+    if left:
+        return unchanged(_invalid(f"node {node} holds {left} replicas; decommission it first"))
+    delta = ClusterDelta(revision=PENDING_REVISION, removed_nodes=frozenset({node}))
+    return Decision(delta=delta, result=None)
+
+
+class _Moves:
+    """The moves of one step: new places are chosen by what nodes have, those of this step included.
+
+    A replica goes to the rack that the partition's others are not in, and there to the node with
+    the fewest replicas; preferred leaders to the one that is preferred least.
+    """
+
+    def __init__(
+        self, image: ClusterImage, node: NodeId, rules: ElectionRules, offline: OfflineByNode
+    ) -> None:
+        self._image = image
+        self._node = node
+        self._rules = rules
+        self._failed = nodes_without(offline)
+        self._candidates = candidates_among(image.nodes.values())
+        self._racks = {
+            n.node_id: n.rack
+            for n in image.nodes.values()
+            if not n.fenced and not n.draining and not n.decommissioning and n.node_id != node
+        }
+        self._replicas: Counter[NodeId] = Counter()
+        self._preferred: Counter[NodeId] = Counter()
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                target = target_replicas(partition)
+                self._replicas.update(target)
+                self._preferred[target[0]] += 1
+        self._changed: dict[TopicId, dict[int, PartitionState]] = {}
+        self.completed = 0
+
+    def begin(self, topic: TopicState, partition: PartitionState) -> bool:
+        """Lets one replica go to the best node; False if there is none."""
+        place = partition.replicas.index(self._node)
+        others = [n for n in partition.replicas if n != self._node]
+        racks = {self._image.nodes[n].rack for n in others if n in self._image.nodes}
+        free = [n for n in self._racks if n not in others]
+        if not free:
+            return False
+
+        def cost(node: NodeId) -> tuple[bool, int, int, NodeId]:
+            preferred = self._preferred[node] if place == 0 else 0
+            return self._racks[node] in racks, self._replicas[node], preferred, node
+
+        chosen = min(free, key=cost)
+        target = tuple(chosen if n == self._node else n for n in partition.replicas)
+        self._replicas[chosen] += 1
+        self._preferred[target[0]] += place == 0
+        after = start(
+            partition,
+            target,
+            self._able(topic.topic_id, partition.partition),
+            min_isr=self._rules.min_isr(topic),
+        )
+        assert after is not None
+        self.completed += self._node not in after.replicas
+        self._changed.setdefault(topic.topic_id, {})[partition.partition] = after
+        return True
+
+    def topics(self) -> tuple[TopicState, ...]:
+        """The topics as they are with all moves begun."""
+        topics = self._image.topics
+        return tuple(replace_partitions(topics[t], some) for t, some in self._changed.items())
+
+    def _able(self, topic_id: TopicId, partition: int) -> Candidates:
+        here = self._failed.get(topic_id, {}).get(partition, frozenset())
+        return replace(self._candidates, alive=self._candidates.alive - here)
+
+
+def _replicas_of(image: ClusterImage, node: NodeId) -> Iterator[tuple[TopicState, PartitionState]]:
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if node in partition.replicas:
+                yield topic, partition
+
+
+def _refuse_too_few(image: ClusterImage, node: NodeId) -> Refusal | None:
+    """Why the node cannot be spared, fenced nodes counted: they may come back."""
+    others = sum(not n.decommissioning and n.node_id != node for n in image.nodes.values())
+    names: dict[str, int] = {}
+    for topic, partition in _replicas_of(image, node):
+        factor = len(target_replicas(partition))
+        if factor > others:
+            names[topic.name] = factor
+    if not names:
+        return None
+    shown = [f"{name} ({factor} replicas)" for name, factor in sorted(names.items())]
+    more = len(shown) - TOPICS_NAMED_MAX
+    listed = ", ".join(shown[:TOPICS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return Refusal(
+        code=ErrorCode.INVALID_REPLICATION_FACTOR,
+        message=f"without node {node} there are {others} nodes left, too few for {listed}",
+    )
+
+
+def _unknown(node: NodeId) -> Refusal:
+    return Refusal(
+        code=ErrorCode.BROKER_ID_NOT_REGISTERED, message=f"there is no node with id {node}"
+    )
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(code=ErrorCode.INVALID_REQUEST, message=message)
