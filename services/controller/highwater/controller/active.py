@@ -211,42 +211,6 @@ class ActiveController:
             )
         )
 
-    async def allocate_producer_ids(self) -> int:
-        """The first id of a new block of PRODUCER_ID_BLOCK."""
-
-        def decide(_: ClusterImage) -> Decision[int]:
-            start = self._writer.next_producer_id
-            return Decision(delta=None, result=start, next_producer_id=start + PRODUCER_ID_BLOCK)
-
-        start, _ = await self._writer.commit(decide)
-        return start
-
-    async def set_instance(self, instance: InstanceState) -> int:
-        """Creates an instance or replaces its limits; the revision."""
-
-        def decide(image: ClusterImage) -> Decision[None]:
-            if image.instances.get(instance.instance) == instance:
-                return Decision(delta=None, result=None)
-            delta = ClusterDelta(revision=PENDING_REVISION, instances=(instance,))
-            return Decision(delta=delta, result=None)
-
-        _, revision = await self._writer.commit(decide)
-        return revision
-
-    async def _settle(self) -> int:
-        """Holds elections that the former controller, or other configs, left open; the revision."""
-        _, revision = await self._writer.commit(
-            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
-        )
-        return revision
-
-
-def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:
-    """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
-    return ElectionRules(
-        min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
-        unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
-    )
     async def alter_reassignments(
         self, instance: InstanceId, wanted: Sequence[Reassignment], *, may_change_factor: bool
     ) -> tuple[list[Refusal | None], int]:
@@ -285,3 +249,39 @@ def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRule
             lambda image: remove_node(image, node, has_session=sessions.get(node) is not None)
         )
 
+    async def allocate_producer_ids(self) -> int:
+        """The first id of a new block of PRODUCER_ID_BLOCK."""
+
+        def decide(_: ClusterImage) -> Decision[int]:
+            start = self._writer.next_producer_id
+            return Decision(delta=None, result=start, next_producer_id=start + PRODUCER_ID_BLOCK)
+
+        start, _ = await self._writer.commit(decide)
+        return start
+
+    async def set_instance(self, instance: InstanceState) -> int:
+        """Creates an instance or replaces its limits; the revision."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            if image.instances.get(instance.instance) == instance:
+                return Decision(delta=None, result=None)
+            delta = ClusterDelta(revision=PENDING_REVISION, instances=(instance,))
+            return Decision(delta=delta, result=None)
+
+        _, revision = await self._writer.commit(decide)
+        return revision
+
+    async def _settle(self) -> int:
+        """Holds elections that the former controller, or other configs, left open; the revision."""
+        _, revision = await self._writer.commit(
+            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
+        )
+        return revision
+
+
+def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:
+    """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
+    return ElectionRules(
+        min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
+        unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
+    )

@@ -31,10 +31,10 @@ from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId
 
 _NO_ERROR: Final = pb.ApiError()
 
-_ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
 MOVES_MAX: Final = 1_000
 """Partitions that move away from one node at a time, whatever is asked for."""
 
+_ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
     pb.ELECTION_TYPE_PREFERRED: ElectionType.PREFERRED,
     pb.ELECTION_TYPE_UNCLEAN: ElectionType.UNCLEAN,
 }
@@ -256,13 +256,6 @@ class ControllerServicer:
         )
 
     @unary
-    async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
-        """See the proto."""
-        controller = self._active()
-        instance = instance_from_pb(request.instance)
-        limits = (
-            instance.produce_bytes_per_second,
-    @unary
     async def AlterPartitionReassignments(
         self, request: pb.AlterPartitionReassignmentsRequest
     ) -> pb.AlterPartitionReassignmentsResponse:
@@ -317,6 +310,13 @@ class ControllerServicer:
             await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
         return pb.RemoveNodeResponse(error=_error(refusal), revision=revision)
 
+    @unary
+    async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
+        """See the proto."""
+        controller = self._active()
+        instance = instance_from_pb(request.instance)
+        limits = (
+            instance.produce_bytes_per_second,
             instance.consume_bytes_per_second,
             instance.storage_bytes,
         )

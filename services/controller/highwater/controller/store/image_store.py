@@ -148,6 +148,8 @@ def _nodes(found: _Found) -> dict[NodeId, NodeState]:
             log_dirs=tuple(fields["log_dirs"]),
             fenced=flags["fenced"],
             draining=flags["draining"],
+            # States of earlier versions do not say.
+            decommissioning=flags.get("decommissioning", False),
             # Registrations of earlier versions have none.
             static_configs=fields.get("static_configs", {}),
         )
@@ -156,8 +158,6 @@ def _nodes(found: _Found) -> dict[NodeId, NodeState]:
 
 def _topics(found: _Found) -> Iterator[tuple[TopicId, TopicState]]:
     for topic_id, entry in found.topics.items():
-            # States of earlier versions do not say.
-            decommissioning=flags.get("decommissioning", False),
         fields = keys.decode(entry.key, entry.value)
         # Partitions above the count are left-overs of an interrupted CreatePartitions.
         states = found.partitions.get(topic_id, [])[: fields["partitions"]]
