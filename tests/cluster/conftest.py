@@ -1,4 +1,4 @@
-"""Fixtures of the cluster tests: each has a cluster of its own, since it stops and breaks it."""
+"""Fixtures of the cluster tests: clusters of their own, since they stop and break them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster import replicated as three
 from tests.cluster.runner import Up
+from tests.support.replicated_cluster import ReplicatedCluster
 
 _HERE = Path(__file__).parent
 
@@ -29,3 +31,20 @@ def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="module")
+def replicated(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReplicatedCluster]:
+    """Three nodes for the tests of a module, in the shape that its `SHAPE` says, if it has one."""
+    shape = getattr(request.module, "SHAPE", three.SHAPE)
+    with three.running(tmp_path_factory.mktemp("replicated"), shape) as made:
+        yield made
+
+
+@pytest.fixture
+def whole(replicated: ReplicatedCluster) -> Iterator[ReplicatedCluster]:
+    """The same with everything running, before and after the test, whatever became of it."""
+    yield replicated
+    three.heal(replicated)

@@ -10,12 +10,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from highwater.model.ids import GROUP_METADATA_TOPIC
 from highwater.model.partitioning import coordinator_partition
-from tests.cluster.test_replication import ISR_S_MAX, SESSIONS
+from tests.cluster.replicated import ISR_S_MAX
 from tests.support.cluster_view import PartitionView, view
-from tests.support.etcd import etcd_missing
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(150)]
 
@@ -24,36 +23,16 @@ RECOVERY_S_MAX = 30.0
 COMMITS = 15
 
 
-@pytest.fixture(scope="module")
-def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
-    if why := etcd_missing():
-        pytest.skip(why)
-    shape = Shape(controllers=1, etcd_members=1, settings={"controller": SESSIONS})
-    made = ReplicatedCluster(tmp_path_factory.mktemp("groups"), shape)
-    try:
-        made.start()
-        yield made
-        for name in made.names:
-            assert list(made.process(name).lines_with(*COMPLAINTS)) == []
-    finally:
-        made.stop()
+@pytest.fixture(scope="module", autouse=True)
+def no_complaints(replicated: ReplicatedCluster) -> Iterator[None]:
+    yield
+    for name in replicated.names:
+        assert list(replicated.process(name).lines_with(*COMPLAINTS)) == []
 
 
 @pytest.fixture(scope="module")
 def topic(replicated: ReplicatedCluster) -> str:
     return make_replicated_topic(replicated.bootstrap, "orders", partitions=1)
-
-
-@pytest.fixture
-def whole(replicated: ReplicatedCluster) -> Iterator[ReplicatedCluster]:
-    """The cluster with all nodes running, before and after the test, whatever became of it."""
-    yield replicated
-    for node in replicated.node_ids:
-        if replicated.process(f"node-{node}").running:
-            replicated.resume(f"node-{node}")
-        else:
-            replicated.restart_node(node)
-    wait_until(replicated.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
 
 
 class Group:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from tests.cluster.replicated import ISR_S_MAX, SESSION_S
 from tests.cluster.traffic import NumberedProducer, read_all
 from tests.conformance.protocol.requests import (
     PRODUCE_VERSION,
@@ -19,46 +19,16 @@ from tests.conformance.protocol.requests import (
     produce_request,
 )
 from tests.support.cluster_view import PartitionView, is_whole, view, wait_for_view
-from tests.support.etcd import etcd_missing
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.partition_logs import assert_identical_logs, end_offset
 from tests.support.process import wait_until
-from tests.support.replicated_cluster import ReplicatedCluster, Shape
+from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.wire import RawConnection, only
 
 pytestmark = pytest.mark.etcd
 
 PARTITIONS = 3
 LATEST = -1
-ISR_S_MAX = 30.0
-SESSIONS = {"session_timeout_ms": "2400", "heartbeat_interval_ms": "400"}
-SESSION_S = 2.4
-
-
-@pytest.fixture(scope="module")
-def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
-    if why := etcd_missing():
-        pytest.skip(why)
-    # One controller and one member of etcd: faults of theirs are tested elsewhere.
-    shape = Shape(controllers=1, etcd_members=1, settings={"controller": SESSIONS})
-    made = ReplicatedCluster(tmp_path_factory.mktemp("replicated"), shape)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
-
-
-@pytest.fixture
-def whole(replicated: ReplicatedCluster) -> Iterator[ReplicatedCluster]:
-    """The cluster with all nodes running, before and after the test, whatever became of it."""
-    yield replicated
-    for node in replicated.node_ids:
-        if replicated.process(f"node-{node}").running:
-            replicated.resume(f"node-{node}")
-        else:
-            replicated.restart_node(node)
-    wait_until(replicated.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
 
 
 def topic_of(

@@ -122,7 +122,7 @@ class AdmitsAnybody(Replica):
         return (
             follower.log_end_offset >= 0
             and follower.node not in self.isr.committed
-            and follower.node not in self._ineligible
+            and follower.node not in self.ineligible
         )
 
 

@@ -19,6 +19,7 @@ from highwater.hop.append_codec import (
     result_of,
     split_messages,
 )
+from highwater.hop.append_expiry import NEVER_MS
 from highwater.hop.framing import HopFramingError
 from highwater.model.ids import TopicId
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
@@ -57,6 +58,16 @@ def test_a_message_says_the_same_at_the_other_end():
     whole = pb.AppendRequest.FromString(message)
     assert whole.deadline_ms == 500, "the latest deadline counts for the message"
     assert list(whole.topic_ids) == [TOPIC, OTHER]
+    _, groups = decode_request(message, 70_000)
+    assert {group.deadline_ms for group in groups} == {70_500}, "on the receiver's clock"
+
+
+def test_groups_for_which_nobody_waits_do_not_make_others_wait_longer():
+    over, waiting = group_of(b"a", deadline_ms=NEVER_MS), group_of(b"b", deadline_ms=1_030)
+    _, (_, decoded) = decode_request(encode_request(1, [over, waiting], 1_000), 500)
+    assert decoded.deadline_ms == 530
+    _, (decoded,) = decode_request(encode_request(1, [over], 1_000), 500)
+    assert decoded.deadline_ms == 501, "at once; 0 would be no deadline"
 
 
 def test_a_deadline_that_is_over_is_0():

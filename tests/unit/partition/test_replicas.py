@@ -140,3 +140,10 @@ def test_replicas_of_an_instance_are_those_that_are_here_and_work() -> None:
     assert list(node.replicas.of_instance(foreign.instance)) == [node.replica(foreign)]
     mine[0].failed = True
     assert list(node.replicas.of_instance(A.instance)) == mine[1:]
+
+
+def test_replicas_for_clients_are_not_those_of_coordinators() -> None:
+    node = Node()
+    internal = replace(B, internal=True)
+    node.apply(image_with(2, topics=[A, internal]))
+    assert list(node.replicas.for_clients()) == [node.replica(A, 0), node.replica(A, 2)]

@@ -69,6 +69,12 @@ class PartitionConfig(ServiceSettings):
         description="seconds that a node which stops waits for others to lead, and for running "
         "requests to end",
     )
+    drain_catch_up_s: float = Field(
+        default=1.0,
+        ge=0,
+        description="seconds of drain_s that followers have to catch up before others lead; "
+        "meanwhile nothing is appended. Whoever is slower may lose records of acks=1",
+    )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 

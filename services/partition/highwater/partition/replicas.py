@@ -263,6 +263,13 @@ class Replicas:
         self._resigned(topic, replica.partition)
         self._logs.delete_log(replica.log)
 
+    def for_clients(self) -> Iterator[PartitionReplica]:
+        """Replicas of topics that clients write to; coordinators' appends are theirs to repeat."""
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if topic is not None and not topic.internal:
+                yield replica
+
     def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
         """The replicas of a topic that are here."""
         for (candidate, _), replica in self._plane.replicas.items():

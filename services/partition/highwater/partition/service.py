@@ -1,8 +1,8 @@
 """A partition node, put together: logs, data plane, coordinators, membership, gRPC edge.
 
-Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: let
-others lead, answer what was asked, leave, close coordinators, then logs, writing checkpoints and
-the clean-shutdown file.
+Start: open the logs (recovery), serve, register, take the first image, carry it out. Stop: append
+no more and let others lead, answer what was asked, leave, close coordinators, then logs, writing
+checkpoints and the clean-shutdown file.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
+from highwater.partition.hand_over import hand_over
 from highwater.partition.local_link import LocalLink
 from highwater.partition.log_dirs import LogDirQueries
 from highwater.partition.logs import NodeLogs
@@ -228,7 +229,11 @@ class PartitionService:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + drain_s
         if self._others_can_lead():
-            await self.membership.drain(drain_s)
+            catch_up_s = min(self._config.drain_catch_up_s, drain_s)
+            behind = await hand_over(self.replicas.for_clients(), catch_up_s)
+            if behind:
+                self._log.warning("followers_behind", partitions=len(behind))
+            await self.membership.drain(deadline_s - loop.time())
         # However long that took: what is in the log should be answered.
         left_s = max(deadline_s - loop.time(), drain_s / 4)
         if not await self._streams.run(left_s):

@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append_expiry import NEVER_MS
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
 from highwater.model.ids import InstanceId, TopicId
 
@@ -61,23 +62,28 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
         batch_bytes.extend(map(len, group.batches))
         payload.extend(group.batches)
         nbytes += group.nbytes
-        deadline_ms = max(deadline_ms, group.deadline_ms)
+        if deadline_ms < group.deadline_ms < NEVER_MS:
+            deadline_ms = group.deadline_ms
     header.batch_bytes.extend(batch_bytes)
     header.deadline_ms = min(max(0, deadline_ms - now_ms), DEADLINE_MS_MAX)
     return frame(header.SerializeToString(), payload, nbytes)
 
 
-def decode_request(message: bytes) -> tuple[int, list[AppendGroup]]:
-    """(message id, groups); batches are views of the message or of a writable copy of it."""
+def decode_request(message: bytes, now_ms: int = 0) -> tuple[int, list[AppendGroup]]:
+    """(message id, groups); batches are views of the message or of a writable copy of it.
+
+    `now_ms` is the receiver's monotonic clock, on which the groups' deadlines are.
+    """
     head, payload = split(message)
     try:
         header = pb.AppendRequest.FromString(head)  # type: ignore[arg-type]  # Any buffer will do.
-        return header.message_id, _groups_of(header, payload)
+        return header.message_id, _groups_of(header, payload, now_ms)
     except (DecodeError, IndexError, ValueError) as error:
         raise HopFramingError(f"malformed AppendRequest: {error}") from None
 
 
-def _groups_of(header: pb.AppendRequest, payload: memoryview) -> list[AppendGroup]:
+def _groups_of(header: pb.AppendRequest, payload: memoryview, now_ms: int) -> list[AppendGroup]:
+    deadline_ms = now_ms + (header.deadline_ms or 1)  # 0 is none.
     topic_ids = [TopicId(t) for t in header.topic_ids]
     sizes = list(header.batch_bytes)
     counts = list(header.group_batches)
@@ -110,6 +116,7 @@ def _groups_of(header: pb.AppendRequest, payload: memoryview) -> list[AppendGrou
             batches.append(source[at : at + size])
             at += size
         group.nbytes = nbytes
+        group.deadline_ms = deadline_ms
         position += nbytes
         batch += count
         groups.append(group)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from highwater.hop.append import OUTCOME_UNKNOWN
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.core.replica_events import Diverged, LagChecked, OutOfRange
-from highwater.partition.data_plane.replica_role import ReplicaRole
+from highwater.partition.data_plane.replica_role import NO_APPENDS, ReplicaRole
 from highwater.partition.storage.errors import LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
@@ -127,6 +128,63 @@ def test_the_end_of_a_replica(node: Node) -> None:
     assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (replica.leader, told, port.asked) == (-1, [False], [("stop",)])
     replica.fail()
+    assert replica.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def leader_of_three(node: Node) -> ReplicaRole:
+    replica = node.add(lead=False)
+    replica.port = Port()
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3))
+    return replica
+
+
+def test_who_has_resigned_takes_appends_again_in_another_epoch(node: Node) -> None:
+    replica = leader_of_three(node)
+    assert replica.resign()
+    assert replica.append_epoch == NO_APPENDS
+    assert node.append(make_batch()).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert replica.refuse_fetch(-1) == 0
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 2))
+    assert replica.resigned, "the same epoch with another ISR"
+    image_says(replica, leader=1, epoch=EPOCH + 1, replicas=(1, 2, 3))
+    assert node.append(make_batch(), epoch=EPOCH + 1).codes == {0: 0}
+
+
+def test_nobody_resigns_for_nobody(node: Node) -> None:
+    assert not node.add().resign()
+    replica = node.add(1, lead=False)
+    replica.port = Port()
+    follow(replica, 2, EPOCH)
+    assert not replica.resign()
+
+
+def test_a_log_that_fails_where_others_lead_soon(node: Node) -> None:
+    replica = leader_of_three(node)
+    waiting = node.append(make_batch(), acks=-1)
+    replica.fail()
+    # It is in a log that nobody asks any more, and may be in that of the next leader.
+    assert waiting.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    told = waiting.results[0][2]
+    assert told is not None
+    assert told.outcome == OUTCOME_UNKNOWN
+    later = node.append(make_batch())
+    assert later.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    refusal = later.results[0][2]
+    assert refusal is not None
+    assert (refusal.leader, refusal.leader_epoch) == (-1, EPOCH + 1)
+    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    follow(replica, 2, EPOCH + 1)
+    assert (replica.not_leader().leader, replica.not_leader().leader_epoch) == (2, EPOCH + 1)
+    replica.fail()
+    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_log_that_fails_where_nobody_else_leads(node: Node) -> None:
+    replica = node.add(lead=False)
+    replica.port = Port()
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,))
+    replica.fail()
+    assert node.append(make_batch()).codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
     assert replica.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
 
 

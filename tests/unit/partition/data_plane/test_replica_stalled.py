@@ -24,7 +24,7 @@ from highwater.partition.storage.stall import FAST_WRITES_TO_RECOVER, WAITING_BY
 from tests.support.log_batches import ManualClock, make_batch, read_all
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
-from tests.unit.partition.data_plane.roles import NODE, follow, lead
+from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
 
 
 class SlowDisk(InlineEnvironment):
@@ -160,6 +160,16 @@ def outcomes(*sinks: Sink) -> list[tuple[int, int]]:
     failures = [failure for sink in sinks for _, _, failure in sink.results]
     assert len(failures) == len(sinks)
     return [(f.error_code, f.outcome) for f in failures if isinstance(f, Failure)]
+
+
+def test_who_waits_for_a_disk_does_not_hand_over(node: Node, disk: SlowDisk) -> None:
+    """Groups that come later would be refused, and so be with the next leader before these."""
+    replica = node.add(environment=disk, lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2, 3))
+    node.append(make_batch())
+    assert not replica.resign()
+    disk.finish()
+    assert replica.resign()
 
 
 def test_a_broken_directory_fails_each_group_as_it_deserves(node: Node, disk: SlowDisk) -> None:

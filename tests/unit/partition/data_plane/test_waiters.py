@@ -1,15 +1,16 @@
 """Who waits is told once, in order, and leaves nothing behind."""
 
-from highwater.hop.append import OUTCOME_UNKNOWN
+from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane import waiters as module
 from highwater.partition.data_plane.waiters import CommitWait, FetchWait, Waiters
 from tests.unit.hop.sinks import Sink, group_of
 
 
-def commit(waiters, required_offset):
+def commit(waiters, required_offset, *, deadline_ms=0):
     sink = Sink()
-    waiters.commits.append(
-        CommitWait(group_of(b"b", sink=sink), [required_offset - 1], None, required_offset)
-    )
+    group = group_of(b"b", sink=sink, deadline_ms=deadline_ms)
+    waiters.add_commit(CommitWait(group, [required_offset - 1], None, required_offset))
     return sink
 
 
@@ -61,3 +62,37 @@ def test_a_leader_that_goes_tells_everyone():
     assert sinks[0].results[0][2].outcome == OUTCOME_UNKNOWN
     assert not waiters.commits
     assert not waiters.fetches
+
+
+def test_whose_time_is_over_is_answered_and_forgotten():
+    waiters = Waiters()
+    early, late, own = [commit(waiters, n + 1, deadline_ms=d) for n, d in enumerate((50, 40, 0))]
+    waiters.expire_commits(39, ErrorCode.REQUEST_TIMED_OUT)
+    assert len(waiters.commits) == 3
+    waiters.expire_commits(40, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert late.codes == {0: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+    assert late.results[0][2].outcome == OUTCOME_APPENDED, "not to be sent again by a gateway"
+    assert early.codes == {}
+    waiters.expire_commits(10**9, ErrorCode.REQUEST_TIMED_OUT)
+    assert early.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    assert own.codes == {}, "a coordinator's append has no deadline here"
+    waiters.offset_committed(3)
+    assert own.offsets == {0: 2}
+    assert len(late.results) == 1
+
+
+def test_a_batch_with_a_failure_of_its_own_keeps_it():
+    waiters, sink = Waiters(), Sink()
+    group = group_of(b"a", b"b", sink=sink, deadline_ms=1)
+    failure = Failure(ErrorCode.INVALID_RECORD)
+    waiters.add_commit(CommitWait(group, [0, -1], {1: failure}, 1))
+    waiters.expire_commits(1, ErrorCode.REQUEST_TIMED_OUT)
+    assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: ErrorCode.INVALID_RECORD}
+
+
+def test_as_many_wait_as_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(module, "COMMITS_MAX", 2)
+    waiters = Waiters()
+    first, second, third = [commit(waiters, n) for n in (1, 2, 3)]
+    assert [s.codes for s in (first, second, third)] == [{0: ErrorCode.REQUEST_TIMED_OUT}, {}, {}]
+    assert len(waiters.commits) == 2

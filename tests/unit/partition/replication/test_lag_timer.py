@@ -18,10 +18,14 @@ class Replica:
     def __init__(self, followers: int = 2) -> None:
         self.core = SimpleNamespace(progress=(None,) * followers)
         self.heard: list[LagChecked] = []
+        self.expired_at: list[int] = []
         self.failed = False
 
     def handle(self, event: LagChecked) -> None:
         self.heard.append(event)
+
+    def expire_appends(self, now_ms: int) -> None:
+        self.expired_at.append(now_ms)
 
     def fail(self) -> None:
         self.failed = True
@@ -79,3 +83,9 @@ async def test_every_half_of_the_time() -> None:
         while len(replica.heard) < 3:
             await asyncio.sleep(0.005)
     running.cancel()
+
+
+def test_appends_that_nobody_waits_for_are_forgotten() -> None:
+    leader = Replica()
+    timer([leader]).check([leader])
+    assert leader.expired_at == [700]

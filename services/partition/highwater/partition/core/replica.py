@@ -64,12 +64,12 @@ class Replica:
     """
 
     __slots__ = (
-        "_ineligible",
         "_lag_ms_max",
         "epoch_start_offset",
         "epochs",
         "followers",
         "high_watermark",
+        "ineligible",
         "isr",
         "isr_due",
         "leader",
@@ -122,7 +122,7 @@ class Replica:
         """An `IsrDue` event would probably lead to a proposal."""
         self.truncating = False
         """Until `LogTruncated`; a follower does not fetch meanwhile."""
-        self._ineligible: frozenset[int] = frozenset()
+        self.ineligible: frozenset[int] = frozenset()
 
     # ---- control path ----
 
@@ -185,7 +185,7 @@ class Replica:
         return []
 
     def _eligibility(self, event: on.IneligibleChanged) -> list[Effect]:
-        self._ineligible = event.nodes
+        self.ineligible = event.nodes
         return []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
@@ -442,7 +442,7 @@ class Replica:
         return candidate
 
     def _may_join(self, follower: FollowerProgress) -> bool:
-        return follower.node not in self._ineligible and not follower.in_maximal_isr
+        return follower.node not in self.ineligible and not follower.in_maximal_isr
 
     def _can_join(self, follower: FollowerProgress) -> bool:
         """Has everything committed and the start of this epoch, so that nobody waits for it."""
@@ -451,7 +451,7 @@ class Replica:
             offset >= self.high_watermark
             and offset >= self.epoch_start_offset
             and follower.node not in self.isr.committed
-            and follower.node not in self._ineligible
+            and follower.node not in self.ineligible
         )
 
     def _truncation_offset(self, epoch: int, end_offset: int) -> int:

@@ -60,7 +60,7 @@ class OffsetQueries:
             return self._resolve(replica, asked.timestamp)
         except LogDirFailure as error:
             self._on_log_failure(replica, error)
-            return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
+            return _failed(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
 from highwater.partition.storage.errors import LogDirFailure
 
@@ -76,11 +77,7 @@ class DataPlane:
                     replica.fail()
                     self._on_bug(replica, error)
                     if not group.completed:
-                        group.fail(
-                            Failure(
-                                ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN
-                            )
-                        )
+                        group.fail(unknown(replica.storage_error, str(error)))
 
     def fetch(self, work: FetchWork) -> None:
         """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch)."""
@@ -178,4 +175,4 @@ class DataPlane:
         else:
             replica.fail()
             self._on_bug(replica, error)
-        return FetchedPartition(ErrorCode.KAFKA_STORAGE_ERROR)
+        return FetchedPartition(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)

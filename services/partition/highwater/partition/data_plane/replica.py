@@ -10,7 +10,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import (
@@ -125,6 +125,10 @@ class PartitionReplica(ReplicaRole):
                 unknown(error_code, "the write was not seen to end"), self.not_leader()
             )
 
+    def resign(self) -> bool:
+        """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
+        return self._stalled is None and super().resign()
+
     # ---- append ----
 
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
@@ -133,7 +137,7 @@ class PartitionReplica(ReplicaRole):
         `waited`: it is the turn of a group that had to wait for a stalled directory.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
-        if not self.leading or group.leader_epoch != self.leader_epoch:
+        if group.leader_epoch != self.append_epoch:
             group.fail(self.not_leader())
             return
         if self.short_isr and group.acks == ACKS_ALL:
@@ -257,7 +261,7 @@ class PartitionReplica(ReplicaRole):
     def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
         self.log_failed(error)
         if not group.completed:  # One of `_stalled` is failed with all of them.
-            group.fail(Failure(ErrorCode.KAFKA_STORAGE_ERROR, str(error), outcome=OUTCOME_UNKNOWN))
+            group.fail(unknown(self.storage_error, str(error)))
 
     def _append_when_possible(self, group: AppendGroup) -> None:
         """Queues a group for a stalled directory, in whose order all of them are written."""
@@ -376,9 +380,15 @@ class PartitionReplica(ReplicaRole):
         """Now, or with acks=all when the high watermark has passed the group."""
         if group.acks == ACKS_ALL and self.high_watermark < next_offset:
             group.release_bytes()
-            self.waiters.commits.append(CommitWait(group, base_offsets, failures, next_offset))
+            self.waiters.add_commit(CommitWait(group, base_offsets, failures, next_offset))
         else:
             group.complete(base_offsets, failures)
+
+    def expire_appends(self, now_ms: int) -> None:
+        """Answers acks=all groups that nobody waits for any more; their records stay."""
+        if self.waiters.commits:
+            code = ErrorCode(self.core.commit_timeout_code())
+            self.waiters.expire_commits(now_ms, code)
 
     def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
         """This node came to lead while the writer thread was at work for `epoch`: records that

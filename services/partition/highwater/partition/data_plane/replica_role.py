@@ -15,6 +15,7 @@ from highwater.model.time import Clock
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
+from highwater.partition.core.succession import has_successor, successors_have_all
 from highwater.partition.core.transitions import Role
 from highwater.partition.data_plane.waiters import Waiters
 from highwater.partition.storage.errors import LogDirFailure
@@ -23,6 +24,9 @@ from highwater.partition.storage.log import PartitionLog
 LAG_MS_MAX_DEFAULT: Final = 10_000
 """replica.lag.time.max.ms; Kafka's is 30 s."""
 
+NO_APPENDS: Final = -2
+"""An epoch in which nobody sends anything."""
+
 Listener = Callable[["ReplicaRole"], None]
 
 
@@ -30,6 +34,7 @@ class ReplicaRole:
     """See the module. Offsets count records, times milliseconds of the monotonic clock."""
 
     __slots__ = (
+        "append_epoch",
         "clock",
         "core",
         "failed",
@@ -41,6 +46,7 @@ class ReplicaRole:
         "log",
         "log_dir",
         "partition",
+        "resigned",
         "short_isr",
         "topic_id",
         "topic_name",
@@ -85,6 +91,10 @@ class ReplicaRole:
         self.leading = False
         self.leader = NO_NODE
         self.leader_epoch = NO_EPOCH
+        self.append_epoch = NO_APPENDS
+        """The epoch in which appends are taken, `NO_APPENDS` while none are."""
+        self.resigned = False
+        """Nothing is appended in this epoch any more, and another replica leads the next one."""
         self.short_isr = False
         """Nothing can be committed, so appends with acks=all are refused (KIP-966)."""
 
@@ -119,8 +129,12 @@ class ReplicaRole:
     def _mirror(self) -> None:
         core = self.core
         self.leading = core.role is Role.LEADER
+        if core.leader_epoch != self.leader_epoch:
+            self.resigned = False
         self.leader = core.leader
         self.leader_epoch = core.leader_epoch
+        takes_appends = self.leading and not self.resigned
+        self.append_epoch = core.leader_epoch if takes_appends else NO_APPENDS
         self.short_isr = core.under_min_isr
 
     def _carry_out(self, wanted: effect.Effect) -> None:
@@ -166,10 +180,32 @@ class ReplicaRole:
         """Whoever waits here hears it; what is in the log may be in the next leader's or not."""
         self.waiters.leader_gone(error_code)
 
+    def resign(self) -> bool:
+        """Refuses appends until the next epoch, so that followers can have all of the log.
+
+        They are for the next leader. False, and nothing changes, if there would be none.
+        """
+        if not self.leading or not has_successor(self.core):
+            return False
+        self.resigned = True
+        self._mirror()
+        return True
+
+    @property
+    def handed_over(self) -> bool:
+        """True if whoever is elected next has all of the log, or this replica does not lead."""
+        return not self.leading or successors_have_all(self.core, self.log.log_end_offset)
+
     def fail(self) -> None:
-        """The log cannot be used any more: every call answers KAFKA_STORAGE_ERROR from now on."""
+        """The log cannot be used any more.
+
+        Where another replica leads soon, every call says that this one does not; else it answers
+        KAFKA_STORAGE_ERROR from now on.
+        """
+        if self.leading:
+            self.resigned = has_successor(self.core)
         self.failed = True
-        self._end(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._end(self.storage_error)
 
     def retire(self) -> None:
         """The node has this replica no longer."""
@@ -202,13 +238,30 @@ class ReplicaRole:
 
     # ---- refusals ----
 
+    @property
+    def storage_error(self) -> ErrorCode:
+        """For an append that may be in the log that failed: the next leader's log knows better."""
+        return ErrorCode.REQUEST_TIMED_OUT if self.resigned else ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def _unusable(self) -> bool:
+        """True if clients have to know that the log has failed: nobody else leads."""
+        if not self.failed or self.resigned:
+            return False
+        return self.leader in (NO_NODE, self.core.node)
+
     def not_leader(self) -> Failure:
-        """What an append is told that came to the wrong node or in the wrong epoch."""
-        if self.failed:
+        """What an append is told that came to the wrong node or in the wrong epoch.
+
+        Who has resigned names the epoch after its own, as it takes nothing in its own any more;
+        gateways then hold what they have until they know that epoch's leader.
+        """
+        if self._unusable:
             return Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory has failed")
-        return Failure(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=self.leader, leader_epoch=self.leader_epoch
-        )
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.resigned:
+            return Failure(code, "the leader hands over", leader_epoch=self.leader_epoch + 1)
+        return Failure(code, leader=self.leader, leader_epoch=self.leader_epoch)
 
     def not_enough_replicas(self) -> Failure:
         """What an acks=all append is told while the ISR is smaller than min.insync.replicas."""
@@ -221,9 +274,9 @@ class ReplicaRole:
     def refuse_fetch(self, current_leader_epoch: int) -> int:
         """Kafka's error code for a read that may not be served here, 0 if it may (KIP-320)."""
         if not self.leading:
-            return (
-                ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
+            if self._unusable:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return 0
         if current_leader_epoch < self.leader_epoch:

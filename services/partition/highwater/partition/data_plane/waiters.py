@@ -8,10 +8,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
+from highwater.kafka.error_codes import ErrorCode
 
 UNCOMMITTED_MAX: Final = 4096
 """Groups whose sizes are kept apart; beyond that, the last ones count as one."""
+
+COMMITS_MAX: Final = 16_384
+"""acks=all groups that may wait at one partition, about 1 KB each without their records."""
 
 
 class FetchWait:
@@ -51,6 +55,12 @@ class CommitWait:
         self.base_offsets = base_offsets
         self.failures = failures
         self.required_offset = required_offset
+
+    def give_up(self, failure: Failure) -> None:
+        """Answers the group; batches that failed by themselves keep their own failure."""
+        n = len(self.base_offsets)
+        failures = {**dict.fromkeys(range(n), failure), **(self.failures or {})}
+        self.group.complete([-1] * n, failures)
 
 
 class Waiters:
@@ -93,6 +103,21 @@ class Waiters:
                 wait.leave()
                 wait.finish(wait)
 
+    def add_commit(self, wait: CommitWait) -> None:
+        """The last in the order of offsets. Where too many wait, the first is not waited for."""
+        if len(self.commits) >= COMMITS_MAX:
+            self.commits.popleft().give_up(_late(ErrorCode.REQUEST_TIMED_OUT))
+        self.commits.append(wait)
+
+    def expire_commits(self, now_ms: int, error_code: ErrorCode) -> None:
+        """Answers groups whose deadline has passed (Kafka's `DelayedProduce.onExpiration`)."""
+        late = [wait for wait in self.commits if _is_late(wait.group, now_ms)]
+        if late:
+            gone = set(late)
+            self.commits = deque(wait for wait in self.commits if wait not in gone)
+            for wait in late:
+                wait.give_up(_late(error_code))
+
     def offset_committed(self, high_watermark: int) -> None:
         """Completes the acks=all groups that the high watermark has passed."""
         commits = self.commits
@@ -115,3 +140,13 @@ class Waiters:
             group.fail(
                 Failure(error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN)
             )
+
+
+def _is_late(group: AppendGroup, now_ms: int) -> bool:
+    # Groups of this node's own have no deadline, which is 0.
+    return 0 < group.deadline_ms <= now_ms
+
+
+def _late(error_code: ErrorCode) -> Failure:
+    """For records that are in the leader's log and will be committed, or cut off by another."""
+    return Failure(error_code, "followers do not have it in time", outcome=OUTCOME_APPENDED)

@@ -1,5 +1,8 @@
 """The clock of leaders: who has not caught up for replica.lag.time.max.ms leaves the ISR.
 
+So do appends that have waited for followers until their deadline; their gateways have answered
+them by then, so this is only to forget them, and half of that time late at most.
+
 Every half of that time each leader with followers is told the time, as Kafka's `isr-expiration`
 does. A round is spread over its period, so that thousands of partitions do not stop the loop.
 """
@@ -56,6 +59,7 @@ class LagTimer:
         for replica in part:
             try:
                 replica.handle(now)
+                replica.expire_appends(now.now_ms)
             except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                 replica.fail()
                 self._on_bug(replica, error)

@@ -210,9 +210,10 @@ class AppendResults(OutQueue):
 async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
     """Append: one message in, its groups' results out as they become final."""
     out = AppendResults(context)
+    now_s = asyncio.get_running_loop().time
 
     def receive(message: bytes) -> None:
-        message_id, groups = decode_request(message)
+        message_id, groups = decode_request(message, int(now_s() * 1000))
         for index, group in enumerate(groups):
             group.on_complete = _reporter(out, message_id, index)
         out.awaited += len(groups)

@@ -1,0 +1,49 @@
+"""What tests of three replicas share: how long things take at most, and how a cluster is healed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.etcd import etcd_missing
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import ReplicatedCluster, Shape
+
+FAST_SESSIONS: Final = {"session_timeout_ms": "2400", "heartbeat_interval_ms": "400"}
+SESSION_S: Final = 2.4
+ISR_S_MAX: Final = 30.0
+RECOVERY_S_MAX: Final = 45.0
+
+SHAPE: Final = Shape(controllers=1, etcd_members=1, settings={"controller": FAST_SESSIONS})
+"""One controller and one member of etcd: faults of theirs are tested elsewhere."""
+
+
+@contextmanager
+def running(directory: Path, shape: Shape) -> Iterator[ReplicatedCluster]:
+    """A cluster that runs, on a machine with etcd."""
+    if why := etcd_missing():
+        pytest.skip(why)
+    made = ReplicatedCluster(directory, shape)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def heal(cluster: ReplicatedCluster) -> None:
+    """Lets every process run; returns when all replicas are in sync."""
+    for name in cluster.names:
+        process = cluster.process(name)
+        if process.running:
+            cluster.resume(name)
+        elif not name.startswith("node-"):
+            process.start()
+    for node in cluster.node_ids:
+        if not cluster.process(f"node-{node}").running:
+            cluster.restart_node(node)
+    wait_until(cluster.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")

@@ -1,0 +1,82 @@
+"""Before others lead: nothing more is appended, and they get the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from highwater.hop.append import OUTCOME_NOT_APPENDED
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.hand_over import hand_over
+from tests.support.log_batches import make_batch
+from tests.unit.partition.data_plane.node import EPOCH, Node
+from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says
+from tests.unit.partition.data_plane.test_replica_role import Port
+
+ALL = -1
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def leader_of_three(node: Node, partition: int = 0):
+    replica = node.add(partition, lead=False)
+    replica.port = Port()
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3))
+    return replica
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0.01)
+
+
+async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
+    replica = leader_of_three(node)
+    alone, waiting = node.append(make_batch()), node.append(make_batch(), acks=ALL)
+    assert (alone.codes, waiting.codes) == ({0: 0}, {})
+    handing = asyncio.create_task(hand_over([replica], 5))
+    await turns()
+    assert not handing.done()
+    late = node.append(make_batch())
+    assert late.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    refusal = late.results[0][2]
+    assert refusal is not None
+    # So that gateways hold it, and all that follows, until another leader is known.
+    assert refusal.outcome == OUTCOME_NOT_APPENDED
+    assert refusal.leader_epoch == EPOCH + 1
+    assert replica.log.log_end_offset == 2
+    follower_fetched(replica, 2, 2)
+    await turns()
+    assert not handing.done(), "the other one may be elected"
+    follower_fetched(replica, 3, 2)
+    assert await handing == []
+    assert waiting.codes == {0: 0}
+    assert replica.leading, "reads go on until the image names another"
+
+
+async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None:
+    slow, quick = leader_of_three(node), leader_of_three(node, 1)
+    node.append(make_batch())
+    for follower in (2, 3):
+        follower_fetched(quick, follower, 0)
+    assert await hand_over([slow, quick], 0.02) == [slow]
+
+
+async def test_the_only_replica_goes_on(node: Node) -> None:
+    replica = node.add()
+    assert await hand_over([replica], 5) == []
+    assert node.append(make_batch()).codes == {0: 0}
+
+
+async def test_a_leader_that_is_relieved_meanwhile_is_not_waited_for(node: Node) -> None:
+    replica = leader_of_three(node)
+    node.append(make_batch())
+    handing = asyncio.create_task(hand_over([replica], 5))
+    await turns(1)
+    follow(replica, 2, EPOCH + 1)
+    assert await handing == []
