@@ -7,7 +7,6 @@ run one after the other. Targets hold for Highwater with its default settings.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from statistics import median
 
 from rich.console import Console
 
+from tests.bench.command_line import command_of, parser_of, teller
 from tests.bench.document import (
     DOCUMENT,
     Section,
@@ -34,6 +34,7 @@ from tests.bench.topic_view import wait_until_whole
 from tests.bench.workloads import NODES_OF_REPLICATED, REPLICATION_FACTOR
 from tests.bench.writer import NoAck, ReadBack, Writer, compare, read_numbers
 
+MODULE = "tests.bench.failover"
 TOPIC = "bench-failover"
 TOPIC_CONFIGS = {"min.insync.replicas": "2", "retention.ms": "-1"}
 SECTION = Section(name="failover", target="bench-failover")
@@ -185,21 +186,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         terminations=min(most, options.terminations),
     )
     console = Console(width=None if sys.stdout.isatty() else 180)
-    outcomes = [measure(peer, faults, _teller(console)) for peer in peers]
+    outcomes = [measure(peer, faults, teller(console)) for peer in peers]
     console.print(rich_table("Failover of a leader", HEADER, table(outcomes)))
     for line in notes(outcomes):
         console.print(line, markup=False)
     saved = save_json("failover-", {"machine": machine(), "outcomes": [_json(o) for o in outcomes]})
     console.print(f"Every round: {saved}")
     if options.write_document:
-        words = sys.argv[1:] if arguments is None else arguments
-        command = shlex.join(["python", "-m", "tests.bench.failover", *words])
-        write_section(DOCUMENT, SECTION, markdown(command, outcomes))
+        write_section(DOCUMENT, SECTION, markdown(command_of(MODULE, arguments), outcomes))
     return 0 if all(outcome.is_clean for outcome in outcomes) else 1
-
-
-def _teller(console: Console) -> Callable[[str], None]:
-    return lambda text: console.print(text, markup=False)
 
 
 def _json(outcome: Outcome) -> dict[str, object]:
@@ -208,17 +203,11 @@ def _json(outcome: Outcome) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.failover", description=__doc__, allow_abbrev=False
-    )
+    parser = parser_of(MODULE, __doc__, quick="one of each")
     parser.add_argument("--peers", default="services3,kafka3", help="services3, kafka3 (both)")
     parser.add_argument("--kills", type=int, default=10, help="kill -9 of the leader's node (10)")
     parser.add_argument("--pauses", type=int, default=3, help="SIGSTOP of the leader's node (3)")
     parser.add_argument("--terminations", type=int, default=5, help="SIGTERM of it (5)")
-    parser.add_argument("--quick", action="store_true", help="one of each: does it work at all")
-    parser.add_argument(
-        "--write-document", action="store_true", help=f"put the results into {DOCUMENT.name}"
-    )
     return parser
 
 

@@ -8,11 +8,10 @@ ISR. Growth: the same load on 10, 1 000 and 5 000 partitions. Peers run one afte
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -20,6 +19,7 @@ from statistics import median
 from rich.console import Console
 
 from tests.bench import growth, load, node_restart
+from tests.bench.command_line import command_of, parser_of, teller
 from tests.bench.document import (
     DOCUMENT,
     Section,
@@ -38,6 +38,7 @@ from tests.bench.peers import make_breakable_peer
 from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.workloads import REPLICATION_FACTOR
 
+MODULE = "tests.bench.restart"
 SECTION = Section(name="restart and growth", target="bench-restart")
 TARGET_SERVE_S = 5.0
 DISK_SLACK_BYTES = 15 * 10**9
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     partitions=100 if options.quick else options.partitions,
                     total_bytes=total_bytes,
                     rounds=1 if options.quick else options.rounds,
-                    tell=_teller(console),
+                    tell=teller(console),
                 )
             )
     grown: list[GrowthResult] = []
@@ -140,11 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         windows=1 if options.quick else options.windows,
                         seconds=1.0 if options.quick else options.seconds,
                         warmup_seconds=2.0 if options.quick else options.warmup_seconds,
-                        tell=_teller(console),
+                        tell=teller(console),
                     )
                 )
-    words = sys.argv[1:] if arguments is None else arguments
-    command = shlex.join(["python", "-m", "tests.bench.restart", *words])
+    command = command_of(MODULE, arguments)
     return _finish(console, command, restarts, grown, problems, document=options.write_document)
 
 
@@ -205,10 +205,6 @@ def _peers(text: str) -> list[BreakablePeer]:
     return [] if text == "none" else [make_breakable_peer(name) for name in text.split(",")]
 
 
-def _teller(console: Console) -> Callable[[str], None]:
-    return lambda text: console.print(text, markup=False)
-
-
 def _check_disk(needed: int) -> None:
     place = Path(tempfile.gettempdir())
     free = shutil.disk_usage(place).free
@@ -219,9 +215,7 @@ def _check_disk(needed: int) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.restart", description=__doc__, allow_abbrev=False
-    )
+    parser = parser_of(MODULE, __doc__, quick="little of each")
     every = "embedded, services, services3, kafka, kafka3, or 'none'"
     parser.add_argument("--peers", default="services,kafka", help=f"to be killed: {every}")
     parser.add_argument("--growth-peers", default="services3,kafka3", help=f"to grow: {every}")
@@ -236,10 +230,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--windows", type=int, default=3, help="measured windows of a size (3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a window (4)")
     parser.add_argument("--warmup-seconds", type=float, default=15.0, help="of a size (15)")
-    parser.add_argument("--quick", action="store_true", help="little of each: does it work at all")
-    parser.add_argument(
-        "--write-document", action="store_true", help=f"put the results into {DOCUMENT.name}"
-    )
     return parser
 
 
