@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tests.docker.stack import wait_for
 
 PATIENCE_S = 90
+REPLICAS = 3
 
 
 def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
-def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Returns when every partition has a leader."""
+def make_topic(bootstrap: str, partitions: int) -> str:
+    """A new topic of three replicas of which two have to have a record; when all are in sync."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
     client = admin(bootstrap)
-    made = client.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=30)
-    made[topic].result(60)
+    wanted = NewTopic(name, partitions, REPLICAS, config={"min.insync.replicas": "2"})
+    client.create_topics([wanted], operation_timeout=30)[name].result(60)
+    wait_until_in_sync(bootstrap, name, partitions)
+    return name
 
-    def led() -> bool:
-        described = client.list_topics(topic, timeout=10).topics[topic].partitions
-        return len(described) == partitions and all(p.leader >= 0 for p in described.values())
 
-    wait_for(led, PATIENCE_S)
+def partitions_of(bootstrap: str, topic: str) -> dict[int, PartitionMetadata]:
+    return admin(bootstrap).list_topics(topic, timeout=30).topics[topic].partitions
+
+
+def wait_until_in_sync(bootstrap: str, topic: str, partitions: int) -> None:
+    """Returns when each partition has a leader, and all of its replicas follow."""
+
+    def in_sync() -> bool:
+        found = partitions_of(bootstrap, topic)
+        return len(found) == partitions and all(
+            one.leader >= 0 and len(one.isrs) == len(one.replicas) == REPLICAS
+            for one in found.values()
+        )
+
+    wait_for(in_sync, PATIENCE_S, lambda: str(partitions_of(bootstrap, topic)))
 
 
 class Writer:
@@ -39,6 +55,7 @@ class Writer:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
+                "acks": "all",
                 "linger.ms": 5,
                 "delivery.timeout.ms": PATIENCE_S * 1000,
             }
@@ -57,16 +74,21 @@ class Writer:
     def __exit__(self, *_exception: object) -> None:
         self._stop.set()
         self._thread.join(PATIENCE_S + 10)
+        assert not self._thread.is_alive()
 
     def _run(self) -> None:
         number = 0
         while not self._stop.is_set():
             value = b"%d" % number
-            self._producer.produce(self._topic, value, key=value, on_delivery=self._delivered)
-            number += 1
+            try:
+                self._producer.produce(self._topic, value, key=value, on_delivery=self._delivered)
+                number += 1
+            except BufferError:
+                pass  # Its queue is full; the same one again, after what is delivered meanwhile.
             self._producer.poll(0)
             time.sleep(self._pause_s)
-        self._producer.flush(PATIENCE_S)
+        if left := self._producer.flush(PATIENCE_S):
+            self.errors.append(f"{left} neither acknowledged nor failed")
 
     def _delivered(self, error: KafkaError | None, message) -> None:
         if error is None:
@@ -93,9 +115,9 @@ def consumer(bootstrap: str, topic: str, group: str) -> Consumer:
     return made
 
 
-def read(bootstrap: str, topic: str, wanted: set[bytes], group: str) -> list[bytes]:
+def read(bootstrap: str, topic: str, wanted: set[bytes]) -> list[bytes]:
     """Values from the beginning until all that are wanted have come, and a moment longer."""
-    reader = consumer(bootstrap, topic, group)
+    reader = consumer(bootstrap, topic, f"g-{uuid.uuid4().hex[:8]}")
     found: list[bytes] = []
     missing = set(wanted)
     deadline = time.monotonic() + PATIENCE_S
@@ -109,3 +131,25 @@ def read(bootstrap: str, topic: str, wanted: set[bytes], group: str) -> list[byt
     finally:
         reader.close()
     return found
+
+
+def assert_exactly_once(bootstrap: str, topic: str, writer: Writer) -> None:
+    """Whatever was sent was acknowledged, and is there once."""
+    assert writer.errors == []
+    found = read(bootstrap, topic, writer.acked)
+    assert len(found) == len(writer.acked), "lost, or there twice"
+    assert set(found) == writer.acked
+
+
+def commit_all(bootstrap: str, topic: str, group: str, count: int) -> None:
+    """A member of that group reads so many messages, and commits."""
+    reader = consumer(bootstrap, topic, group)
+    seen = 0
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while seen < count:
+            assert time.monotonic() < deadline, f"{seen} of {count}"
+            seen += sum(m.error() is None for m in reader.consume(1000, 1.0))
+        reader.commit(asynchronous=False)
+    finally:
+        reader.close()

@@ -1,127 +1,56 @@
-"""The images of the stack, built from this tree on a base that can be had here.
-
-The base is the Dockerfiles' own where a registry answers. Elsewhere it is made of the
-distribution's packages by debootstrap, once, and kept in .cache; it has this machine's certificates,
-so that pip inside of a build reaches whatever index pip reaches outside.
-"""
+"""The images of the stack, built from this tree on a base that can be had here."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
-from docker.errors import APIError, ImageNotFound
+from docker.errors import BuildError
 
-from tests.docker.engine import Engine, NoEngineError
+from tests.docker import base_image, machine
+from tests.docker.engine import CALL_S, Engine
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".cache" / "docker" / "base-bookworm.tar"
-PUBLIC_BASE = "python:3.11-slim-bookworm"
-OWN_BASE = "highwater-test-base:bookworm"
-SERVICES = "highwater-test:latest"
-ETCD = "highwater-test-etcd:latest"
-
-CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
-DEBOOTSTRAP_S = 900
-PULL_S = 120
-PIP_SETTINGS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT")
+CACHE = ROOT / ".cache" / "docker"
+# Two checkouts may use one engine, each with images of its own.
+CHECKOUT = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+BASE = f"highwater-test-base-{CHECKOUT}:latest"
+SERVICES = f"highwater-test-{CHECKOUT}:latest"
+ETCD = f"highwater-test-etcd-{CHECKOUT}:latest"
 
 
 def build(engine: Engine) -> None:
     """Builds SERVICES and ETCD. Raises NoEngineError if there can be no base."""
-    base = _base(engine)
-    arguments = {"BASE": base} | {
-        name: os.environ[name] for name in PIP_SETTINGS if os.environ.get(name)
-    }
-    if base == OWN_BASE:
-        arguments["PIP_CERT"] = f"/{CERTIFICATES}"
-    images = engine.client.images
-    images.build(
-        path=str(ROOT),
-        dockerfile="deploy/Dockerfile",
-        tag=SERVICES,
-        buildargs=arguments,
-        rm=True,
-        forcerm=True,
-    )
-    images.build(
-        path=str(ROOT / "deploy"),
-        dockerfile="etcd.Dockerfile",
-        tag=ETCD,
-        buildargs={"BASE": base},
-        rm=True,
-        forcerm=True,
-    )
+    base_image.make(engine, BASE, CACHE)
+    arguments = {"BASE": BASE} | machine.proxies()
+    for_pip = machine.pip_settings() | {"PIP_CERT": str(machine.CERTIFICATES)}
+    with ThreadPoolExecutor(2) as pool:
+        builds = [
+            pool.submit(_build, engine, ROOT, "deploy/Dockerfile", SERVICES, arguments | for_pip),
+            pool.submit(_build, engine, ROOT / "deploy", "etcd.Dockerfile", ETCD, arguments),
+        ]
+        for one in builds:
+            one.result()
 
 
-def _base(engine: Engine) -> str:
-    for name in (PUBLIC_BASE, OWN_BASE):
-        if _has(engine.client, name):
-            return name
-    if not CACHE.exists():
-        if _pull(engine):
-            return PUBLIC_BASE
-        _debootstrap()
-    engine.client.api.import_image_from_file(
-        str(CACHE), *OWN_BASE.split(":"), changes=['CMD ["bash"]']
-    )
-    return OWN_BASE
-
-
-def _has(client: docker.DockerClient, name: str) -> bool:
+def _build(
+    engine: Engine, context: Path, dockerfile: str, tag: str, arguments: dict[str, str]
+) -> None:
+    client = docker.DockerClient(base_url=engine.environment["DOCKER_HOST"], timeout=CALL_S)
     try:
-        client.images.get(name)
-    except ImageNotFound:
-        return False
-    return True
-
-
-def _pull(engine: Engine) -> bool:
-    limited = docker.DockerClient(base_url=engine.environment["DOCKER_HOST"], timeout=PULL_S)
-    try:
-        limited.images.pull(PUBLIC_BASE)
-    except (APIError, OSError):
-        return False
+        client.images.build(
+            path=str(context),
+            dockerfile=dockerfile,
+            tag=tag,
+            buildargs=arguments,
+            network_mode=engine.build_network,
+            rm=True,
+            forcerm=True,
+        )
+    except BuildError as error:
+        lines = [line.get("stream", "") for line in error.build_log]
+        raise AssertionError(f"{error}\n{''.join(lines)[-3000:]}") from None
     finally:
-        limited.close()
-    return True
-
-
-def _debootstrap() -> None:
-    if shutil.which("debootstrap") is None or os.geteuid() != 0:
-        raise NoEngineError(
-            f"{PUBLIC_BASE} cannot be pulled, and making a base takes root and debootstrap"
-        )
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="hw-base-", dir="/var/tmp") as directory:
-        done = subprocess.run(
-            [
-                "debootstrap",
-                "--variant=minbase",
-                "--include=python3,python3-venv,ca-certificates",
-                "bookworm",
-                directory,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=DEBOOTSTRAP_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        root = Path(directory)
-        ours = Path(os.environ.get("SSL_CERT_FILE") or f"/{CERTIFICATES}")
-        if ours.exists():
-            (root / CERTIFICATES).write_bytes(ours.read_bytes())
-        for package in (root / "var/cache/apt/archives").glob("*.deb"):
-            package.unlink()
-        new = CACHE.with_suffix(".new")
-        subprocess.run(
-            ["tar", "--create", "--file", str(new), "--directory", directory, "."],
-            timeout=DEBOOTSTRAP_S,
-            check=True,
-        )
-        new.replace(CACHE)
+        client.close()

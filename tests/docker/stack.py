@@ -12,19 +12,18 @@ from typing import TypeVar
 from docker.models.containers import Container
 
 from highwater.embed.ports import free_ports
-from tests.docker.engine import Engine
+from tests.docker.engine import Engine, NoEngineError
 from tests.docker.images import ETCD, ROOT, SERVICES
 
 PORTS = 17
 COMPOSE_S = 240
 HEALTHY_S = 180
-HOST = "127.0.0.1"
 
 _T = TypeVar("_T")
 
 
-def compose_command(engine: Engine) -> list[str] | None:
-    """docker-compose, or docker's plugin; None if there is neither."""
+def compose_command(engine: Engine) -> list[str]:
+    """docker-compose, or docker's plugin. Raises NoEngineError if there is neither."""
     for command in (["docker-compose"], ["docker", "compose"]):
         if shutil.which(command[0]) is None:
             continue
@@ -37,7 +36,7 @@ def compose_command(engine: Engine) -> list[str] | None:
         )
         if asked.returncode == 0:
             return command
-    return None
+    raise NoEngineError("neither docker-compose nor docker's compose plugin is installed")
 
 
 class Stack:
@@ -46,12 +45,16 @@ class Stack:
     def __init__(self, engine: Engine, command: list[str]) -> None:
         self.client = engine.client
         self.project = f"hwtest{uuid.uuid4().hex[:8]}"
-        self.port = free_ports(HOST, PORTS)
-        self.bootstrap = f"{HOST}:{self.port}"
+        self.host = engine.address
+        self.port = free_ports("127.0.0.1", PORTS)
+        self.bootstrap = f"{self.host}:{self.port}"
+        self.client_address = engine.client_address
         self._command = command
         self._environment = engine.environment | {
             "HIGHWATER_IMAGE": SERVICES,
             "HIGHWATER_ETCD_IMAGE": ETCD,
+            "HIGHWATER_HOST": self.host,
+            "HIGHWATER_BIND": "127.0.0.1" if self.host == "127.0.0.1" else "0.0.0.0",
             "HIGHWATER_PORT": str(self.port),
             "HIGHWATER_PORT_LAST": str(self.port + PORTS - 1),
         }
@@ -60,14 +63,25 @@ class Stack:
         """Returns when every container is healthy."""
         scaling = [word for name in scales for word in ("--scale", f"{name}={scales[name]}")]
         self._compose("up", "-d", *scaling, overlays=overlays)
+        self.wait_until_healthy()
+
+    def wait_until_healthy(self) -> None:
+        """Returns when every container is."""
         wait_for(self._all_healthy, HEALTHY_S, self.describe)
 
     def stop(self) -> None:
+        """Ends every service in good order; containers and data stay."""
         self._compose("stop")
 
+    def start(self) -> None:
+        """Starts what was stopped. Returns when every container is healthy."""
+        self._compose("start")
+        self.wait_until_healthy()
+
     def down(self) -> None:
-        """Takes everything away, data too."""
-        self._compose("down", "--volumes", "--remove-orphans", "--timeout", "10")
+        """Takes everything away, data too, without giving anybody time."""
+        self._compose("kill")
+        self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5")
 
     def containers(self, service: str | None = None) -> list[Container]:
         """All of the project's, or a service's, by number, running or not."""
@@ -77,16 +91,17 @@ class Stack:
         found = self.client.containers.list(all=True, filters={"label": labels})
         return sorted(found, key=lambda one: one.name)
 
-    def metrics(self, container: Container) -> dict[str, float]:
-        """What a service tells at /metrics."""
+    def metric(self, container: Container, name: str) -> float:
+        """What a service tells at /metrics, without `highwater_`."""
         script = (
             "import urllib.request as r;"
             "print(r.urlopen('http://127.0.0.1:9600/metrics', timeout=10).read().decode())"
         )
         code, output = container.exec_run(["python3", "-c", script])
         assert code == 0, output
-        lines = [line for line in output.decode().splitlines() if line and line[0] != "#"]
-        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+        pairs = (line.rpartition(" ") for line in output.decode().splitlines())
+        values = {key: value for key, _, value in pairs if not key.startswith("#")}
+        return float(values[f"highwater_{name}"])
 
     def describe(self) -> str:
         """States and last words of all containers, for failures."""
