@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
 from highwater.controller.core.change_min_isr import after_min_isr_change
 from highwater.controller.core.membership import change_nodes
@@ -34,6 +35,7 @@ class Bug:
     process: Callable[..., NodeProcess] = NodeProcess
     change_nodes: Callable[..., Any] = change_nodes
     alter_partitions: Callable[..., Any] = alter_partitions
+    alter_reassignments: Callable[..., Any] = alter_reassignments
     has_its_tail: Callable[..., bool] = _has_its_tail
     """Of the former node, its lineage, and both boot ids."""
     after_min_isr_change: Callable[..., Any] = after_min_isr_change

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
 from highwater.controller.core.membership import change_nodes
 from highwater.model.cluster import PartitionState
@@ -236,6 +237,54 @@ def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
     return replace(decision, delta=delta)
 
 
+def _changed_so(image: Any, decision: Any, change: Any) -> Any:
+    """The decision, its partition changed by `change(before, after)`."""
+    if decision.delta is None or not decision.delta.topics:
+        return decision
+    (topic,) = decision.delta.topics
+    before = image.topics[topic.topic_id].partitions[0]
+    after = change(before, topic.partitions[0])
+    delta = replace(decision.delta, topics=(replace(topic, partitions=(after,)),))
+    return replace(decision, delta=delta)
+
+
+def _keep_epoch(before: PartitionState, after: PartitionState) -> PartitionState:
+    gone = set(before.replicas) - set(after.replicas)
+    if gone and after.leader == before.leader:
+        return replace(after, leader_epoch=before.leader_epoch)
+    return after
+
+
+def alters_keeping_the_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+    """Replicas go while the leader epoch stays, so that their old fetches may count again."""
+    return _changed_so(image, alter_partitions(image, leader, proposals, min_isr), _keep_epoch)
+
+
+def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:
+    """The same for moves that begin or are called back."""
+    return _changed_so(args[0], alter_reassignments(*args, **more), _keep_epoch)
+
+
+def moves_at_once(*args: Any, **more: Any) -> Any:
+    """A move is completed when it begins: who is added is taken to have everything."""
+
+    def finish(_: PartitionState, after: PartitionState) -> PartitionState:
+        target = tuple(n for n in after.replicas if n not in after.removing_replicas)
+        return replace(
+            after,
+            replicas=target,
+            isr=target,
+            leader=target[0],
+            leader_epoch=after.leader_epoch + 1,
+            last_known_leader=target[0],
+            eligible_leaders=(),
+            adding_replicas=(),
+            removing_replicas=(),
+        )
+
+    return _changed_so(args[0], alter_reassignments(*args, **more), finish)
+
+
 def never_doubts(*_: Any) -> bool:
     """Whoever comes back has everything."""
     return True
@@ -299,6 +348,15 @@ BUGS = (
     Bug(name="keeps-the-epoch", seed=0, change_nodes=keeps_the_epoch, source="R6"),
     Bug(name="never-doubts", seed=1, has_its_tail=never_doubts, source="KIP-966"),
     Bug(name="trusts-boot-ids", seed=1, has_its_tail=trusts_boot_ids, source="KAFKA-14139"),
+    Bug(
+        name="keeps-the-epoch-when-replicas-go",
+        seed=1_642,
+        rare=True,
+        alter_partitions=alters_keeping_the_epoch,
+        alter_reassignments=reassigns_keeping_the_epoch,
+        source="R3, Kafka's PartitionChangeBuilder",
+    ),
+    Bug(name="moves-at-once", seed=3, alter_reassignments=moves_at_once, source="R1, KIP-455"),
     Bug(
         name="keeps-eligible-leaders",
         seed=13,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from highwater.controller.core.alter_reassignments import Reassignment
 from highwater.controller.core.change_isr import Proposal
 from highwater.controller.core.change_leader import elect_preferred
 from highwater.controller.core.election import Candidates
@@ -67,7 +68,7 @@ class SimController:
             min_isr=lambda _: self.min_isr, unclean=lambda _: world.options.unclean
         )
         self.sessions = self._new_sessions()
-        replicas = tuple(map(NodeId, world.nodes))
+        replicas = tuple(map(NodeId, world.nodes[: world.options.replicas]))
         partition = PartitionState(
             partition=0,
             leader=NodeId(-1),
@@ -190,8 +191,12 @@ class SimController:
         decision = self.world.bug.alter_partitions(
             self.image, NodeId(node), [proposal], self.rules.min_isr
         )
-        self.commit(decision)
         result = decision.result[0]
+        if result.refusal is None:
+            # Who joins with this may lead with it, if it completes a reassignment.
+            self.world.observer.joining = frozenset(wanted.isr)
+        self.commit(decision)
+        self.world.observer.joining = frozenset()
         after = result.state
         assert after is not None
         return IsrAnswered(
@@ -237,6 +242,16 @@ class SimController:
         after = elect_preferred(self.partition, candidates)
         if after is not None:
             self._replace_partition(after)
+
+    def reassign(self, target: tuple[int, ...] | None) -> None:
+        """Lets the partition move, or with None calls it back; refused as the real one would."""
+        wanted = [Reassignment(topic_id=TOPIC, partition=0, replicas=target)]
+        topic = self.image.topics[TOPIC]
+        self.commit(
+            self.world.bug.alter_reassignments(
+                self.image, topic.instance, wanted, self.rules, offline={}
+            )
+        )
 
     def stall(self) -> None:
         self.paused = True

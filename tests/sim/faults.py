@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from highwater.controller.core.reassign import target_replicas
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.transitions import Role
 from tests.sim.network import CONTROLLER
@@ -88,7 +89,10 @@ class Faults:
         world = self.world
         damaged = world.observer.damaged.keys()
         partition = world.controller.partition
-        whole = {*partition.isr, *partition.eligible_leaders} - damaged - {node}
+        if len(target_replicas(partition)) == 1:
+            return False  # What a single replica has counts, whatever it lost: nobody would notice.
+        staying = {*partition.isr, *partition.eligible_leaders} - {*partition.removing_replicas}
+        whole = staying - damaged - {node}
         borne = max(world.options.min_isr - 1, 1)
         return world.options.reckless or bool(whole and len({*damaged, node}) <= borne)
 
@@ -208,6 +212,21 @@ class Faults:
         if not self.world.controller.paused:
             value = self.rng.randint(1, min(3, self.world.options.replicas))
             self.world.controller.change_min_isr(value)
+
+    def reassign(self) -> None:
+        """Some nodes of all, in any order, at least one of which is well."""
+        world = self.world
+        count = self.rng.randint(1, min(3, len(world.nodes)))
+        target = tuple(self.rng.sample(world.nodes, count))
+        if not world.controller.paused and not world.observer.damaged.keys() & set(target):
+            world.controller.reassign(target)
+
+    def cancel_reassignment(self) -> None:
+        """Unless it might leave a single replica that has just lost its disk."""
+        world = self.world
+        damaged = world.observer.damaged.keys() & set(world.controller.partition.replicas)
+        if not world.controller.paused and not damaged:
+            world.controller.reassign(None)
 
     def preferred_election(self) -> None:
         if not self.world.controller.paused:

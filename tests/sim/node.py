@@ -55,10 +55,14 @@ class NodeProcess:
             log.lineage, boot_id=self.boot_id, incarnation=str(incarnation)
         )
         log.reopen()
-        self.replica = world.bug.replica(
-            node=node,
-            node_epoch=-1,
-            lag_ms_max=world.options.lag_ms,
+        self.replica = self._open_replica(node_epoch=-1)
+
+    def _open_replica(self, node_epoch: int) -> Any:
+        log = self.log
+        return self.world.bug.replica(
+            node=self.node,
+            node_epoch=node_epoch,
+            lag_ms_max=self.world.options.lag_ms,
             epochs=log.epochs,
             log_start_offset=log.start,
             log_end_offset=log.end,
@@ -126,6 +130,9 @@ class NodeProcess:
             self.fenced_nodes = image.shunned
             self.handle(on.IneligibleChanged(nodes=image.shunned))
         state = image.partition
+        if self.node not in state.replicas:
+            self._remove_replica()
+            return
         if (
             state.partition_epoch == self.replica.isr.partition_epoch
             and state.leader_epoch == self.replica.leader_epoch
@@ -142,6 +149,19 @@ class NodeProcess:
                 min_isr=image.min_isr,
             )
         )
+
+    def _remove_replica(self) -> None:
+        """The log goes, and with it all that was known of it; a failed one goes with the process."""
+        before = self.replica
+        if before.role is Role.OFFLINE or (before.role is Role.UNASSIGNED and not self.log.end):
+            return
+        self.stop_leading()
+        self.fetch_sent_ms = None
+        self.log = self.world.delete_log(self.node)
+        self.replica = self._open_replica(before.node_epoch)
+        # Answers to the former replica find it, not this one, in the real node.
+        self.replica.isr.attempts = before.isr.attempts
+        self.replica.handle(on.IneligibleChanged(nodes=self.fenced_nodes))
 
     def on_may_stop(self) -> None:
         if self.wants_shutdown:
@@ -313,6 +333,9 @@ class NodeProcess:
     def answer_parked(self) -> None:
         replica, log = self.replica, self.log
         for node, (incarnation, epoch, offset) in list(self.parked.items()):
+            if node not in replica.followers:
+                del self.parked[node]  # It has no replica any more.
+                continue
             follower = replica.followers[node]
             if offset >= log.end and replica.high_watermark <= follower.told_high_watermark:
                 continue

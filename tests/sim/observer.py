@@ -44,10 +44,14 @@ class Observer:
         self.damaged: dict[int, int] = {}
         """Nodes that may have lost records, until the controller hears of it: the incarnation."""
         self.damaged_ms: dict[int, int] = {}
+        self.removed_ms: dict[int, int] = {}
+        """When nodes last deleted a replica that was not theirs any more."""
         self.led_ms: dict[int, int] = {}
         """When each leader epoch began at its leader."""
         self.doubted: frozenset[int] = frozenset()
         """Nodes that the controller just found to lack the proof that their logs are whole."""
+        self.joining: frozenset[int] = frozenset()
+        """The ISR that a leader just proposed, who knows that all of these have everything."""
         self.lossy_epoch = -1
         self.losses = 0
         self.loss_pending = False
@@ -106,6 +110,12 @@ class Observer:
         self.agreed[node] = 0
         self.dirty = True
 
+    def removed(self, node: int) -> None:
+        """The node has deleted its log, as the controller has taken its replica away."""
+        self.removed_ms[node] = self.world.now
+        self.agreed[node] = 0
+        self.dirty = True
+
     def registered(self, node: int, incarnation: int) -> None:
         """From now on the controller has to know whether the node's log is whole."""
         if incarnation >= self.damaged.get(node, incarnation + 1):
@@ -155,10 +165,12 @@ class Observer:
             )
         for entry in process.log.read(self.end, high):
             self._commit(entry)
-        # Who lost its disk in this term may have had the record when it fetched.
+        # Who lost its disk, or its replica, in this term may have had the record when it fetched.
         began = self.led_ms[replica.leader_epoch]
         copies = sum(
-            self.damaged_ms.get(node, -1) >= began or self.agreement(node) >= high
+            self.damaged_ms.get(node, -1) >= began
+            or self.removed_ms.get(node, -1) >= began
+            or self.agreement(node) >= high
             for node in self.world.nodes
         )
         if copies < min(replica.min_isr, len(replica.replicas)):
@@ -212,7 +224,7 @@ class Observer:
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
         self.dirty = True
-        trusted = {*before.isr, *before.eligible_leaders}
+        trusted = {*before.isr, *before.eligible_leaders, *self.joining}
         if moved and after.leader >= 0 and after.leader not in trusted:
             trusted -= self.damaged.keys() | self.doubted
             if not self.world.options.unclean and (trusted or not self.world.options.may_lose):

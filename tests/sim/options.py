@@ -32,6 +32,10 @@ FAULTS = (
     "retention",
 )
 
+MOVES = ("reassign", "reassign", "cancel_reassignment")
+"""Replicas that move to other nodes, in a share of the seeds."""
+MOVING_SHARE = 0.3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -39,6 +43,8 @@ class Options:
 
     seed: int
     replicas: int = 3
+    spares: int = 0
+    """Nodes that have no replica at first; reassignments may give them one."""
     min_isr: int = 2
     unclean: bool = False
     reckless: bool = False
@@ -76,9 +82,16 @@ def draw(seed: int) -> Options:
     share = rng.uniform(0.15, 0.7)
     faults = tuple(name for name in FAULTS if rng.random() < share)
     lossy = rng.random() < 0.5
+    # By a generator of its own, so that the other seeds stay what they were.
+    moves = random.Random(seed * 40_503 + 17)
+    spares = 0
+    if moves.random() < MOVING_SHARE:
+        faults += MOVES
+        spares = moves.choice((0, 1, 2))
     return Options(
         seed=seed,
         replicas=replicas,
+        spares=spares,
         min_isr=min(rng.choice((1, 2, 2, 2, 3)), replicas),
         unclean=rng.random() < 0.08,
         reckless=rng.random() < 0.12,

@@ -48,7 +48,7 @@ class World:
         self._values = 0
         self._producer_ids = 0
         self._incarnations = 0
-        self.nodes = list(range(1, options.replicas + 1))
+        self.nodes = list(range(1, options.replicas + options.spares + 1))
         self.boot_ids = {node: f"boot-{node}" for node in self.nodes}
         self.logs = {node: SimLog() for node in self.nodes}
         self.processes: dict[int, Any] = {}
@@ -134,6 +134,8 @@ class World:
         leader = self.processes.get(partition.leader) if partition.leader > 0 else None
         if leader is None:
             return f"no leader, {partition}"
+        if partition.adding_replicas or partition.removing_replicas:
+            return f"a reassignment that does not end, {partition}"
         if len(partition.isr) < len(partition.replicas):
             return f"ISR {partition.isr}, {partition}"
         replica = leader.replica
@@ -189,6 +191,14 @@ class World:
 
     def replace_disk(self, node: int) -> None:
         self.logs[node] = SimLog()
+
+    def delete_log(self, node: int) -> SimLog:
+        """The node has no replica any more: an empty log on the same disk, for the next one."""
+        before = self.logs[node]
+        log = self.logs[node] = SimLog()
+        log.lineage, log.full = before.lineage, before.full
+        self.observer.removed(node)
+        return log
 
     # ---- numbers ----
 
