@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.hop.append import OUTCOME_NOT_APPENDED
+from highwater.hop.append import OUTCOME_NOT_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.hand_over import hand_over
 from tests.support.log_batches import make_batch
@@ -43,12 +43,7 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     await turns()
     assert not handing.done()
     late = node.append(make_batch())
-    assert late.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    refusal = late.results[0][2]
-    assert refusal is not None
-    # So that gateways hold it, and all that follows, until another leader is known.
-    assert refusal.outcome == OUTCOME_NOT_APPENDED
-    assert refusal.leader_epoch == EPOCH + 1
+    assert late.codes == {}, "gateways hold groups in the order in which they were refused"
     assert replica.log.log_end_offset == 2
     follower_fetched(replica, 2, 2)
     await turns()
@@ -56,6 +51,12 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     follower_fetched(replica, 3, 2)
     assert await handing == []
     assert waiting.codes == {0: 0}
+    # So that gateways hold it, and all that follows, until another leader is known.
+    for sink in (late, node.append(make_batch())):
+        assert sink.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        refusal = sink.results[0][2]
+        assert refusal is not None
+        assert (refusal.outcome, refusal.leader_epoch) == (OUTCOME_NOT_APPENDED, EPOCH + 1)
     assert replica.leading, "reads go on until the image names another"
 
 
@@ -65,6 +66,36 @@ async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None
     for follower in (2, 3):
         follower_fetched(quick, follower, 0)
     assert await hand_over([slow, quick], 0.02) == [slow]
+
+
+@pytest.mark.parametrize("relieved", [True, False], ids=["relieved", "failed"])
+async def test_answers_keep_the_order_of_appends(node: Node, relieved: bool) -> None:
+    replica = leader_of_three(node)
+    answered: list[tuple[int, int]] = []
+
+    def append(number: int, acks: int) -> None:
+        group, _ = node.group(make_batch(), acks=acks)
+
+        def complete(_group: object, _offsets: object, failures: dict[int, Failure] | None) -> None:
+            answered.append((number, failures[0].error_code if failures else 0))
+
+        group.on_complete = complete
+        node.plane.append([group])
+
+    append(0, ALL)
+    assert await hand_over([replica], 0.01) == [replica]
+    append(1, 1)
+    append(2, ALL)
+    assert answered == []
+    if relieved:
+        follow(replica, 2, EPOCH + 1)
+    else:
+        replica.fail()
+    later = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answered == [(0, ErrorCode.REQUEST_TIMED_OUT), (1, later), (2, later)]
+    append(3, 1)
+    assert answered[-1] == (3, later)
+    assert replica.log.stall.waiting_bytes == 0
 
 
 async def test_the_only_replica_goes_on(node: Node) -> None:

@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from highwater.partition.data_plane.replica_role import ReplicaRole
+from highwater.partition.data_plane.replica import PartitionReplica
 
 LOOK_S: Final = 0.005
 """Between two looks at the followers, which are a few milliseconds behind as a rule."""
 
 
-async def hand_over(replicas: Iterable[ReplicaRole], timeout_s: float) -> list[ReplicaRole]:
+async def hand_over(
+    replicas: Iterable[PartitionReplica], timeout_s: float
+) -> list[PartitionReplica]:
     """Takes no more appends where another replica could lead, and waits for those replicas.
 
     Gives the ones whose successors still lack something after `timeout_s`.
@@ -23,9 +25,17 @@ async def hand_over(replicas: Iterable[ReplicaRole], timeout_s: float) -> list[R
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_s
     behind = [replica for replica in replicas if replica.resign()]
-    while behind := [replica for replica in behind if not replica.handed_over]:
+    while behind := [replica for replica in behind if not _is_done(replica)]:
         left_s = deadline_s - loop.time()
         if left_s <= 0:
             break
         await asyncio.sleep(min(LOOK_S, left_s))
     return behind
+
+
+def _is_done(replica: PartitionReplica) -> bool:
+    if not replica.handed_over:
+        return False
+    if not replica.waiters.commits:
+        replica.resume_appends()
+    return True

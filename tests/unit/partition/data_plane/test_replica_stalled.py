@@ -172,6 +172,18 @@ def test_who_waits_for_a_disk_does_not_hand_over(node: Node, disk: SlowDisk) -> 
     assert replica.resign()
 
 
+def test_what_waits_for_the_next_leader_is_bounded(node: Node) -> None:
+    replica = node.add(lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2, 3))
+    node.append(make_batch(), acks=-1)
+    assert replica.resign()
+    replica.log.stall.waiting_bytes += WAITING_BYTES_MAX
+    sink = node.append(make_batch())
+    assert outcomes(sink) == [(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_NOT_APPENDED)]
+    replica.log.stall.waiting_bytes -= WAITING_BYTES_MAX
+    assert node.append(make_batch()).results == []
+
+
 def test_a_broken_directory_fails_each_group_as_it_deserves(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     sinks = [node.append(make_batch()) for _ in range(3)]

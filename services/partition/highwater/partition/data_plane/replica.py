@@ -138,7 +138,7 @@ class PartitionReplica(ReplicaRole):
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
         if group.leader_epoch != self.append_epoch:
-            group.fail(self.not_leader())
+            self._refuse(group, waited)
             return
         if self.short_isr and group.acks == ACKS_ALL:
             group.fail(self.not_enough_replicas())
@@ -262,6 +262,17 @@ class PartitionReplica(ReplicaRole):
         self.log_failed(error)
         if not group.completed:  # One of `_stalled` is failed with all of them.
             group.fail(unknown(self.storage_error, str(error)))
+
+    def _refuse(self, group: AppendGroup, waited: bool) -> None:
+        """Not before groups are answered that came before: gateways keep the order of answers."""
+        earlier = self._stalled is not None or self.waiters.commits or self._unflushed
+        if not earlier or not self.resigned or not self.leading or waited:
+            group.fail(self.not_leader())
+            return
+        if self._stalled is None:
+            self._stalled = StalledAppends(self.log.stall)
+        if not self._stalled.add(group):
+            group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
 
     def _append_when_possible(self, group: AppendGroup) -> None:
         """Queues a group for a stalled directory, in whose order all of them are written."""
@@ -404,7 +415,9 @@ class PartitionReplica(ReplicaRole):
         self.tell_listeners()
 
     def resume_appends(self) -> None:
-        """The writer thread has ended what a follower gave it: groups that came since are next."""
+        """The writer thread has ended what a follower gave it, or nothing that came before this
+        replica resigned waits for an answer: groups that came since are next.
+        """
         if self._stalled is not None:
             self._append_stalled(self._stalled)
 
