@@ -30,6 +30,19 @@ def test_values_are_those_that_a_topic_could_have(name: str, value: str) -> None
     assert f"configuration {name}:" in why
 
 
+@pytest.mark.parametrize("value", ["-1", "fast", "1.5", "", str(2**63), "\u0661"])
+def test_rates_are_whole_numbers_from_0_on(value: str) -> None:
+    name = "leader.replication.throttled.rate"
+    assert f"configuration {name}:" in str(dynamic_config_error(name, value, all_nodes=False))
+
+
+def test_rates_are_set_on_one_broker_or_on_all() -> None:
+    for all_nodes in (True, False):
+        for value in ("0", "1000", str(2**63 - 1)):
+            name = "follower.replication.throttled.rate"
+            assert dynamic_config_error(name, value, all_nodes=all_nodes) is None
+
+
 @pytest.mark.parametrize("name", ["node.id", "no.such.config", "log.cleaner.min.cleanable.ratio"])
 def test_what_is_fixed_or_unknown_is_refused(name: str) -> None:
     assert dynamic_name_error(name, all_nodes=True) is not None

@@ -147,3 +147,17 @@ def test_replicas_for_clients_are_not_those_of_coordinators() -> None:
     internal = replace(B, internal=True)
     node.apply(image_with(2, topics=[A, internal]))
     assert list(node.replicas.for_clients()) == [node.replica(A, 0), node.replica(A, 2)]
+
+
+def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:
+    node = Node()
+    image = image_with(2, topics=[A, B])
+    node.apply(image)
+    assert node.replicas.elections == 0
+    states = tuple(
+        replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=9)
+        for state in A.partitions
+    )
+    for _ in range(2):
+        node.apply(replace(image_with(2, topics=[replace(A, partitions=states), B]), revision=101))
+        assert node.replicas.elections == 2, "of the two partitions that are here"

@@ -63,6 +63,11 @@ class PartitionConfig(ServiceSettings):
     replica_lag_time_max_ms: int = Field(
         default=10_000, ge=100, description="replica.lag.time.max.ms (Kafka's default is 30 s)"
     )
+    replica_reads_files: bool = Field(
+        default=True,
+        description="followers read records from the log directories of leaders on the same host, "
+        "if they can open them; otherwise leaders send them",
+    )
     drain_s: float = Field(
         default=2.0,
         ge=0,

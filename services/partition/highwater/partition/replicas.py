@@ -101,6 +101,8 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
+        self.elections = 0
+        """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
         """Partitions that this node leads."""
         self.offline: Mapping[TopicId, Sequence[int]] = {}
@@ -225,6 +227,7 @@ class Replicas:
         ):
             return
         led_in = replica.leader_epoch if replica.leading else None
+        self.elections += 0 <= core.leader_epoch < state.leader_epoch
         replica.handle(
             PartitionChanged(
                 now_ms=self._clock.monotonic_ms(),

@@ -38,6 +38,7 @@ from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
 from highwater.partition.replicas import Replicas
 from highwater.partition.replication.node_replication import NodeReplication
+from highwater.partition.replication_metrics import ReplicationCollector
 from highwater.partition.roles import CoordinatorRoles
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
 from highwater.partition.rpc.stream_drain import StreamDrain
@@ -140,6 +141,7 @@ class PartitionService:
             on_failure=self._task_failed,
             clock=self._clock,
             log=self._log,
+            reads_files=self._config.replica_reads_files,
         )
 
     def _identity(self) -> tuple[int, int]:
@@ -198,6 +200,7 @@ class PartitionService:
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
         self._registry.register(PartitionCollector(self))
+        self._registry.register(ReplicationCollector(self))
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)
@@ -294,7 +297,14 @@ class PartitionService:
     async def _serve(self, server: GrpcServer) -> str:
         server.register(self._health.add_to_server)
         server.register(
-            add_to_server(self.plane, self.queries, self.log_dirs, self.groups, self._streams)
+            add_to_server(
+                self.plane,
+                self.queries,
+                self.log_dirs,
+                self.groups,
+                self._streams,
+                self.replication,
+            )
         )
         self._stack.push_async_callback(server.stop, drain_s=self._config.drain_s)
         await server.start()

@@ -23,9 +23,17 @@ class StaleReferenceError(Exception):
 class NamedFile(Protocol):
     """A SegmentFile as the node names it."""
 
-    path: str
-    log_dir: int
-    inode: int
+    @property
+    def path(self) -> str:
+        """Relative to the log directory."""
+
+    @property
+    def log_dir(self) -> int:
+        """Which of the node's log directories."""
+
+    @property
+    def inode(self) -> int:
+        """Of the file."""
 
 
 class OpenFile:

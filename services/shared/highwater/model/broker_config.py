@@ -2,8 +2,9 @@
 
 Only configs that mean something here are listed. `dynamic` ones may be changed while brokers run
 (IncrementalAlterConfigs on a broker, or on "" for all) and take effect at once: they are defaults
-of topic configs, in TOPIC_CONFIG_SYNONYMS. The others are read-only and show what the services were
-started with, or what is fixed. A default of a topic config that nothing acts upon is read-only too.
+of topic configs, in TOPIC_CONFIG_SYNONYMS, or rates of the nodes, in RATES. The others are
+read-only and show what the services were started with, or what is fixed. A default of a topic
+config that nothing acts upon is read-only too.
 """
 
 from collections.abc import Mapping
@@ -243,7 +244,32 @@ _STATIC: Final = (
     ),
 )
 
+RATES: Final = frozenset({
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+})  # fmt: skip
+"""Dynamic configs of the nodes themselves: bytes per second, from 0 on (Kafka: QuotaConfig)."""
+
 _DYNAMIC: Final = (
+    _dynamic(
+        "follower.replication.throttled.rate",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Bytes per second that a broker fetches for its throttled replicas that are not in sync.",
+    ),
+    _dynamic(
+        "leader.replication.throttled.rate",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Bytes per second that a broker sends to throttled replicas that are not in sync.",
+    ),
+    _dynamic(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Taken, since tools take it away; no replica moves between directories.",
+    ),
     _dynamic(
         "log.cleanup.policy",
         ConfigType.LIST,

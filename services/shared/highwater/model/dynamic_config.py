@@ -1,14 +1,21 @@
 """What IncrementalAlterConfigs on a broker, or on all of them, may set (KIP-226).
 
 The dynamic broker configs are defaults of topic configs, and a value must be one that a topic could
-have. Where Kafka would take names that it does not know, we refuse them.
+have; or they are rates. Where Kafka would take names that it does not know, we refuse them.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from highwater.model.broker_config import BROKER_CONFIGS, CLUSTER_WIDE, TOPIC_CONFIG_SYNONYMS
+from highwater.model.broker_config import (
+    BROKER_CONFIGS,
+    CLUSTER_WIDE,
+    RATES,
+    TOPIC_CONFIG_SYNONYMS,
+)
 from highwater.model.topic_config import InvalidTopicConfigError, from_broker_config, parse
+
+RATE_MAX: Final = 2**63 - 1
 
 _TOPIC_CONFIG_OF: Final[Mapping[str, str]] = {
     broker_name: topic_name
@@ -32,6 +39,8 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
     why = dynamic_name_error(name, all_nodes=all_nodes)
     if why is not None:
         return why
+    if name in RATES:
+        return _rate_error(name, value.strip())
     text = from_broker_config(name, value)
     if text is None:
         return f"Invalid value {value} for configuration {name}: Not a number"
@@ -40,4 +49,10 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
         parse(topic_name, text)
     except InvalidTopicConfigError as error:
         return str(error).replace(f"configuration {topic_name}:", f"configuration {name}:")
+    return None
+
+
+def _rate_error(name: str, text: str) -> str | None:
+    if not (text.isascii() and text.isdecimal() and int(text) <= RATE_MAX):
+        return f"Invalid value {text} for configuration {name}: Not a number from 0 on"
     return None

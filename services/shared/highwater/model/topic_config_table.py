@@ -145,12 +145,14 @@ _ENTRIES: Final = (
     _long("flush.ms", LONG_MAX, "A log is flushed to disk after this long."),
     _throttled(
         "follower.replication.throttled.replicas",
-        "Replicas to throttle as followers (partition:node pairs, or `*`); nothing replicates yet.",
+        "Replicas that follower.replication.throttled.rate is for while they catch up:"
+        " partition:node pairs, or `*`.",
     ),
     _int("index.interval.bytes", 4096, "Bytes of a segment for each entry of its offset index."),
     _throttled(
         "leader.replication.throttled.replicas",
-        "Replicas to throttle as leaders (partition:node pairs, or `*`); nothing replicates yet.",
+        "Replicas that leader.replication.throttled.rate is for while followers catch up:"
+        " partition:node pairs, or `*`.",
     ),
     _long(
         "local.retention.bytes",

@@ -54,10 +54,11 @@ class Follower(Node):
             "diverging_end_offset": NONE,
             "records": memoryview(records),
         }
-        return self.take(Answered(**(asked._asdict() | known | fields)))
+        last_epoch = fields.pop("last_epoch", NONE)
+        return self.take(Answered(**(asked._asdict() | known | fields)), last_epoch)
 
-    def take(self, answered: Answered) -> Outcome:
-        return append_from_leader(self.replica, answered, self.late)
+    def take(self, answered: Answered, last_epoch: int = NONE) -> Outcome:
+        return append_from_leader(self.replica, answered, self.late, last_epoch)
 
     @property
     def ends(self) -> tuple[int, int, int, int]:
@@ -370,3 +371,27 @@ def test_a_late_row_of_a_replica_that_is_gone_is_forgotten(slow: Slow) -> None:
     slow.disk.finish()
     assert len(slow.follower.late) == 0
     assert slow.follower.resumed == []
+
+
+def test_records_of_a_file_are_taken_if_they_are_as_promised(follower: Follower) -> None:
+    batches = [make_batch(base_offset=0, epoch=2), make_batch(base_offset=1, epoch=3)]
+    assert follower.answer(*batches, last_epoch=3) is Outcome.DONE
+    assert stored(follower.replica) == b"".join(batches)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [make_batch(base_offset=0, epoch=2)],
+        [make_batch(base_offset=0, epoch=3), make_batch(base_offset=1, epoch=4)],
+        [make_batch(base_offset=0, epoch=3), make_batch(base_offset=7, epoch=3)],
+        [make_batch(base_offset=0, epoch=3)[:-1]],
+        [b"\0" * 100],
+    ],
+)
+def test_nothing_of_a_file_is_taken_that_is_not_as_promised(
+    follower: Follower, batches: list[bytes]
+) -> None:
+    assert follower.answer(*batches, last_epoch=3) is Outcome.STALE
+    assert stored(follower.replica) == b""
+    assert follower.ends == (0, 0, 0, 0)

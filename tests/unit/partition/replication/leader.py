@@ -14,6 +14,8 @@ from highwater.partition.replication.codec import FollowerRequest
 from highwater.partition.replication.leader_session import LeaderSession
 from highwater.partition.replication.rows import Answered, Asked
 from highwater.partition.replication.segment_bytes import read_slice
+from highwater.partition.replication.throttle import Side, Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log import LogSlice
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node, Timer
@@ -45,6 +47,14 @@ class Leader(Node):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.port = Port()
+        self.throttle = Throttle(Side.LEADER)
+        self.traffic = ReplicaTraffic()
+
+    def limit_catch_up(self, rate: int | None, *partitions: int) -> None:
+        """Throttles followers of these partitions that are not in sync."""
+        self.throttle._rate = rate
+        self.throttle._bucket.set_rate(self.clock.now_ms, rate)
+        self.throttle.partitions = frozenset((TOPIC, n) for n in partitions)
 
     def add_led(
         self,
@@ -103,6 +113,8 @@ class Peer:
             unreadable=leader.plane.unreadable,
             answer=self._answered,
             broken=self.broken.append,
+            throttle=leader.throttle,
+            traffic=leader.traffic,
         )
 
     def _read(self, found: LogSlice) -> Any:
@@ -122,6 +134,8 @@ class Peer:
         max_wait_ms: int = 500,
         max_bytes: int = 8 << 20,
         partition_max_bytes: int = 1 << 20,
+        accepts_references: bool = False,
+        bytes_only: Iterable[tuple[TopicId, int]] = (),
     ) -> None:
         """Sends the next request; the turn goes on. The one before need not be answered."""
         self.request_id += 1
@@ -135,6 +149,8 @@ class Peer:
                 max_wait_ms=max_wait_ms,
                 max_bytes=max_bytes,
                 partition_max_bytes=partition_max_bytes,
+                accepts_references=accepts_references,
+                bytes_only=tuple(bytes_only),
             )
         )
 

@@ -17,7 +17,7 @@ from highwater.partition.replication.codec import (
     encode_request,
     encode_response,
 )
-from highwater.partition.replication.rows import Answered, Asked
+from highwater.partition.replication.rows import Answered, Asked, SegmentPlace
 
 TOPIC_A, TOPIC_B = TopicId(b"a" * 16), TopicId(b"b" * 16)
 REQUEST = FollowerRequest(
@@ -33,13 +33,17 @@ REQUEST = FollowerRequest(
     max_wait_ms=500,
     max_bytes=8 << 20,
     partition_max_bytes=1 << 20,
+    accepts_references=True,
+    bytes_only=[(TOPIC_B, 9)],
 )
 
 
 def answered(
     partition=0, *, topic=TOPIC_A, code=0, offsets=(9, 1, 10), parted=(-1, -1), records=b""
 ):
-    return Answered(topic, partition, 4, 5, 3, code, *offsets, *parted, memoryview(records))
+    if isinstance(records, bytes):
+        records = memoryview(records)
+    return Answered(topic, partition, 4, 5, 3, code, *offsets, *parted, records)
 
 
 ANSWER = [
@@ -64,11 +68,18 @@ REQUESTS = st.builds(
     max_wait_ms=UINT32,
     max_bytes=UINT32,
     partition_max_bytes=UINT32,
+    accepts_references=st.booleans(),
+    bytes_only=st.lists(st.tuples(TOPICS, INT32)),
 )
+SEGMENTS = st.sampled_from([("a-0/0.log", 0, 5), ("a-0/7.log", 0, 6), ("a-0/0.log", 1, 5)])
+IN_FILES = st.builds(
+    lambda file, *place: SegmentPlace(*file, *place),
+    SEGMENTS, st.integers(0, 2**64 - 1), st.integers(1, 2**32 - 1), INT32,
+)  # fmt: skip
 PLACES = (TOPICS, INT32, INT32, INT64, INT32)
 WITH_RECORDS = st.builds(
     Answered, *PLACES, st.just(0), INT64, INT64, INT64, st.just(-1), INT64,
-    st.binary(max_size=50).map(memoryview),
+    st.binary(max_size=50).map(memoryview) | IN_FILES,
 )  # fmt: skip
 WITHOUT = st.builds(
     Answered, *PLACES, st.integers(-(2**15), 2**15 - 1), INT64, INT64, INT64, INT32, INT64,
@@ -108,6 +119,39 @@ def test_records_are_views_of_the_message():
     _, rows = decode_response(message)
     assert rows[0].records.obj is message
     assert [bytes(row.records) for row in rows] == [b"0123456789", b"", b"", b"", b"abc"]
+
+
+def test_places_name_each_file_once():
+    places = [
+        SegmentPlace("a-0/0.log", 1, 77, 100, 40_000, 4),
+        SegmentPlace("a-1/0.log", 1, 78, 0, 50_000, 3),
+        SegmentPlace("a-0/0.log", 1, 77, 500, 60_000, 4),
+    ]
+    rows = [answered(records=places[0]), answered(1, records=b"abc")]
+    rows += [answered(n + 1, records=places[n]) for n in (1, 2)]
+    message = encode_response(7, rows)
+    assert len(message) < 1000
+    head, payload = split(message)
+    header = pb.ReplicateResponse.FromString(bytes(head))
+    assert [(file.path, file.log_dir, file.inode) for file in header.files] == [
+        ("a-0/0.log", 1, 77),
+        ("a-1/0.log", 1, 78),
+    ]
+    assert header.references[:20] == Struct("<IIQi").pack(0, 0, 100, 4)
+    assert payload == b"abc"
+    assert decode_response(message) == (7, rows)
+
+
+@pytest.mark.parametrize("reference", [(9, 0), (1, 1), (0, 0)])
+def test_references_to_no_row_or_no_file_are_refused(reference):
+    """Row 0 has bytes, which then are nobody's."""
+
+    def add(header):
+        header.files.add(path="a-0/0.log", inode=5)
+        header.references = Struct("<IIQi").pack(*reference, 0, 4)
+
+    with pytest.raises(HopFramingError):
+        decode_response(response_with(add))
 
 
 def test_an_answer_may_be_empty():
@@ -161,7 +205,7 @@ def test_records_beside_a_divergence_are_refused():
         decode_response(message)
 
 
-@pytest.mark.parametrize("field", ["partitions", "forgotten"])
+@pytest.mark.parametrize("field", ["partitions", "forgotten", "bytes_only"])
 def test_requests_with_cut_rows_are_refused(field):
     request = pb.ReplicateRequest.FromString(encode_request(REQUEST))
     setattr(request, field, getattr(request, field)[:-1])
@@ -177,7 +221,10 @@ def test_requests_that_name_no_topic_are_refused(change):
         decode_request(request.SerializeToString())
 
 
-MESSAGES = [encode_request(REQUEST), encode_response(7, ANSWER)]
+MESSAGES = [
+    encode_request(REQUEST),
+    encode_response(7, [*ANSWER, answered(5, records=SegmentPlace("a-0/0.log", 0, 5, 1, 2, 3))]),
+]
 
 
 @st.composite

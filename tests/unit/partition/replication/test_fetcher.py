@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from highwater.partition.data_plane import following
 from highwater.partition.data_plane.late_rows import LateRows
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.fetcher import ANSWER_PATIENCE_MS, ReplicaFetcher
+from highwater.partition.replication.rows import Asked, SegmentPlace
+from highwater.partition.replication.throttle import Side, Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
-from tests.unit.partition.data_plane.roles import follow, lead
+from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
 from tests.unit.partition.replication.channel import Channel, answer_to, until
 
 LEADER = NodeState(
@@ -29,7 +34,7 @@ LEADER = NodeState(
 class Follower(Node):
     """Partitions 0 and 1 follow node 2, over a channel that the test plays."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, leader: NodeState = LEADER) -> None:
         super().__init__(directory)
         self.replicas = [self.add(partition, lead=False) for partition in range(2)]
         for replica in self.replicas:
@@ -38,8 +43,10 @@ class Follower(Node):
         self.retries: list[PartitionReplica] = []
         self.over: list[PartitionReplica] = []
         self.broken: list[PartitionReplica] = []
+        self.throttle = Throttle(Side.FOLLOWER)
+        self.traffic = ReplicaTraffic()
         self.fetcher = ReplicaFetcher(
-            LEADER,
+            leader,
             self.channel,  # type: ignore[arg-type]
             identity=lambda: (1, 50),
             late=LateRows(resume=lambda _replica: None, flush=lambda _log, done: done()),
@@ -48,6 +55,9 @@ class Follower(Node):
             on_bug=lambda replica, _error: self.broken.append(replica),
             clock=self.clock,
             log=silent_logger(),
+            throttle=self.throttle,
+            traffic=self.traffic,
+            reads_files=True,
         )
         self.ended: list[BaseException] = []
         self.owner = TaskOwner(lambda _name, error: self.ended.append(error))
@@ -60,10 +70,18 @@ class Follower(Node):
 @pytest.fixture
 async def node(tmp_path: Path):
     made = Follower(tmp_path)
+    begin(made)
+    yield made
+    await end(made)
+
+
+def begin(made: Follower) -> None:
     made.owner.start(made.fetcher.run(), name="fetcher")
     for replica in made.replicas:
         made.fetcher.follow(replica, due=True)
-    yield made
+
+
+async def end(made: Follower) -> None:
     await made.owner.close(timeout_s=1)
     assert made.ended == []
     assert made.channel.closed
@@ -164,3 +182,178 @@ async def test_a_leader_that_does_not_answer_is_connected_to_anew(node: Follower
     node.fetcher.check()
     await until(lambda: len(node.channel.calls) == 2)
     await node.channel.requested(1)
+
+
+# ---- the leader's files ----
+
+
+class LeaderDisk:
+    """A log directory of node 2 on this host."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.segment = directory / "orders-0" / "00000000000000000000.log"
+        self.segment.parent.mkdir(parents=True)
+        self.segment.write_bytes(b"")
+        (directory / ".highwater_incarnation").write_text(LEADER.incarnation)
+
+    def append(self, *batches: bytes, last_epoch: int = EPOCH) -> SegmentPlace:
+        """Writes batches; where they lie."""
+        data = b"".join(batches)
+        status = self.segment.stat()
+        with self.segment.open("ab") as file:
+            file.write(data)
+        place = (status.st_ino, status.st_size, len(data), last_epoch)
+        return SegmentPlace("orders-0/00000000000000000000.log", 0, *place)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LeaderDisk:
+    return LeaderDisk(tmp_path / "leader")
+
+
+@pytest.fixture
+async def near(tmp_path: Path, disk: LeaderDisk):
+    """A follower on the leader's host."""
+    (tmp_path / "follower").mkdir()
+    made = Follower(tmp_path / "follower", replace(LEADER, log_dirs=(str(disk.directory),)))
+    assert made.fetcher.reads_files
+    begin(made)
+    yield made
+    await end(made)
+
+
+def bytes_only(call_request: object) -> list[int]:
+    return [partition for _, partition in call_request.bytes_only]  # type: ignore[attr-defined]
+
+
+async def test_records_are_read_where_the_leader_has_them(near: Follower, disk: LeaderDisk) -> None:
+    call = await near.channel.requested(1)
+    assert call.requests[0].accepts_references
+    a, b = call.asked
+    batches = [
+        make_batch(base_offset=0, epoch=EPOCH - 1),
+        make_batch(base_offset=1, epoch=EPOCH, timestamps=(1, 2)),
+    ]
+    place = disk.append(*batches)
+    other = make_batch(base_offset=0)
+    call.answer(1, [answer_to(a, records=place), answer_to(b, other)])
+    await near.channel.requested(2)
+    assert [(asked.partition, asked.fetch_offset) for asked in call.asked] == [(0, 3), (1, 1)]
+    assert [stored(replica) for replica in near.replicas] == [b"".join(batches), other]
+    assert near.traffic.bytes_in == {2: len(place) + len(other)}
+    assert near.traffic.file_bytes_in == {2: len(place)}
+    assert (bytes_only(call.requests[1]), near.traffic.missed_places) == ([], 0)
+
+
+async def test_a_leader_elsewhere_sends_bytes(node: Follower) -> None:
+    call = await node.channel.requested(1)
+    assert not call.requests[0].accepts_references
+    assert not node.fetcher.reads_files
+
+
+def cut(disk: LeaderDisk) -> None:
+    os.truncate(disk.segment, 5)
+
+
+def write_anew(disk: LeaderDisk) -> None:
+    """The leader lost its lead, cut its log, and has another epoch's records there now."""
+    size = disk.segment.stat().st_size
+    batch = make_batch(base_offset=0, epoch=EPOCH - 1)
+    assert len(batch) == size
+    os.truncate(disk.segment, 0)
+    with disk.segment.open("ab") as file:
+        file.write(batch)
+
+
+def damage(disk: LeaderDisk) -> None:
+    data = bytearray(disk.segment.read_bytes())
+    data[-1] ^= 1
+    with disk.segment.open("r+b") as file:
+        file.write(data)
+
+
+def remove(disk: LeaderDisk) -> None:
+    disk.segment.unlink()
+
+
+def overtake(disk: LeaderDisk) -> None:
+    data = make_batch(base_offset=0, epoch=EPOCH + 1)
+    with disk.segment.open("r+b") as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize("change", [cut, write_anew, damage, overtake, remove])
+async def test_what_is_not_as_promised_is_asked_for_as_bytes_once(
+    near: Follower, disk: LeaderDisk, change: object
+) -> None:
+    call = await near.channel.requested(1)
+    a = call.asked[0]
+    batch = make_batch(base_offset=0, epoch=EPOCH)
+    place = disk.append(batch)
+    change(disk)  # type: ignore[operator]
+    call.answer(1, [answer_to(a, records=place)])
+    await near.channel.requested(2)
+    assert stored(near.replicas[0]) == b""
+    assert (call.asked, bytes_only(call.requests[1])) == ([a], [0])
+    assert near.traffic.missed_places == 1
+    assert near.retries == []
+    call.answer(2, [answer_to(a, batch, log_end_offset=1)])
+    await near.channel.requested(3)
+    assert stored(near.replicas[0]) == batch
+    assert bytes_only(call.requests[2]) == [], "it has caught up, so places will do again"
+
+
+async def test_records_that_begin_before_what_is_wanted_come_as_bytes(
+    near: Follower, disk: LeaderDisk
+) -> None:
+    """An empty log begins with the batch in which the leader's begins: not by a guess."""
+    call = await near.channel.requested(1)
+    replica = near.replicas[0]
+    replica.log.truncate_fully_and_start_at(1)
+    near.fetcher.stop_following(replica)
+    follow(replica, LEADER.node_id, EPOCH + 1)
+    near.fetcher.follow(replica, due=True)
+    await near.channel.requested(2)
+    asked = next(one for one in call.asked if one.partition == 0)
+    place = disk.append(make_batch(base_offset=0, timestamps=(1, 2)))
+    call.answer(1)
+    call.answer(2, [answer_to(asked, records=place)])
+    await near.channel.requested(3)
+    assert bytes_only(call.requests[2]) == [0]
+
+
+async def test_files_are_closed_in_the_end_and_when_they_are_gone(
+    near: Follower, disk: LeaderDisk
+) -> None:
+    call = await near.channel.requested(1)
+    call.answer(1, [answer_to(call.asked[0], records=disk.append(make_batch(base_offset=0)))])
+    await near.channel.requested(2)
+    files = near.fetcher._files._files
+    assert files.open_files == 1
+    disk.segment.unlink()
+    near.fetcher.check()
+    assert files.open_files == 0
+
+
+# ---- the throttle ----
+
+
+async def test_who_is_throttled_is_asked_for_when_there_is_room(node: Follower) -> None:
+    call = await node.channel.requested(1)
+    a, b = call.asked
+    node.throttle.partitions = frozenset({a[:2], b[:2]})
+    node.throttle._rate = 1_000
+    node.throttle._bucket.set_rate(node.clock.now_ms, 1_000)
+    image_says(node.replicas[0], leader=2, epoch=EPOCH, replicas=(2, NODE), isr=(2,))
+    batch = make_batch(base_offset=0, epoch=EPOCH, value=b"v" * 200)
+    call.answer(1, [answer_to(a, batch), answer_to(b, batch)])
+    await node.channel.requested(2)
+    assert call.asked == [Asked(*b[:3], 1, EPOCH)], "it is in sync"
+    assert node.throttle.passed_bytes == len(batch)
+    call.answer(2)
+    await node.channel.requested(3)
+    assert call.asked == []
+    node.clock.now_ms += 1_000
+    await node.channel.requested(4)
+    assert call.asked == [Asked(*a[:3], 1, EPOCH)], "at the next look"

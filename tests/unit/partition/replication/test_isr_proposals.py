@@ -388,3 +388,21 @@ async def test_the_transport_never_sends_it_again(tmp_path: Path, error: Excepti
     await leaders.later(100)
     assert replica.core.isr.committed == (1, 3, 2), "the next attempts go to the other one"
     running.cancel()
+
+
+async def test_isrs_that_got_smaller_or_larger_are_counted(
+    leaders: Leaders, controller: Controller
+) -> None:
+    replica = leaders.add()
+    leaders.caught_up(replica)
+    await leaders.later(0)
+    assert (leaders.proposals.shrinks, leaders.proposals.expands) == (0, 1)
+    await leaders.later(60_000)
+    replica.handle(on.LagChecked(now_ms=leaders.clock.now_ms))
+    await leaders.later(0)
+    assert replica.core.isr.committed == (1, 2)
+    assert (leaders.proposals.shrinks, leaders.proposals.expands) == (1, 1)
+    controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
+    leaders.caught_up(replica, 3)
+    await leaders.later(0)
+    assert (leaders.proposals.shrinks, leaders.proposals.expands) == (1, 1)

@@ -4,8 +4,10 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.followers import FollowerProgress
-from highwater.partition.replication import leader_session
+from highwater.partition.replication import leader_session, record_source
 from highwater.partition.replication.leader_session import HW_LINGER_MS
+from highwater.partition.replication.rows import SegmentPlace
+from highwater.partition.replication.segment_bytes import read_slice
 from highwater.partition.storage.errors import LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
@@ -415,3 +417,165 @@ def test_no_answer_has_more_rows_than_allowed(leader, peer, monkeypatch):
     peer.ask(*[place(0, n) for n in range(3)])
     assert partitions(peer.wait(HW_LINGER_MS)) == [0, 1]
     assert partitions(peer.ask()) == [2]
+
+
+# ---- catching up ----
+
+
+def out_of_sync(leader, partition=0, count=100, size=900):
+    replica = leader.add_led(partition, isr=(NODE,))
+    leader.append(*[make_batch(value=b"v" * size) for _ in range(count)], partition=partition)
+    return replica
+
+
+def copied(peer, for_ms, partition=0):
+    """How much of a partition a follower gets who asks for more as soon as it has an answer."""
+    clock = peer.leader.clock
+    until_ms = clock.now_ms + for_ms
+    offset = total = 0
+    rows = peer.ask(place(0, partition))
+    while clock.now_ms < until_ms:
+        if rows is None:
+            rows = peer.wait(1)
+        for row in rows or ():
+            total += len(row.records)
+            offset += len(row.records) // batch_size(peer.leader, partition)
+        if rows is not None:
+            rows = peer.ask(*[place(offset, partition)] if rows else [])
+    return total
+
+
+def batch_size(leader, partition):
+    log = leader.plane.replicas[TOPIC, partition].log
+    return log.size_bytes // log.log_end_offset
+
+
+def test_who_catches_up_gets_no_more_than_the_rate(leader, peer):
+    replica = out_of_sync(leader)
+    leader.limit_catch_up(10_000, 0)
+    total = copied(peer, for_ms=5_000)
+    half_burst = 500
+    assert 45_000 <= total <= 50_000 + half_burst + batch_size(leader, 0)
+    assert leader.throttle.passed_bytes == total
+    assert leader.traffic.bytes_out == {FOLLOWER: total}
+    assert replica.log.size_bytes > total, "or nothing was limited"
+
+
+def test_the_timer_of_a_throttle_ends_with_it(leader, peer):
+    out_of_sync(leader)
+    leader.limit_catch_up(1_000, 0)
+    leader.throttle.passed(leader.clock.now_ms, 100_000)
+    assert peer.ask(place(0)) is None
+    assert peer.pending_timers == 1
+    peer.wait(400)
+    assert peer.pending_timers == 1, "one look after the other, none in between"
+    leader.limit_catch_up(None)
+    (row,) = peer.wait(100)
+    assert len(row.records) == leader.plane.replicas[TOPIC, 0].log.size_bytes
+
+
+def test_others_are_not_held_back_with_it(leader, peer):
+    out_of_sync(leader, 0)
+    leader.add_led(1)
+    out_of_sync(leader, 2, count=1)
+    leader.limit_catch_up(0, 0, 1)
+    rows = peer.ask(place(0, 0), place(0, 1), place(0, 2))
+    assert partitions(rows) == [2], "it is not named"
+    assert peer.ask() is None
+    for offset in range(5):
+        leader.append(make_batch(), partition=1)
+        assert partitions(peer.turn()) == [1]
+        assert peer.ask(place(offset + 1, 1)) is None
+
+
+def test_a_held_row_hears_at_once_that_it_may_not_fetch(leader, peer):
+    replica = out_of_sync(leader)
+    leader.limit_catch_up(0, 0)
+    assert peer.ask(place(0)) is None
+    resign(replica)
+    (row,) = peer.turn()
+    assert row.error_code == NOT_LEADER
+
+
+def test_a_follower_that_comes_to_be_in_sync_is_held_no_longer(leader, peer):
+    replica = out_of_sync(leader, count=1)
+    leader.limit_catch_up(0, 0)
+    assert peer.ask(place(0)) is None
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER, OTHER))
+    (row,) = peer.wait(500)
+    assert len(row.records) > 0
+
+
+def test_records_that_are_not_in_memory_hold_up_nobody(leader, peer, monkeypatch):
+    cold = out_of_sync(leader, 0, count=2)
+    leader.add_led(1)
+    leader.append(make_batch(), partition=1)
+    loads = []
+    monkeypatch.setattr(record_source, "read_in_memory", lambda _found: None)
+    monkeypatch.setattr(
+        type(cold.log), "load", lambda _log, found, done: loads.append((found, done))
+    )
+    assert partitions(peer.ask(place(0, 0), place(0, 1))) == [1]
+    leader.append(make_batch(), partition=0)
+    leader.append(make_batch(), partition=1)
+    assert partitions(peer.ask(place(1, 1))) == [1]
+    ((found, done),) = loads
+    assert peer.ask(place(2, 1)) is None
+    done(read_slice(found))
+    (row,) = peer.turn()
+    assert bytes(row.records) == stored(cold)[: found.length]
+    assert peer.ask(place(1, 0)) is None
+    assert len(loads) == 2
+
+
+def test_reads_of_a_follower_that_is_gone_are_dropped(leader, peer, monkeypatch):
+    cold = out_of_sync(leader, 0, count=2)
+    loads = []
+    monkeypatch.setattr(record_source, "read_in_memory", lambda _found: None)
+    monkeypatch.setattr(type(cold.log), "load", lambda _log, found, done: loads.append(done))
+    assert peer.ask(place(0)) is None
+    peer.session.close()
+    loads[0](b"late")
+    assert peer.turn() is None
+
+
+# ---- places in files ----
+
+
+def test_large_records_are_told_by_their_place(leader, peer):
+    for n in range(2):
+        leader.add_led(n)
+    leader.append(make_batch(value=b"v" * 50_000), partition=0)
+    leader.append(make_batch(), partition=1)
+    large, small = peer.ask(place(0, 0), place(0, 1), accepts_references=True)
+    replica = leader.plane.replicas[TOPIC, 0]
+    segment = replica.log.active_segment
+    assert large.records == SegmentPlace(
+        segment.path, 0, segment.inode, 0, replica.log.size_bytes, EPOCH
+    )
+    assert bytes(small.records) == stored(leader.plane.replicas[TOPIC, 1])
+    assert leader.traffic.bytes_out[FOLLOWER] == len(large.records) + len(small.records)
+    again = peer.one(place(0, 0), accepts_references=True, bytes_only=[(TOPIC, 0)])
+    assert bytes(again.records) == stored(replica)
+    assert type(peer.one(place(0, 0), accepts_references=True).records) is SegmentPlace
+
+
+# ---- large requests ----
+
+
+def test_many_partitions_are_looked_at_in_several_turns(leader, peer, monkeypatch):
+    monkeypatch.setattr(leader_session, "ASKED_AT_ONCE", 3)
+    for n in range(8):
+        leader.add_led(n)
+    leader.append(make_batch(), partition=1)
+    leader.append(make_batch(), partition=7)
+    peer.request(*[place(0, n) for n in range(8)], forgotten=[(TOPIC, 9)])
+    assert len(peer.session) == 3
+    assert partitions(peer.turn()) == [1]
+    assert len(peer.session) == 6
+    peer.request(place(1, 1), forgotten=[(TOPIC, 6)])
+    assert len(peer.session) == 6, "in order"
+    assert partitions(peer.turn()) == [7]
+    assert len(peer.session) == 7
+    assert leader.plane.replicas[TOPIC, 6].listeners == ()
+    assert peer.turn() is None

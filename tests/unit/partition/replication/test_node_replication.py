@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NodeId
 from highwater.partition.core.replica_events import LagChecked
 from highwater.partition.replication.node_replication import NodeReplication
 from highwater.runtime.logging import silent_logger
@@ -73,3 +75,25 @@ async def test_a_follower_that_never_comes_leaves_the_isr_and_appends_are_commit
     assert replication.followed_count == 0
     await replication.close()
     assert node.bugs == []
+
+
+async def test_rates_of_an_image_are_those_of_this_node(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    replication = NodeReplication(
+        replicas=node.plane.replicas.values,
+        client=Controller(),
+        identity=lambda: (1, 7),
+        flush=lambda log, done: done(),
+        lag_ms_max=60,
+        on_bug=lambda _replica, error: node.bugs.append(error),
+        on_failure=lambda _name, error: node.bugs.append(error),
+        clock=node.clock,
+        log=silent_logger(),
+    )
+    leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+    configs = {NodeId(1): {leader: "5", follower: "6"}, NodeId(2): {leader: "7"}}
+    replication.image_changed(ClusterImage(revision=1, cluster_id="test", node_configs=configs))
+    assert (replication.leader_throttle.rate, replication.follower_throttle.rate) == (5, 6)
+    replication.image_changed(ClusterImage(revision=2, cluster_id="test"))
+    assert (replication.leader_throttle.rate, replication.follower_throttle.rate) == (None, None)
+    await replication.close()

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from highwater.partition.replication.segment_bytes import read_slice
+from highwater.partition.replication import segment_bytes as module
+from highwater.partition.replication.segment_bytes import read_in_memory, read_slice
 from highwater.partition.storage.errors import LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import stored
@@ -25,4 +26,28 @@ def test_a_slice_is_read_whole_and_not_kept_open(leader):
     os.ftruncate(found.segment.open(), found.length - 1)
     with pytest.raises(LogDirFailure, match=f"{found.length - 1} of {found.length}"):
         read_slice(found)
+    assert found.segment.pins == 0
+
+
+def test_what_is_in_memory_is_read_and_nothing_else(leader, monkeypatch):
+    replica = leader.add_led()
+    leader.append(make_batch(), make_batch())
+    found = replica.log.read(0, 1 << 20, end_offset=2)
+    assert bytes(read_in_memory(found)) == stored(replica)
+    monkeypatch.setattr(module, "read_cached", lambda *_args: found.length - 1)
+    assert read_in_memory(found) is None
+    assert found.segment.pins == 0
+
+
+def test_a_disk_that_fails_is_told(leader, monkeypatch):
+    replica = leader.add_led()
+    leader.append(make_batch())
+    found = replica.log.read(0, 1 << 20, end_offset=1)
+
+    def fail(*_args):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(module, "read_cached", fail)
+    with pytest.raises(LogDirFailure):
+        read_in_memory(found)
     assert found.segment.pins == 0

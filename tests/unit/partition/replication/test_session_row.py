@@ -3,7 +3,9 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.replication.record_source import RecordSource
 from highwater.partition.replication.session_row import SessionRow
+from highwater.partition.replication.throttle import Side, Throttle
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.roles import NODE
 from tests.unit.partition.replication.leader import FOLLOWER, NODE_EPOCH, Leader, place
@@ -12,6 +14,14 @@ from tests.unit.partition.replication.leader import FOLLOWER, NODE_EPOCH, Leader
 @pytest.fixture
 def leader(tmp_path):
     return Leader(tmp_path)
+
+
+def source_of(read=bytes):
+    made = RecordSource(
+        read_bytes=read, throttle=Throttle(Side.LEADER), look_again=SessionRow.changed
+    )
+    made.node = FOLLOWER
+    return made
 
 
 def row_of(replica, asked=None):
@@ -57,7 +67,7 @@ def test_without_a_replica_there_is_one_answer():
     assert row.waiting
     assert not row.behind
     assert not row.untold
-    answer = row.answer(FOLLOWER, NODE_EPOCH, 1, True, bytes)
+    answer = row.answer(FOLLOWER, NODE_EPOCH, 1, True, source_of())
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not row.waiting
     row.leave()
@@ -72,9 +82,10 @@ def test_it_is_behind_and_untold_until_it_is_answered(leader):
     assert not row.untold
     leader.append(make_batch())
     assert row.behind
-    assert row.answer(FOLLOWER, NODE_EPOCH, 10, False, bytes) is None
+    assert row.answer(FOLLOWER, NODE_EPOCH, 10, False, source_of()) is None
     assert row.waiting
-    answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, lambda found: b"x" * found.length)
+    source = source_of(lambda found: b"x" * found.length)
+    answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, source)
     assert len(answer.records) == replica.log.size_bytes
     assert not row.waiting
     row.ask(place(1), FOLLOWER, NODE_EPOCH, 1001)
@@ -88,8 +99,20 @@ def test_offsets_after_a_divergence_are_told_again(leader):
     row, _ = row_of(replica, place(1))
     row.offsets(FOLLOWER)
     row.ask(place(2), FOLLOWER, NODE_EPOCH, 1001)
-    answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, bytes)
+    answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, source_of())
     assert answer.diverging_end_offset == 1
     row.ask(place(1), FOLLOWER, NODE_EPOCH, 1002)
-    assert row.answer(FOLLOWER, NODE_EPOCH, 10, True, bytes) is None
+    assert row.answer(FOLLOWER, NODE_EPOCH, 10, True, source_of()) is None
     assert row.untold
+
+
+def test_who_is_in_sync_or_about_to_be_does_not_catch_up(leader):
+    replica = leader.add_led(isr=(NODE, FOLLOWER))
+    row, _ = row_of(replica)
+    follower = replica.core.followers[FOLLOWER]
+    assert not row.catching_up(FOLLOWER)
+    follower.in_maximal_isr = False
+    assert row.catching_up(FOLLOWER)
+    follower.near = True
+    assert not row.catching_up(FOLLOWER), "the high watermark waits for it"
+    assert not row.catching_up(99), "it is refused, which need not wait"

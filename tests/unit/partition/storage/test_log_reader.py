@@ -145,3 +145,39 @@ def test_batch_header_at(tmp_path: Path) -> None:
     assert header is not None
     assert (header.base_offset, header.record_count, header.leader_epoch) == (0, 2, 3)
     assert log.batch_header_at(3) is None
+
+
+def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(3):
+        append(log, make_batch(timestamps=(1, 2)), epoch=0)
+    size = log.size_bytes // 3
+    for max_bytes, end_offset, following in ((10, 6, 2), (2 * size, 6, 4), (10**6, 4, 4)):
+        found = log.read(0, max_bytes, end_offset=end_offset)
+        assert found is not None
+        assert found.next_offset == following
+    assert log.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
+
+
+def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> None:
+    jobs = []
+
+    class Slow(InlineEnvironment):
+        def run_later(self, work: object, done: object) -> None:
+            jobs.append((work, done))
+
+    log = open_log(tmp_path / "topic-0", environment=Slow())
+    append(log, make_batch(value=b"first"), epoch=0)
+    append(log, make_batch(value=b"second"), epoch=0)
+    loaded: list[bytes] = []
+    found = log.read(0, 10**6, end_offset=1)
+    assert found is not None
+    log.load(found, loaded.append)
+    log.truncate_fully_and_start_at(0)
+    assert (found.segment.pins, loaded) == (1, [])
+    (work, done), *_ = jobs
+    work()
+    done()
+    assert [slice_of[:8] for slice_of in loaded] == [b"\0" * 8]
+    assert len(loaded[0]) == found.length
+    assert found.segment.pins == 0

@@ -33,6 +33,8 @@ class Outcome(enum.Enum):
     """When the disk has caught up (`LateRows`)."""
     REFUSED = "refused"
     """After a while: the leader cannot answer now, or too much waits for the disk."""
+    STALE = "stale"
+    """At once, as bytes: what lies in the leader's file is not what it promised."""
     OVER = "over"
     """Not before a new `follow`: this replica does not follow in that epoch any more."""
 
@@ -58,8 +60,12 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
     )
 
 
-def append_from_leader(replica: PartitionReplica, answered: Answered, late: LateRows) -> Outcome:
+def append_from_leader(
+    replica: PartitionReplica, answered: Answered, late: LateRows, last_epoch: int = NONE
+) -> Outcome:
     """Carries out an answer: records and offsets, or a truncation.
+
+    With `last_epoch`, of the last record, the records were read from the leader's file.
 
     Raises UnsoundAnswerError; its records from there on are not in the log. If I/O fails the
     log directory is taken offline.
@@ -79,7 +85,7 @@ def append_from_leader(replica: PartitionReplica, answered: Answered, late: Late
         if not answered.records:
             _take_offsets(replica, answered)
             return Outcome.TOLD
-        return _append(replica, answered, late)
+        return _append(replica, answered, late, last_epoch)
     except LogDirFailure as error:
         replica.log_failed(error)
         return Outcome.OVER
@@ -119,9 +125,13 @@ def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
     return Outcome.DONE
 
 
-def _append(replica: PartitionReplica, answered: Answered, late: LateRows) -> Outcome:
+def _append(
+    replica: PartitionReplica, answered: Answered, late: LateRows, last_epoch: int
+) -> Outcome:
     log, records = replica.log, answered.records
-    _begin_inside_first_batch(replica, records)
+    assert isinstance(records, memoryview)
+    if last_epoch == NONE:
+        _begin_inside_first_batch(replica, records)
     runs, unsound = split_runs(
         records,
         offset=log.log_end_offset,
@@ -129,6 +139,8 @@ def _append(replica: PartitionReplica, answered: Answered, late: LateRows) -> Ou
         epoch_max=answered.leader_epoch,
         gaps_allowed=log.config.compact,
     )
+    if last_epoch != NONE and (unsound or not runs or runs[-1].epoch != last_epoch):
+        return Outcome.STALE
     refused = False
     for run in runs:
         if log.stall.stalled:
@@ -159,10 +171,11 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     What follows in the answer is dropped: only one write of a log is under way at a time. The
     bytes are copied, because the message that they came in is much longer.
     """
-    log = replica.log
+    log, records = replica.log, answered.records
+    assert isinstance(records, memoryview)
     for header in run.idempotent:
         replay_batch(log.producers, header)
-    copy = bytes(answered.records[run.start : run.stop])
+    copy = bytes(records[run.start : run.stop])
     return log.append_later(
         [copy], len(copy), run.base_offsets, run.sizes, run.next_offset, run.max_timestamp,
         run.max_timestamp_offset, run.epoch,

@@ -15,11 +15,12 @@ from google.protobuf.message import DecodeError
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
 from highwater.model.ids import TopicId
-from highwater.partition.replication.rows import NONE, Answered, Asked
+from highwater.partition.replication.rows import NONE, Answered, Asked, SegmentPlace
 
 _ASKED: Final = Struct("<Iiiqi")
-_FORGOTTEN: Final = Struct("<Ii")
+_NAMED: Final = Struct("<Ii")
 _ANSWERED: Final = Struct("<IiiqihqqqiqI")
+_REFERENCE: Final = Struct("<IIQi")
 
 _TOPIC_ID_BYTES: Final = 16
 _MALFORMED: Final = (DecodeError, IndexError, ValueError, struct.error)
@@ -40,6 +41,10 @@ class FollowerRequest:
     max_wait_ms: int
     max_bytes: int
     partition_max_bytes: int
+    accepts_references: bool = False
+    """Whether the leader may tell places in its files instead of bytes."""
+    bytes_only: Sequence[tuple[TopicId, int]] = ()
+    """Asked-for partitions of which it must not."""
 
 
 def encode_request(request: FollowerRequest) -> bytes:
@@ -49,21 +54,25 @@ def encode_request(request: FollowerRequest) -> bytes:
         _ASKED.pack(topics.setdefault(topic_id, len(topics)), *place)
         for topic_id, *place in request.asked
     ]
-    forgotten = [
-        _FORGOTTEN.pack(topics.setdefault(topic_id, len(topics)), partition)
-        for topic_id, partition in request.forgotten
-    ]
+    forgotten = _named(request.forgotten, topics)
+    bytes_only = _named(request.bytes_only, topics)
     return pb.ReplicateRequest(
         request_id=request.request_id,
         node_id=request.node_id,
         node_epoch=request.node_epoch,
         topic_ids=topics,
         partitions=b"".join(asked),
-        forgotten=b"".join(forgotten),
+        forgotten=forgotten,
         max_wait_ms=request.max_wait_ms,
         max_bytes=request.max_bytes,
         partition_max_bytes=request.partition_max_bytes,
+        accepts_references=request.accepts_references,
+        bytes_only=bytes_only,
     ).SerializeToString()
+
+
+def _named(keys: Iterable[tuple[TopicId, int]], topics: dict[TopicId, int]) -> bytes:
+    return b"".join([_NAMED.pack(topics.setdefault(t, len(topics)), n) for t, n in keys])
 
 
 def decode_request(message: bytes) -> FollowerRequest:
@@ -79,13 +88,12 @@ def decode_request(message: bytes) -> FollowerRequest:
                 Asked(topics[topic], *place)
                 for topic, *place in _ASKED.iter_unpack(found.partitions)
             ],
-            forgotten=[
-                (topics[topic], partition)
-                for topic, partition in _FORGOTTEN.iter_unpack(found.forgotten)
-            ],
+            forgotten=[(topics[t], n) for t, n in _NAMED.iter_unpack(found.forgotten)],
             max_wait_ms=found.max_wait_ms,
             max_bytes=found.max_bytes,
             partition_max_bytes=found.partition_max_bytes,
+            accepts_references=found.accepts_references,
+            bytes_only=[(topics[t], n) for t, n in _NAMED.iter_unpack(found.bytes_only)],
         )
     except _MALFORMED as error:
         raise HopFramingError(f"malformed ReplicateRequest: {error}") from error
@@ -96,43 +104,84 @@ def encode_response(request_id: int, answered: Iterable[Answered]) -> bytes:
     topics: dict[TopicId, int] = {}
     rows: list[bytes] = []
     payload: list[Any] = []
+    places = _Places()
     nbytes = 0
     for topic_id, *columns, records in answered:
         size = len(records)
-        rows.append(_ANSWERED.pack(topics.setdefault(topic_id, len(topics)), *columns, size))
-        if size:
+        if type(records) is SegmentPlace:
+            places.add(len(rows), records)
+        elif size:
             payload.append(records)
             nbytes += size
+        rows.append(_ANSWERED.pack(topics.setdefault(topic_id, len(topics)), *columns, size))
     header = pb.ReplicateResponse(
         header_bytes=PLACEHOLDER,
         request_id=request_id,
         topic_ids=topics,
         partitions=b"".join(rows),
+        references=b"".join(places.rows),
+        files=places.files,
     )
     return frame(header.SerializeToString(), payload, nbytes)
 
 
+class _Places:
+    """The references of a message, and the files that they name."""
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+        self.files: list[pb.SegmentFile] = []
+        self._known: dict[tuple[int, int], int] = {}
+
+    def add(self, row: int, place: SegmentPlace) -> None:
+        key = (place.log_dir, place.inode)
+        file = self._known.setdefault(key, len(self.files))
+        if file == len(self.files):
+            self.files.append(
+                pb.SegmentFile(path=place.path, log_dir=place.log_dir, inode=place.inode)
+            )
+        self.rows.append(_REFERENCE.pack(row, file, place.position, place.last_epoch))
+
+
 def decode_response(message: bytes) -> tuple[int, list[Answered]]:
-    """(request id, rows); their records are views of the message. Raises HopFramingError."""
+    """(request id, rows); their records are views of the message, or places.
+
+    Raises HopFramingError.
+    """
     head, payload = split(message)
     try:
         header = pb.ReplicateResponse.FromString(head)  # type: ignore[arg-type]  # Any buffer.
-        rows = list(_answered(_topics(header.topic_ids), header.partitions, payload))
+        references = {
+            row: (header.files[file], *place)
+            for row, file, *place in _REFERENCE.iter_unpack(header.references)
+        }
+        topics = _topics(header.topic_ids)
+        rows = list(_answered(topics, header.partitions, payload, references))
     except _MALFORMED as error:
         raise HopFramingError(f"malformed ReplicateResponse: {error}") from error
     return header.request_id, rows
 
 
-def _answered(topics: list[TopicId], rows: bytes, payload: memoryview) -> Iterator[Answered]:
+def _answered(
+    topics: list[TopicId], rows: bytes, payload: memoryview, references: dict[int, Any]
+) -> Iterator[Answered]:
     position = 0
-    for topic, *columns, size in _ANSWERED.iter_unpack(rows):
-        row = Answered._make((topics[topic], *columns, payload[position : position + size]))
+    for number, (topic, *columns, size) in enumerate(_ANSWERED.iter_unpack(rows)):
+        records: memoryview | SegmentPlace
+        if references and number in references:
+            file, first, last_epoch = references.pop(number)
+            records = SegmentPlace(file.path, file.log_dir, file.inode, first, size, last_epoch)
+        else:
+            records = payload[position : position + size]
+            position += size
+        row = Answered._make((topics[topic], *columns, records))
         if size and (row.error_code or row.diverging_epoch != NONE):
             raise ValueError(f"{size} bytes of records beside an error or a divergence")
         yield row
-        position += size
-    if position != len(payload):
-        raise ValueError(f"rows with {position} bytes of records, and {len(payload)} came")
+    if position != len(payload) or references:
+        raise ValueError(
+            f"rows with {position} bytes of records, {len(payload)} came, and references to no row"
+        )
 
 
 def _topics(sent: Iterable[bytes]) -> list[TopicId]:

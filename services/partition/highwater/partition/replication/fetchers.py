@@ -16,6 +16,8 @@ from highwater.model.time import Clock
 from highwater.partition.data_plane.late_rows import LateRows
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.fetcher import ReplicaFetcher
+from highwater.partition.replication.throttle import Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log import PartitionLog
 from highwater.runtime.grpc_channel import open_channel
 from highwater.runtime.logging import Logger
@@ -50,17 +52,23 @@ class ReplicaFetchers:
         clock: Clock,
         log: Logger,
         open_channel: Callable[[str], grpc.aio.Channel] = _open,
+        throttle: Throttle | None = None,
+        traffic: ReplicaTraffic | None = None,
+        reads_files: bool = False,
     ) -> None:
         """`identity` gives this node's id and node epoch; `flush` is the log store's.
 
         `on_bug` hears of a replica that an unforeseen error took offline, `on_failure` of a
-        stream's task that ended with one, by its name.
+        stream's task that ended with one, by its name. The last three: see `ReplicaFetcher`.
         """
         self._identity = identity
         self._on_bug = on_bug
         self._clock = clock
         self._log = log
         self._open_channel = open_channel
+        self._throttle = throttle
+        self._traffic = traffic
+        self._reads_files = reads_files
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskOwner(on_failure)
         self._late = LateRows(resume=self._ask_again, flush=flush)
@@ -163,6 +171,9 @@ class ReplicaFetchers:
             on_bug=self._on_bug,
             clock=self._clock,
             log=self._log,
+            throttle=self._throttle,
+            traffic=self._traffic,
+            reads_files=self._reads_files,
         )
         for replica, followed in self._followed.values():
             if followed == leader.node_id:

@@ -51,6 +51,8 @@ class IsrClient(Protocol):
 class _Waiting(NamedTuple):
     replica: PartitionReplica
     proposal: ProposeIsr
+    before: frozenset[int]
+    """The ISR that it is to change."""
 
 
 class IsrProposals:
@@ -71,6 +73,10 @@ class IsrProposals:
         self._clock = clock
         self._log = log
         self._on_bug = on_bug
+        self.shrinks = 0
+        """ISRs that the controller let get smaller, since the start."""
+        self.expands = 0
+        """And larger."""
         self._waiting: deque[_Waiting] = deque()
         """At most one per replica and change of its record: it has one attempt under way."""
         self._again_ms: dict[PartitionReplica, int] = {}
@@ -82,7 +88,8 @@ class IsrProposals:
 
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         """Queues a proposal; it ends in `replica.handle`, never at once (ReplicationPort)."""
-        self._waiting.append(_Waiting(replica, proposal))
+        before = frozenset(replica.core.isr.committed)
+        self._waiting.append(_Waiting(replica, proposal, before))
         self._wake.set()
 
     async def run(self) -> None:
@@ -144,7 +151,7 @@ class IsrProposals:
         request = pb.AlterPartitionRequest(
             node_id=node_id,
             node_epoch=node_epoch,
-            proposals=[_to_pb(replica, proposal) for replica, proposal in batch],
+            proposals=[_to_pb(one.replica, one.proposal) for one in batch],
         )
         try:
             response = await self._client.alter_partition(request, timeout_s=CALL_TIMEOUT_S)
@@ -155,8 +162,11 @@ class IsrProposals:
             self._unanswered(batch, f"{len(response.results)} answers to {len(batch)} proposals")
             return
         self._failures = 0
-        for (replica, proposal), result in zip(batch, response.results, strict=True):
-            self._answered(replica, proposal, result)
+        for one, result in zip(batch, response.results, strict=True):
+            if not result.error.error_code:
+                self.shrinks += bool(one.before.difference(one.proposal.isr))
+                self.expands += bool(frozenset(one.proposal.isr) - one.before)
+            self._answered(one.replica, one.proposal, result)
 
     # ---- what comes back ----
 
@@ -191,7 +201,7 @@ class IsrProposals:
         self._failures += 1
         self._quiet_until_ms = self._clock.monotonic_ms() + pause_ms
         self._log.warning("isr_proposals_unanswered", error=error, pause_ms=pause_ms)
-        for replica, proposal in batch:
+        for replica, proposal, _ in batch:
             self._again_ms[replica] = self._quiet_until_ms
             self._end(replica, on.IsrUnanswered(attempt=proposal.attempt))
 

@@ -8,11 +8,12 @@ got something to tell: records, an error, or where the logs part. A high waterma
 offset that the follower was not told waits `HW_LINGER_MS` for records to ride on. With nothing to
 tell, the answer is empty, after the request's max_wait_ms, or when the next request comes.
 Partitions are answered in the order in which they got something to tell, so who found no room
-comes first in the next answer.
+comes first in the next answer. Who is held back by the throttle, or whose records are read from the
+disk, is passed over until its time comes (`record_source`).
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from highwater.hop.framing import HopFramingError
@@ -21,8 +22,11 @@ from highwater.model.ids import TopicId
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.codec import FollowerRequest
+from highwater.partition.replication.record_source import RecordSource
 from highwater.partition.replication.rows import Answered, Asked
 from highwater.partition.replication.session_row import SessionRow
+from highwater.partition.replication.throttle import Side, Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log import LogSlice
 
 ANSWER_BYTES_MAX: Final = 8 << 20
@@ -40,6 +44,8 @@ SIGN_OF_LIFE_MS: Final = 500
 """A request counts as a fetch of all waiting partitions if the last that did is so long ago."""
 COUNTED_AT_ONCE: Final = 1000
 """Partitions counted in one turn of the loop."""
+ASKED_AT_ONCE: Final = 1000
+"""Partitions of one request that are looked at in one turn: about 10 ms."""
 
 Key = tuple[TopicId, int]
 
@@ -61,6 +67,8 @@ class LeaderSession:
         unreadable: Callable[[PartitionReplica, Exception], object],
         answer: Callable[[int, list[Answered]], None],
         broken: Callable[[Exception], None],
+        throttle: Throttle | None = None,
+        traffic: ReplicaTraffic | None = None,
     ) -> None:
         """`replicas` is the node's live table; `now_ms` is the replicas' monotonic clock.
 
@@ -68,12 +76,18 @@ class LeaderSession:
         everything that is ready now. `read_bytes` gives a slice's bytes or raises LogDirFailure.
         `unreadable` takes a replica offline whose log could not be read, or that met a bug.
         `answer(request_id, rows)` sends; `broken` hears of an unforeseen error, which ends all.
+        `throttle` is the node's for leaders, `traffic` counts what is sent.
         """
         self._replicas = replicas
         self._now_ms = now_ms
         self._call_later = call_later
         self._call_soon = call_soon
-        self._read_bytes = read_bytes
+        self._source = RecordSource(
+            read_bytes=read_bytes,
+            throttle=throttle or Throttle(Side.LEADER),
+            look_again=SessionRow.changed,
+        )
+        self._traffic = traffic or ReplicaTraffic()
         self._unreadable = unreadable
         self._answer = answer
         self._broken = broken
@@ -86,6 +100,8 @@ class LeaderSession:
         """(since when, row) of offsets not told; `row.lingering` is set in them."""
         self._uncounted: deque[SessionRow] = deque()
         """Rows that the last sign of life has not yet been counted for."""
+        self._unasked: deque[tuple[Asked, bool]] = deque()
+        """What was asked for and not yet looked at, and whether bytes are wanted."""
         self._life_ms = NEVER_MS
         self._request_id = 0
         self._under_way = False
@@ -111,13 +127,10 @@ class LeaderSession:
         if self._under_way:
             self._answer_with(self._answers(now_ms))
         self._begin(request, now_ms)
-        for key in request.forgotten:
-            row = self._rows.pop(key, None)
-            if row is not None:
-                row.leave()
-        for asked in request.asked:
-            self._ask(asked, now_ms)
-        if len(self._rows) > SESSION_ROWS_MAX:
+        if request.forgotten:
+            self._forget(request.forgotten)
+        self._take_asked(request, now_ms)
+        if max(len(self._rows), len(self._unasked)) > SESSION_ROWS_MAX:
             raise HopFramingError(f"more than {SESSION_ROWS_MAX} partitions in one session")
         if now_ms - self._life_ms >= SIGN_OF_LIFE_MS and not self._uncounted:
             self._life_ms = now_ms
@@ -143,18 +156,55 @@ class LeaderSession:
         self._request_id = request.request_id
         self._under_way = True
         self._deadline_ms = now_ms + min(request.max_wait_ms, MAX_WAIT_MS_MAX)
+        self._source.node = request.node_id
+        self._source.takes_places = request.accepts_references
         self._max_bytes = min(request.max_bytes, ANSWER_BYTES_MAX)
         self._partition_max_bytes = min(request.partition_max_bytes, PARTITION_BYTES_MAX)
 
-    def _ask(self, asked: Asked, now_ms: int) -> None:
+    def _forget(self, forgotten: Iterable[Key]) -> None:
+        gone = frozenset(forgotten)
+        if self._unasked:
+            self._unasked = deque(one for one in self._unasked if one[0][:2] not in gone)
+        for key in gone:
+            row = self._rows.pop(key, None)
+            if row is not None:
+                self._leave(row)
+
+    def _leave(self, row: SessionRow) -> None:
+        row.leave()
+        self._source.forget(row)
+
+    def _take_asked(self, request: FollowerRequest, now_ms: int) -> None:
+        """Looks at what is asked for, at no more than `ASKED_AT_ONCE` in a turn, and in order."""
+        bytes_only = frozenset(request.bytes_only)
+        if not self._unasked and len(request.asked) <= ASKED_AT_ONCE:
+            for asked in request.asked:
+                self._ask(asked, bool(bytes_only) and asked[:2] in bytes_only, now_ms)
+            return
+        scheduled = bool(self._unasked)
+        self._unasked.extend([(asked, asked[:2] in bytes_only) for asked in request.asked])
+        if not scheduled:
+            self._ask_some()
+
+    def _ask_some(self) -> None:
+        now_ms = self._now_ms()
+        unasked = self._unasked
+        for _ in range(min(len(unasked), ASKED_AT_ONCE)):
+            asked, bytes_only = unasked.popleft()
+            self._ask(asked, bytes_only, now_ms)
+        if unasked:
+            self._call_soon(self._ask_some)
+
+    def _ask(self, asked: Asked, bytes_only: bool, now_ms: int) -> None:
         key = (asked.topic_id, asked.partition)
         replica = self._replicas.get(key)
         row = self._rows.get(key)
         if row is not None and (row.replica is not replica or replica is None):
-            row.leave()
+            self._leave(row)
             row = None
         if row is None:
             row = self._rows[key] = SessionRow(asked, replica, self._notice)
+        row.bytes_only = bytes_only
         try:
             row.ask(asked, self._node, self._node_epoch, now_ms)
         except Exception as error:  # noqa: BLE001 - one partition's bug, not the session's.
@@ -224,10 +274,16 @@ class LeaderSession:
         answered: list[Answered] = []
         left = self._max_bytes
         first = True
-        noticed = self._noticed
-        while noticed and len(answered) < ANSWER_ROWS_MAX:
-            row = noticed.popleft()
-            row.noticed = False
+        noticed, source = self._noticed, self._source
+        source.now_ms = now_ms
+        while len(answered) < ANSWER_ROWS_MAX:
+            if noticed:
+                row = noticed.popleft()
+                row.noticed = False
+            elif not source.holds or (held := source.next_held()) is None:
+                break
+            else:
+                row = held
             if not row.waiting:
                 continue
             told = self._look(row, min(left, self._partition_max_bytes), first)
@@ -236,6 +292,9 @@ class LeaderSession:
                 nbytes = len(told.records)
                 left -= nbytes
                 first = first and not nbytes
+                source.answered(row, nbytes)
+            elif row.later:
+                continue
             elif row.behind and not first:
                 # No room for its next batch, so it comes first in the next answer.
                 row.noticed = True
@@ -245,6 +304,8 @@ class LeaderSession:
                 row.lingering = True
                 self._lingering.append((now_ms, row))
         self._tell_offsets(answered, now_ms)
+        if not first:
+            self._traffic.sent(self._node, self._max_bytes - left)
         return answered
 
     def _look(self, row: SessionRow, max_bytes: int, first: bool) -> Answered | None:
@@ -254,13 +315,13 @@ class LeaderSession:
         else:
             try:
                 told = row.answer(
-                    self._node, self._node_epoch, max(max_bytes, 0), first, self._read_bytes
+                    self._node, self._node_epoch, max(max_bytes, 0), first, self._source
                 )
             except Exception as error:  # noqa: BLE001 - as in `_ask`.
                 self._fail(row, error)
                 told = row.refusal(row.refused)
         if told is not None and told.error_code:
-            row.leave()
+            self._leave(row)
             if self._rows.get(row.key) is row:
                 del self._rows[row.key]
         return told
@@ -286,6 +347,8 @@ class LeaderSession:
         at_ms = self._deadline_ms
         if self._lingering:
             at_ms = min(at_ms, self._lingering[0][0] + HW_LINGER_MS)
+        if self._source.holds:
+            at_ms = min(at_ms, now_ms + self._source.wait_ms())
         if self._timer is not None:
             if self._timer_ms <= at_ms:
                 return
@@ -307,6 +370,8 @@ class LeaderSession:
         self._noticed.clear()
         self._lingering.clear()
         self._uncounted.clear()
+        self._unasked.clear()
+        self._source.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.fetchers import ReplicaFetchers
 from highwater.partition.replication.isr_proposals import IsrClient, IsrProposals
 from highwater.partition.replication.lag_timer import LagTimer
+from highwater.partition.replication.throttle import Side, Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.log import PartitionLog
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
@@ -35,12 +38,19 @@ class NodeReplication:
         on_failure: Callable[[str, BaseException], None],
         clock: Clock,
         log: Logger,
+        reads_files: bool = False,
     ) -> None:
         """`replicas` gives all of the node, `identity` its id and node epoch.
 
         `flush` is the log store's; `lag_ms_max` is replica.lag.time.max.ms. `on_bug` hears of
         replicas that an unforeseen error took offline, `on_failure` of tasks that ended with one.
+        With `reads_files` records of leaders on this host are read from their files.
         """
+        self._identity = identity
+        self._clock = clock
+        self.leader_throttle = Throttle(Side.LEADER)
+        self.follower_throttle = Throttle(Side.FOLLOWER)
+        self.traffic = ReplicaTraffic()
         self._fetchers = ReplicaFetchers(
             identity=identity,
             flush=flush,
@@ -48,8 +58,11 @@ class NodeReplication:
             on_failure=on_failure,
             clock=clock,
             log=log,
+            throttle=self.follower_throttle,
+            traffic=self.traffic,
+            reads_files=reads_files,
         )
-        self._proposals = IsrProposals(
+        self.proposals = IsrProposals(
             client, identity=identity, clock=clock, log=log, on_bug=on_bug
         )
         self._lag = LagTimer(replicas, lag_ms_max=lag_ms_max, clock=clock, on_bug=on_bug)
@@ -64,15 +77,18 @@ class NodeReplication:
 
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         """See ReplicationPort."""
-        self._proposals.propose_isr(replica, proposal)
+        self.proposals.propose_isr(replica, proposal)
 
     def image_changed(self, image: ClusterImage) -> None:
-        """Where the other nodes are; before the replicas hear of the same image."""
+        """Where the other nodes are, and what is throttled; before the replicas hear of the same image."""
+        node_id, now_ms = NodeId(self._identity()[0]), self._clock.monotonic_ms()
+        self.leader_throttle.follow(image, node_id, now_ms)
+        self.follower_throttle.follow(image, node_id, now_ms)
         self._fetchers.image_changed(image)
 
     def start(self) -> None:
         """Begins to propose and to look who lags."""
-        self._tasks.start(self._proposals.run(), name="isr-proposals")
+        self._tasks.start(self.proposals.run(), name="isr-proposals")
         self._tasks.start(self._lag.run(), name="isr-lag")
 
     async def close(self) -> None:

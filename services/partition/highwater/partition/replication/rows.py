@@ -4,11 +4,35 @@ Offsets count records, sizes bytes; -1 is unknown or none. The wire format is in
 partition_service.proto (ReplicateRequest, ReplicateResponse).
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from highwater.model.ids import TopicId
 
 NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlace:
+    """Whole batches in a segment file of the leader, for a follower that can open it.
+
+    It is as long as they are (`len`, bytes), so that it can stand for them.
+    """
+
+    path: str
+    """Relative to the log directory."""
+    log_dir: int
+    """The index of that."""
+    inode: int
+    position: int
+    length: int
+    last_epoch: int
+    """Of the last record. A log that was cut and written anew may have other records in the place,
+    but not with that epoch at the end: the same epoch at the same offset is the same record, after
+    the same records (R2)."""
+
+    def __len__(self) -> int:
+        return self.length
 
 
 class Asked(NamedTuple):
@@ -40,5 +64,5 @@ class Answered(NamedTuple):
     diverging_epoch: int
     """-1 if the follower's log is a prefix of the leader's."""
     diverging_end_offset: int
-    records: memoryview
-    """Whole batches from `fetch_offset` on; may be empty."""
+    records: memoryview | SegmentPlace
+    """Whole batches from `fetch_offset` on, or where they lie; may be empty."""

@@ -1,13 +1,14 @@
-"""Records of a leader's log, for an answer: read on the loop, as a rule from the page cache."""
+"""Records of a leader's log, for an answer: read on the loop, from the page cache."""
 
 import os
 
+from highwater.hop.page_cache import read_cached
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import LogSlice
 
 
 def read_slice(found: LogSlice) -> bytes:
-    """The bytes of whole batches in a segment file. Raises LogDirFailure."""
+    """The bytes of whole batches in a segment file, at once. Raises LogDirFailure."""
     segment = found.segment
     try:
         segment.pin()
@@ -20,3 +21,18 @@ def read_slice(found: LogSlice) -> bytes:
     except OSError as error:
         raise LogDirFailure(segment.file, error) from error
     return data
+
+
+def read_in_memory(found: LogSlice) -> bytearray | None:
+    """As `read_slice`, but None if that would wait for the disk, or if bytes are missing."""
+    segment = found.segment
+    data = bytearray(found.length)
+    try:
+        segment.pin()
+        try:
+            count = read_cached(segment.fd, data, found.position)
+        finally:
+            segment.unpin()
+    except OSError as error:
+        raise LogDirFailure(segment.file, error) from error
+    return data if count == found.length else None

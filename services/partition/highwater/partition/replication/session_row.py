@@ -4,15 +4,19 @@ Hot path: thousands of rows are in a session, so plain slots are changed in plac
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.divergence import UNKNOWN_EPOCH, divergence
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.core.replica_events import IsrDue
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.replication.rows import NONE, Answered, Asked
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.replication.record_source import HELD
+from highwater.partition.replication.rows import NONE, Answered, Asked, SegmentPlace
+from highwater.partition.storage.errors import DamagedRecordsError
+
+if TYPE_CHECKING:
+    from highwater.partition.replication.record_source import RecordSource
 
 NO_RECORDS: Final = memoryview(b"")
 NOT_PARTED: Final = (NONE, NONE)
@@ -32,12 +36,16 @@ class SessionRow:
         "_told_high_watermark",
         "_told_log_start",
         "asked",
+        "bytes_only",
         "counted_ms",
+        "held",
         "key",
+        "later",
         "lingering",
         "noticed",
         "refused",
         "replica",
+        "throttled",
         "waiting",
     )
 
@@ -56,6 +64,14 @@ class SessionRow:
         """Is among those that the session will look at."""
         self.lingering = False
         """Is among those whose offsets will be told if no records come first."""
+        self.bytes_only = False
+        """The follower wants bytes, though it can open files."""
+        self.held = False
+        """Is among those that the throttle holds back."""
+        self.throttled = False
+        """The records that it is answered with now count for the throttle."""
+        self.later = False
+        """There are records for it, but not now; it will be looked at again."""
         self.counted_ms = NEVER_MS
         """When its place was last counted as a fetch."""
         self.refused = 0 if replica is not None else int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -135,6 +151,12 @@ class SessionRow:
         replica = self.replica
         return replica is not None and self.asked.fetch_offset < replica.log.log_end_offset
 
+    def catching_up(self, node: int) -> bool:
+        """True if nobody waits for this follower: it is not in sync, nor just about to be."""
+        assert self.replica is not None
+        follower = self.replica.core.followers.get(node)
+        return follower is not None and not (follower.in_maximal_isr or follower.near)
+
     @property
     def untold(self) -> bool:
         """True if the follower was not told the present high watermark or log start offset."""
@@ -150,13 +172,14 @@ class SessionRow:
         node_epoch: int,
         max_bytes: int,
         min_one_batch: bool,
-        read_bytes: Callable[[LogSlice], Any],
+        source: "RecordSource",
     ) -> Answered | None:
         """What there is to tell beside offsets; the row then waits no longer. None if nothing.
 
-        Nothing, too, if `min_one_batch` is False and the next batch is larger than `max_bytes`.
-        Raises StorageError if the log cannot be read.
+        Nothing, too, if `min_one_batch` is False and the next batch is larger than `max_bytes`,
+        or if the records come later. Raises StorageError if the log cannot be read.
         """
+        self.later = self.throttled = False
         replica, asked = self.replica, self.asked
         if replica is None or self.refused:
             return self.refusal(self.refused)
@@ -172,10 +195,21 @@ class SessionRow:
         end = log.log_end_offset
         if offset >= end:
             return None
-        found = log.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch)
+        if source.throttle.partitions:
+            max_bytes = source.limit(self, max_bytes)
+            if max_bytes == HELD:
+                self.later = True
+                return None
+        try:
+            found = log.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch)
+        except DamagedRecordsError:
+            return self.refusal(ErrorCode.CORRUPT_MESSAGE)
         if found is None:
             return None
-        records = memoryview(read_bytes(found))
+        records = source.records(self, found)
+        if records is None:
+            self.later = True
+            return None
         self._tell(replica, node)
         return self._with_offsets(replica, records=records)
 
@@ -203,7 +237,7 @@ class SessionRow:
         *,
         error_code: int = 0,
         parted: tuple[int, int] = NOT_PARTED,
-        records: memoryview = NO_RECORDS,
+        records: memoryview | SegmentPlace = NO_RECORDS,
         waiting: bool = False,
     ) -> Answered:
         self.waiting = waiting

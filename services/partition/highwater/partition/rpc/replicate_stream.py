@@ -13,6 +13,8 @@ from highwater.partition.replication.codec import decode_request, encode_respons
 from highwater.partition.replication.leader_session import LeaderSession
 from highwater.partition.replication.rows import Answered
 from highwater.partition.replication.segment_bytes import read_slice
+from highwater.partition.replication.throttle import Throttle
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.rpc.streams import OutQueue, serve_stream
 from highwater.runtime.clock import SystemClock
@@ -47,8 +49,11 @@ async def replicate_stream(
     context: Any,
     drain: StreamDrain | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    *,
+    throttle: Throttle | None = None,
+    traffic: ReplicaTraffic | None = None,
 ) -> None:
-    """Serves one stream until it ends; `clock` is the replicas'.
+    """Serves one stream until it ends; `clock` is the replicas'. The rest: see `LeaderSession`.
 
     A node that stops ends it after all others: until then it is what commits their appends.
     """
@@ -63,6 +68,8 @@ async def replicate_stream(
         unreadable=plane.unreadable,
         answer=out.answer,
         broken=out.broken,
+        throttle=throttle,
+        traffic=traffic,
     )
     try:
         await serve_stream(

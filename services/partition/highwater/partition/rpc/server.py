@@ -11,6 +11,7 @@ from highwater.hop.coordinator import CoordinatorPort
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.log_dirs import LogDirQueries
+from highwater.partition.replication.node_replication import NodeReplication
 from highwater.partition.rpc.replicate_stream import replicate_stream
 from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.rpc.streams import append_stream, coordinate_stream, fetch_stream
@@ -26,8 +27,14 @@ def add_to_server(
     log_dirs: LogDirQueries,
     coordinator: CoordinatorPort,
     drain: StreamDrain,
+    replication: NodeReplication | None = None,
 ) -> Callable[[grpc.aio.Server], None]:
-    """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams."""
+    """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams.
+
+    `replication` has the throttle for followers of this node's leaders, and counts what they get.
+    """
+    throttle = None if replication is None else replication.leader_throttle
+    traffic = None if replication is None else replication.traffic
 
     async def append(_requests: Any, context: Any) -> None:
         await append_stream(plane, context, drain)
@@ -39,7 +46,7 @@ def add_to_server(
         await coordinate_stream(coordinator, context, drain)
 
     async def replicate(_requests: Any, context: Any) -> None:
-        await replicate_stream(plane, context, drain)
+        await replicate_stream(plane, context, drain, throttle=throttle, traffic=traffic)
 
     async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)

@@ -39,17 +39,21 @@ _T = TypeVar("_T")
 class LogSlice:
     """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
 
-    Valid until the log's owner runs again; to keep it longer, `segment.pin()` it and
-    `segment.unpin()` it in the end, both on the owner's thread.
+    `next_offset` is where the batch after them begins, or will begin. Valid until the log's owner
+    runs again; to keep it longer, `segment.pin()` it and `segment.unpin()` it in the end, both on
+    the owner's thread.
     """
 
-    __slots__ = ("base_offset", "length", "position", "segment")
+    __slots__ = ("base_offset", "length", "next_offset", "position", "segment")
 
-    def __init__(self, segment: Segment, position: int, length: int, base_offset: int) -> None:
+    def __init__(
+        self, segment: Segment, position: int, length: int, base_offset: int, next_offset: int
+    ) -> None:
         self.segment = segment
         self.position = position
         self.length = length
         self.base_offset = base_offset
+        self.next_offset = next_offset
 
 
 class LogReader:
@@ -179,7 +183,27 @@ class LogReader:
         positions[following] = position + length
         if segment.fd < 0:
             segment.open()
-        return LogSlice(segment, position, length, base_offset)
+        return LogSlice(segment, position, length, base_offset, following)
+
+    def load(self, found: LogSlice, done: Callable[[bytes], None]) -> None:
+        """Reads a slice on the directory's thread, then calls `done` with its bytes.
+
+        Fewer bytes come if the log was cut meanwhile. If the disk fails, the directory goes
+        offline and `done` is never called. Raises LogDirFailure if the file cannot be opened.
+        """
+        segment, position, length = found.segment, found.position, found.length
+        try:
+            segment.pin()
+        except OSError as error:
+            raise LogDirFailure(segment.file, error) from error
+        fd, pread = segment.fd, self._environment.filesystem.pread
+        read: list[bytes] = []
+
+        def ready() -> None:
+            segment.unpin()
+            done(read[0])
+
+        self._environment.run_later(lambda: read.append(pread(fd, length, position)), ready)
 
     def _end_of(self, segment: Segment) -> int:
         """The offset that follows a segment."""

@@ -161,7 +161,7 @@ class AbortedTransaction(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...
 
 class ReplicateRequest(_message.Message):
-    __slots__ = ("request_id", "node_id", "node_epoch", "topic_ids", "partitions", "forgotten", "max_wait_ms", "max_bytes", "partition_max_bytes")
+    __slots__ = ("request_id", "node_id", "node_epoch", "topic_ids", "partitions", "forgotten", "max_wait_ms", "max_bytes", "partition_max_bytes", "accepts_references", "bytes_only")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -171,6 +171,8 @@ class ReplicateRequest(_message.Message):
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_ONLY_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     node_id: int
     node_epoch: int
@@ -180,21 +182,27 @@ class ReplicateRequest(_message.Message):
     max_wait_ms: int
     max_bytes: int
     partition_max_bytes: int
-    def __init__(self, request_id: _Optional[int] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., forgotten: _Optional[bytes] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partition_max_bytes: _Optional[int] = ...) -> None: ...
+    accepts_references: bool
+    bytes_only: bytes
+    def __init__(self, request_id: _Optional[int] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., forgotten: _Optional[bytes] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partition_max_bytes: _Optional[int] = ..., accepts_references: _Optional[bool] = ..., bytes_only: _Optional[bytes] = ...) -> None: ...
 
 class ReplicateResponse(_message.Message):
-    __slots__ = ("header_bytes", "request_id", "topic_ids", "partitions", "payload")
+    __slots__ = ("header_bytes", "request_id", "topic_ids", "partitions", "references", "files", "payload")
     HEADER_BYTES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCES_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     header_bytes: int
     request_id: int
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     partitions: bytes
+    references: bytes
+    files: _containers.RepeatedCompositeFieldContainer[SegmentFile]
     payload: bytes
-    def __init__(self, header_bytes: _Optional[int] = ..., request_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, header_bytes: _Optional[int] = ..., request_id: _Optional[int] = ..., topic_ids: _Optional[_Iterable[bytes]] = ..., partitions: _Optional[bytes] = ..., references: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[SegmentFile, _Mapping]]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class CoordinateRequest(_message.Message):
     __slots__ = ("calls", "cancelled_call_ids")
