@@ -73,6 +73,12 @@ class KafkaPythonClient:
         return PollingMember(lambda: _Poller(bootstrap, group, topic))
 
 
+# A poll of this client that times out between the answers to JoinGroup and SyncGroup makes it lose
+# its assignment until the next rebalance (3.0.12: `need_rejoin` is false and nobody completes the
+# join). Its own wait for metadata is 100 ms, so polls of 100 ms meet that gap in one run of ten.
+MEMBER_POLL_S = 1.0
+
+
 class _Poller:
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self._topic = topic
@@ -80,7 +86,8 @@ class _Poller:
         self._consumer.subscribe([topic])
 
     def poll(self, timeout_s: float) -> list[Stored]:
-        return poll(self._consumer, timeout_s)
+        """Returns what has come; waits longer than asked, see `MEMBER_POLL_S`."""
+        return poll(self._consumer, max(timeout_s, MEMBER_POLL_S))
 
     def assignment(self) -> frozenset[int]:
         return frozenset(partition.partition for partition in self._consumer.assignment())
