@@ -57,6 +57,10 @@ class ManagedProcess:
         """Whether the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    def set_environment(self, name: str, value: str) -> None:
+        """A variable of the next start and of those after it."""
+        self._environment[name] = value
+
     def start(self) -> None:
         """Starts the process; its log is appended to, so restarts leave one story."""
         assert not self.running, f"{self.name} is already running"

@@ -1,13 +1,13 @@
 """Every fault of the catalogue that real processes are put through, in the order of its ids.
 
-F23 (bit rot in a closed segment) is missing; F32 to F34 are the business of the fuzz and quota
-suites.
+F32 to F34 are the business of the fuzz and quota suites.
 """
 
 from __future__ import annotations
 
 from tests.robustness.faults.clock_faults import ClockJump
 from tests.robustness.faults.damage_faults import (
+    BitRot,
     DamagedEpochs,
     DamagedHighWatermark,
     DamagedIndexes,
@@ -31,6 +31,7 @@ from tests.robustness.faults.metadata_faults import (
     KillEtcdLeader,
     KillEtcdLeaderAndNode,
     OldSnapshot,
+    OldSnapshotNewControllers,
     PauseEtcd,
     PauseEtcdLeader,
 )
@@ -83,6 +84,7 @@ def every_fault() -> list[Fault]:
         PauseEtcd(),
         CompactWhileAway(),
         OldSnapshot(),
+        OldSnapshotNewControllers(),
         SlowSync(),
         StalledDisk(),
         FailingSync(),
@@ -93,6 +95,8 @@ def every_fault() -> list[Fault]:
         GarbageTail(),
         GarbageTail(who="leader"),
         MissingSegment(),
+        BitRot(),
+        BitRot(who="leader"),
         DamagedIndexes(),
         DamagedIndexes(who="leader"),
         DamagedEpochs(how="missing"),

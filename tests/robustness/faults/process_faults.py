@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from highwater.model.partitioning import coordinator_partition
-from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
+from tests.robustness.faults.fault import SESSION_S, Fault, Scene
 from tests.support.cluster_view import view
 from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 TERM_PAUSE_S_MAX = 0.3
 """A node that is told to stop hands its leaderships over first."""
+CONTROLLER_AND_LEADER_S_MAX = 6.0
+"""A standby finds out that it is to lead, and then which nodes have ended with its predecessor."""
 SILENT_PAUSE_S_MAX = SESSION_S + 1
 """A node that falls silent is given up after its session."""
 
@@ -181,8 +183,8 @@ class KillControllerAndLeader(Fault):
 
     id = "F1-controller"
     title = "kill -9 of the active controller and of a leader together"
-    # The lease of the controller has to end first, then its members have a session's time.
-    pause_s_max = 5.0 + SESSION_S + FAILOVER_S_MAX
+    # Nobody waits for the lease of a controller, nor for the session of a node, that has ended.
+    pause_s_max = CONTROLLER_AND_LEADER_S_MAX
 
     def inject(self, scene: Scene) -> None:
         cluster = scene.cluster

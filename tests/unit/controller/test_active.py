@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from highwater.controller.active import FIRST_WORD_S
 from highwater.controller.core.outcome import PENDING_REVISION
 from highwater.controller.service import ControllerService
 from highwater.controller.store import keys
@@ -33,6 +34,7 @@ class Office:
         self.services.append(service)
         await service.start()
         active = await service.wait_active(START_TIMEOUT_S)
+        await active.check_seen(0)  # A member is heard.
         await asyncio.sleep(0.05)
         return active.image
 
@@ -69,6 +71,24 @@ async def test_elections_that_were_left_open_are_held(office: Office) -> None:
     await office.write(operations(image_of(), delta))
     image = await office.take()
     assert [p.leader for p in image.topics[topic.topic_id].partitions] == [2, 2, -1]
+
+
+async def test_nothing_is_changed_before_a_member_was_heard(office: Office) -> None:
+    topic = topic_state("t", [(1, 2)])
+    dead = replace(node_state(1), fenced=True)
+    delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,), nodes=(dead, node_state(2)))
+    await office.write(operations(image_of(), delta))
+    await office.write([Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": "c"}))])
+    service = ControllerService(controller_config(), store=office.store, serve_grpc=False)
+    office.services.append(service)
+    await service.start()
+    active = await service.wait_active(START_TIMEOUT_S)
+    revision = active.image.revision
+    await asyncio.sleep(0.2)
+    assert not active.may_change
+    assert active.image.revision == revision
+    await asyncio.sleep(FIRST_WORD_S)
+    assert active.may_change, "nor for ever if there is nobody"
 
 
 async def test_members_get_a_fresh_session(office: Office) -> None:

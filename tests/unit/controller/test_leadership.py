@@ -8,7 +8,12 @@ import pytest
 from highwater.controller.errors import NotActiveError
 from highwater.controller.leadership import MARGIN_MS, Leadership
 from highwater.controller.store.memory import MemoryStore
-from highwater.controller.store.port import CreateRevisionIs, Put, StoreUnavailableError
+from highwater.controller.store.port import (
+    CreateRevisionIs,
+    Put,
+    StoreUnavailableError,
+    StoreWentBackError,
+)
 from highwater.controller.writer import Fence
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
@@ -24,6 +29,8 @@ class Candidate:
         self.fences: list[Fence] = []
         self.serving = False
         self.fail = asyncio.Event()
+        self.went_back = False
+        self.ended: dict[str, asyncio.Event] = {}
         self.leadership = Leadership(
             store,
             candidate=name,
@@ -31,8 +38,17 @@ class Candidate:
             lease_ttl_ms=TTL_MS,
             clock=SystemClock(),
             log=silent_logger(),
+            verify=self._verify,
+            gone=self._gone,
         )
         self.task = tasks.start(self.leadership.run(self._serve), name=name)
+
+    async def _verify(self) -> None:
+        if self.went_back:
+            raise StoreWentBackError("lost")
+
+    async def _gone(self, address: str) -> None:
+        await self.ended.setdefault(address, asyncio.Event()).wait()
 
     async def _serve(self, fence: Fence) -> None:
         self.fences.append(fence)
@@ -135,6 +151,51 @@ async def test_a_key_left_by_a_kill_does_not_block_an_exclusive_store(tasks: Tas
     candidate = Candidate("only", store, tasks)
     await until(lambda: candidate.serving)
     assert candidate.leadership.active_address == "only:1"
+    await store.close()
+
+
+async def test_a_leader_that_ended_is_not_waited_for(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    two = Candidate("two", store, tasks)
+    await until(lambda: "one:1" in two.ended)
+    two.ended["one:1"].set()
+    await until(lambda: two.serving, TTL_MS / 3_000)
+    fence = one.fences[0]
+    late = await store.txn(
+        (CreateRevisionIs(key=fence.key, revision=fence.controller_epoch),),
+        [Put(key="x", value=b"")],
+    )
+    assert not late.succeeded, "wherever that leader is, it cannot write"
+    await store.close()
+
+
+async def test_a_leader_that_comes_back_does_not_wait_for_itself(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=False)
+    lease = await store.grant(60_000)
+    value = b'{"v":1,"address":"one:1"}'
+    await store.txn((), [Put(key=f"election/one-{lease:x}", value=value, lease=lease)])
+    await store.txn((), [Put(key=f"election/one-b-{lease:x}", value=value, lease=lease)])
+    one = Candidate("one", store, tasks)
+    await until(lambda: "one:1" in one.ended)
+    assert not one.serving, "the key of another candidate stays"
+    one.ended["one:1"].set()
+    await until(lambda: one.serving)
+    await store.close()
+
+
+async def test_nobody_stands_while_the_store_lacks_what_it_had(tasks: TaskOwner) -> None:
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    one.went_back = True
+    one.fail.set()
+    await until(lambda: one.leadership.refuses)
+    assert (await store.range("election/")).entries == ()
+    one.went_back = False
+    await until(lambda: len(one.fences) == 2)
+    assert not one.leadership.refuses
     await store.close()
 
 

@@ -32,17 +32,23 @@ from highwater.controller.core.elect_leaders import (
 from highwater.controller.core.membership import ElectionRules, change_nodes
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.controller.core.placement import RandomBelow
+from highwater.controller.core.raise_epochs import raise_epochs
 from highwater.controller.errors import first_error
 from highwater.controller.leader_balance import LeaderBalance
 from highwater.controller.members import Members, SessionRules
+from highwater.controller.peers import is_refused
 from highwater.controller.store import keys
-from highwater.controller.store.image_store import load
-from highwater.controller.store.port import MetadataStore, Operation, Put
+from highwater.controller.store.image_store import StoredState, load, operations
+from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
+from highwater.controller.store_past import StorePast
 from highwater.controller.writer import Fence, MetadataWriter, left_overs
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
+
+FIRST_WORD_S: Final = 2.0
+"""How long a new controller waits for a member before it changes anything."""
 
 PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730's block; a node that restarts loses what it has not handed out."""
@@ -75,24 +81,40 @@ class ActiveController:
         leaders: LeaderBalance,
         elections: ElectionRules,
         rules: ControllerRules,
+        past: StorePast,
     ) -> None:
         self._writer = writer
         self._leaders = leaders
         self._elections = elections
         self._rules = rules
+        self._past = past
+        self._loaded_revision = writer.image.revision
+        self._heard = asyncio.Event()
+        if not writer.image.nodes and not writer.image.gateways:
+            self._heard.set()
+        self._went_back: asyncio.Future[StoreWentBackError] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.members = members
 
     @staticmethod
     async def open(
-        store: MetadataStore, fence: Fence, rules: ControllerRules, clock: Clock, log: Logger
+        store: MetadataStore,
+        fence: Fence,
+        rules: ControllerRules,
+        past: StorePast,
+        clock: Clock,
+        log: Logger,
     ) -> "ActiveController":
-        """Takes over what the store holds. Raises NotActiveError, StoreUnavailableError."""
+        """Takes over what the store holds.
+
+        Raises NotActiveError, StoreUnavailableError, StoreWentBackError.
+        """
         state = load(await store.range(""))
+        past.check(state.head)
+        await past.accept(fence, state.head)
         writer = MetadataWriter(store, fence, state)
-        aside: list[Operation] = left_overs(state)
-        if not state.image.cluster_id:
-            value = keys.encode({"cluster_id": rules.new_cluster_id()})
-            aside.append(Put(key=keys.CLUSTER, value=value))
+        aside = _first_changes(state, rules.new_cluster_id)
         if aside:
             await writer.write_aside(aside)
             writer = MetadataWriter(store, fence, load(await store.range("")))
@@ -104,7 +126,7 @@ class ActiveController:
             interval_ms=rules.leader_imbalance_check_interval_ms,
             log=log,
         )
-        return ActiveController(writer, members, leaders, elections, rules)
+        return ActiveController(writer, members, leaders, elections, rules, past)
 
     @property
     def image(self) -> ClusterImage:
@@ -117,17 +139,53 @@ class ActiveController:
         return self._rules.sessions
 
     async def run(self) -> None:
-        """Commits and watches sessions until leadership is lost (NotActiveError)."""
+        """Commits and watches sessions until leadership is lost.
+
+        Raises NotActiveError, StoreWentBackError.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._until_store_went_back(), name="store-went-back")
                 tasks.create_task(self._writer.run(), name="metadata-writer")
+                await self._until_heard()
                 tasks.create_task(self._settle(), name="settle-elections")
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
+                tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
                 tasks.create_task(self._leaders.run(), name="balance-leaders")
         except ExceptionGroup as group:
             raise first_error(group) from group
         finally:
+            self._past.note(self.image.revision)
             self._writer.close()
+
+    @property
+    def may_change(self) -> bool:
+        """False while no member was heard that could know better than the store; for a moment."""
+        return self._heard.is_set()
+
+    async def check_seen(
+        self, revision: int, *, controller_epoch: int = 0, cluster_id: str = ""
+    ) -> None:
+        """Compares what a member has seen with what this controller found in the store.
+
+        `controller_epoch` is that of the image with the revision; 0 if it is not known. Ends the
+        term and raises StoreWentBackError if the store lacks it; raises NotActiveError if another
+        controller leads, and StoreUnavailableError.
+        """
+        image = self.image
+        of_this_term = controller_epoch in (0, image.controller_epoch)
+        limit = image.revision if of_this_term else self._loaded_revision
+        as_new = revision <= limit and controller_epoch <= image.controller_epoch
+        if as_new or cluster_id not in ("", image.cluster_id):
+            self._heard.set()
+            return
+        await self._writer.check_fence()
+        self._past.note(revision)
+        self._past.distrust(image.controller_epoch)
+        error = self._past.error(self.image.revision)
+        if not self._went_back.done():
+            self._went_back.set_result(error)
+        raise error
 
     def changes(
         self, from_revision: int, cluster_id: str
@@ -271,12 +329,35 @@ class ActiveController:
         _, revision = await self._writer.commit(decide)
         return revision
 
+    async def _until_heard(self) -> None:
+        """Whoever lives speaks at once, and can tell that the store went back."""
+        try:
+            async with asyncio.timeout(FIRST_WORD_S):
+                await self._heard.wait()
+        except TimeoutError:
+            self._heard.set()  # Nobody is there who could be misled.
+
+    async def _until_store_went_back(self) -> None:
+        raise await self._went_back
+
     async def _settle(self) -> int:
         """Holds elections that the former controller, or other configs, left open; the revision."""
         _, revision = await self._writer.commit(
             lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
         )
         return revision
+
+
+def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> list[Operation]:
+    """What a term has to write before anybody acts on the image."""
+    changes: list[Operation] = left_overs(state)
+    if not state.image.cluster_id:
+        changes.append(Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": new_cluster_id()})))
+    if by := state.head.raise_epochs:
+        changes += operations(state.image, raise_epochs(state.image, by))
+        lost_blocks = state.next_producer_id + by * PRODUCER_ID_BLOCK
+        changes.append(Put(key=keys.PRODUCER_IDS, value=keys.encode({"next": lost_blocks})))
+    return changes
 
 
 def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:

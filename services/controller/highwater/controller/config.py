@@ -73,6 +73,12 @@ class ControllerConfig(ServiceSettings):
         description="how long a silent active controller stays so; etcd's own elections take "
         "up to 4 s and must not cost it its office",
     )
+    accept_store_loss: int = Field(
+        0,
+        ge=0,
+        description="after the metadata store was put back to an older state: gives up what was "
+        "written up to this revision, which the controller's refusal names; 0 refuses to lead",
+    )
     session_timeout_ms: int = Field(
         6_000, ge=500, description="silence after which a node or gateway is fenced"
     )

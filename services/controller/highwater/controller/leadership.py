@@ -6,16 +6,22 @@ nothing. A leader that cannot renew its lease steps down by its own clock, befor
 have let the lease end: the deadline counts from before the renewal was sent. Safety does not hang
 on this; every write compares the election key.
 
+A standby does not wait for the lease of a leader whose process is gone: it removes the key of a
+leader that it was connected to and that refuses connections now.
+
+Nobody stands for election while the store lacks what it held before (`store_past`).
+
 An exclusive store (SQLite, memory) has only one candidate; its key has no lease.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from highwater.controller.errors import first_error
+from highwater.controller.peers import until_gone
 from highwater.controller.store import keys
 from highwater.controller.store.port import (
     CompactedError,
@@ -28,6 +34,7 @@ from highwater.controller.store.port import (
     OutcomeUnknownError,
     Put,
     StoreUnavailableError,
+    StoreWentBackError,
 )
 from highwater.controller.writer import Fence
 from highwater.model.errors import NotControllerError
@@ -39,6 +46,7 @@ MARGIN_MS: Final = 500
 """How much earlier than the store a leader gives up."""
 
 _RETRY_S: Final = 0.5
+_REFUSED_RETRY_S: Final = 1.0
 _CALL_TIMEOUT_S: Final = 5.0
 
 Serve = Callable[[Fence], Awaitable[None]]
@@ -66,15 +74,25 @@ class Leadership:
         lease_ttl_ms: int,
         clock: Clock,
         log: Logger,
+        verify: Callable[[], Awaitable[None]],
+        gone: Callable[[str], Coroutine[Any, Any, None]] = until_gone,
     ) -> None:
-        """`candidate` names this process's key; `address` is told to callers of standbys."""
+        """`candidate` names this process's key; `address` is told to callers of standbys.
+
+        `verify` raises StoreWentBackError if nobody may lead. `gone` returns when a controller that
+        was at an address is known to have ended.
+        """
         self._store = store
         self._candidate = candidate
         self._address = address
         self._ttl_ms = lease_ttl_ms
         self._clock = clock
         self._log = log
+        self._verify = verify
+        self._gone = gone
         self._deadline_ms: int | None = None
+        self.refuses = False
+        """True while this candidate does not stand because the store went back."""
         self.active_address = ""
         """host:port of the active controller as far as this candidate knows."""
 
@@ -82,7 +100,12 @@ class Leadership:
         """Campaigns, serves when elected, and starts over after a loss; for ever."""
         while True:
             try:
+                await self._verify()
+                self._may_stand()
                 await self._term(serve)
+            except StoreWentBackError as error:
+                self._refuse(error)
+                await asyncio.sleep(_REFUSED_RETRY_S)
             except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError) as error:
                 self._log.warning("election_interrupted", error=str(error))
             except CompactedError:
@@ -92,6 +115,16 @@ class Leadership:
     def holds(self) -> bool:
         """True while this candidate may act as leader by its own clock."""
         return self._deadline_ms is not None and self._clock.monotonic_ms() < self._deadline_ms
+
+    def _refuse(self, error: StoreWentBackError) -> None:
+        if not self.refuses:
+            self._log.error("refuses_to_lead", error=str(error))
+        self.refuses = True
+
+    def _may_stand(self) -> None:
+        if self.refuses:
+            self._log.warning("leads_again", reason="the store has what was missing")
+        self.refuses = False
 
     async def _term(self, serve: Serve) -> None:
         candidacy = await self._stand()
@@ -119,17 +152,15 @@ class Leadership:
             renewing.cancel()
 
     async def _stand(self) -> _Candidacy:
-        """Puts the key. A former key of this very candidate goes with it."""
+        """Puts the key. Former keys of this very candidate go first: it was killed, or lost."""
+        stale = (await self._store.range(keys.ELECTION)).entries
+        former: list[Operation] = [Delete(key=e.key) for e in stale if self._was_ours(e.key)]
+        if former:
+            await self._store.txn((), former)
         sent_ms = self._clock.monotonic_ms()
         lease = 0 if self._store.exclusive else await self._store.grant(self._ttl_ms)
         key = keys.ELECTION + (f"{self._candidate}-{lease:x}" if lease else self._candidate)
-        if self._store.exclusive:
-            stale = await self._store.range(keys.ELECTION)
-            changes: list[Operation] = [Delete(key=entry.key) for entry in stale.entries]
-            await self._store.txn((), changes)
-            deadline_ms = sent_ms + _FOR_EVER_MS
-        else:
-            deadline_ms = sent_ms + self._ttl_ms - MARGIN_MS
+        deadline_ms = sent_ms + (self._ttl_ms - MARGIN_MS if lease else _FOR_EVER_MS)
         value = keys.encode({"address": self._address})
         result = await self._store.txn(
             (CreateRevisionIs(key=key, revision=0),), (Put(key=key, value=value, lease=lease),)
@@ -141,6 +172,11 @@ class Leadership:
             key=key, lease=lease, create_revision=result.revision, deadline_ms=deadline_ms
         )
 
+    def _was_ours(self, key: str) -> bool:
+        """Candidates' names are unique; on an exclusive store there can be nobody else."""
+        name, _, _lease = key.removeprefix(keys.ELECTION).rpartition("-")
+        return self._store.exclusive or name == self._candidate
+
     async def _wait_for_turn(self, candidacy: _Candidacy) -> None:
         """Returns when this candidate's key is the oldest one left."""
         while True:
@@ -151,14 +187,31 @@ class Leadership:
             if leader.key == candidacy.key:
                 return
             self._note_leader(leader)
-            watch = self._store.watch(keys.ELECTION, snapshot.revision + 1)
-            async with contextlib.aclosing(watch):
-                async for batch in watch:
-                    if any(event.value is None for event in batch.events):
-                        break
+            await self._until_left(leader, snapshot.revision)
+
+    async def _until_left(self, leader: Entry, revision: int) -> None:
+        """Returns when a candidate's key is gone; removes a leader's that has ended."""
+        async with asyncio.TaskGroup() as group:
+            removal = group.create_task(self._removal(revision + 1))
+            end = group.create_task(self._gone(_address_of(leader)))
+            await asyncio.wait((removal, end), return_when=asyncio.FIRST_COMPLETED)
+            ended = end.done() and not removal.done()
+            removal.cancel()
+            end.cancel()
+        if ended:
+            same = CreateRevisionIs(key=leader.key, revision=leader.create_revision)
+            await self._store.txn((same,), (Delete(key=leader.key),))
+            self._log.warning("leader_ended", active=_address_of(leader))
+
+    async def _removal(self, from_revision: int) -> None:
+        watch = self._store.watch(keys.ELECTION, from_revision)
+        async with contextlib.aclosing(watch):
+            async for batch in watch:
+                if any(event.value is None for event in batch.events):
+                    break
 
     def _note_leader(self, leader: Entry) -> None:
-        address = keys.decode(leader.key, leader.value)["address"]
+        address = _address_of(leader)
         if address != self.active_address:
             self._log.info("standing_by", active=address)
         self.active_address = address
@@ -194,6 +247,12 @@ class Leadership:
                     await self._store.txn((), (Delete(key=candidacy.key),))
         except (TimeoutError, StoreUnavailableError, OutcomeUnknownError) as error:
             self._log.info("lease_left_to_expire", error=str(error))
+
+
+def _address_of(candidate: Entry) -> str:
+    address = keys.decode(candidate.key, candidate.value)["address"]
+    assert isinstance(address, str)
+    return address
 
 
 _FOR_EVER_MS: Final = 1 << 60

@@ -1,9 +1,11 @@
 """Nodes and gateways as the active controller sees them: registration, sessions, fencing."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from highwater.controller.absent_nodes import IsRefused, close_ended
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -209,6 +211,14 @@ class Members:
         else:
             self.gateways.stream_closed(gateway, epoch=0, now_ms=now_ms)
         self._wake.set()
+
+    async def close_ended(self, is_refused: IsRefused) -> None:
+        """Gives up nodes that ended while there was no controller; returns when none is unheard."""
+
+        def nodes() -> Mapping[NodeId, NodeState]:
+            return self._writer.image.nodes
+
+        await close_ended(self.nodes, nodes, self._clock, is_refused, self._wake.set)
 
     async def watch_sessions(self) -> None:
         """Fences members whose sessions run out, for ever."""

@@ -15,18 +15,28 @@ class ControllerMetrics(Collector):
     """Gauges that are computed on demand: the image holds everything."""
 
     def __init__(
-        self, registry: CollectorRegistry, active: Callable[[], ActiveController | None]
+        self,
+        registry: CollectorRegistry,
+        active: Callable[[], ActiveController | None],
+        refuses: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`refuses` tells whether this controller does not stand, since its store went back."""
         self._active = active
+        self._refuses = refuses
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges; a standby has only `highwater_controller_active`."""
+        """The gauges; a standby has only the first two."""
         term = self._active()
         yield GaugeMetricFamily(
             "highwater_controller_active",
             "1 on the active controller",
             value=float(term is not None),
+        )
+        yield GaugeMetricFamily(
+            "highwater_controller_refuses_to_lead",
+            "1 while the metadata store lacks what was in it before",
+            value=float(self._refuses()),
         )
         if term is None:
             return

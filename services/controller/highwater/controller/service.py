@@ -23,6 +23,7 @@ from highwater.controller.rpc.metadata_servicer import MetadataServicer
 from highwater.controller.store import factory
 from highwater.controller.store.etcd_security import EtcdSecurity
 from highwater.controller.store.port import MetadataStore
+from highwater.controller.store_past import StorePast
 from highwater.controller.writer import Fence
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.ids import NO_TOPIC_ID, TopicId
@@ -68,6 +69,9 @@ class ControllerService:
             service="controller", controller=config.controller_id
         )
         self._store = store or open_store(config)
+        self._past = StorePast(
+            self._store, accepted_revision=config.accept_store_loss, log=self._log
+        )
         self._rules = _rules(config, config_rules or KafkaConfigRules())
         self._registry = registry or CollectorRegistry()
         self._serve_grpc = serve_grpc
@@ -83,7 +87,9 @@ class ControllerService:
         self.metadata_servicer = MetadataServicer(self._present, self._active_address)
         self.readiness = Readiness()
         self.readiness.add("election", lambda: bool(self._active_address()))
-        self._metrics = ControllerMetrics(self._registry, lambda: self._active)
+        self._metrics = ControllerMetrics(
+            self._registry, lambda: self._active, refuses=self._refuses_to_lead
+        )
 
     @property
     def active(self) -> ActiveController | None:
@@ -119,6 +125,7 @@ class ControllerService:
             lease_ttl_ms=self._config.lease_ttl_ms,
             clock=self._clock,
             log=self._log,
+            verify=self._past.verify,
         )
         self._tasks.start(self._leadership.run(self._serve), name="leadership")
 
@@ -156,7 +163,7 @@ class ControllerService:
     async def _serve(self, fence: Fence) -> None:
         """One term of office, until it is lost."""
         active = await ActiveController.open(
-            self._store, fence, self._rules, self._clock, self._log
+            self._store, fence, self._rules, self._past, self._clock, self._log
         )
         self._active = active
         self._elected.set()
@@ -171,6 +178,9 @@ class ControllerService:
         if self._leadership is None or not self._leadership.holds():
             return None
         return self._active
+
+    def _refuses_to_lead(self) -> bool:
+        return self._leadership is not None and self._leadership.refuses
 
     def _active_address(self) -> str:
         return self._leadership.active_address if self._leadership is not None else ""

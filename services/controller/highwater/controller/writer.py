@@ -14,6 +14,7 @@ from highwater.controller.core.gateways import assign_gateways
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.errors import NotActiveError
 from highwater.controller.store import keys
+from highwater.controller.store.head import put_head
 from highwater.controller.store.image_store import StoredState, operations
 from highwater.controller.store.port import (
     CreateRevisionIs,
@@ -23,6 +24,7 @@ from highwater.controller.store.port import (
     OutcomeUnknownError,
     Put,
     StoreUnavailableError,
+    StoreWentBackError,
     chunks,
 )
 from highwater.controller.watch_hub import WatchHub
@@ -62,6 +64,7 @@ class MetadataWriter:
         gateways = assign_gateways(image.nodes.values(), image.gateways)
         self.hub = WatchHub(replace(image, node_gateways=gateways))
         self.next_producer_id = state.next_producer_id
+        self._raise_epochs = state.head.raise_epochs
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._closed = False
 
@@ -94,6 +97,9 @@ class MetadataWriter:
             except (NotActiveError, OutcomeUnknownError) as error:
                 _fail(job, NotActiveError())
                 raise NotActiveError from error
+            except StoreWentBackError:
+                _fail(job, NotActiveError())
+                raise
             except asyncio.CancelledError:
                 _fail(job, NotActiveError())
                 raise
@@ -111,8 +117,14 @@ class MetadataWriter:
         self.hub.close()
 
     async def write_aside(self, changes: Sequence[Operation]) -> None:
-        """Writes what no image shows (the cluster's id, left-overs); before `run` is started."""
+        """Writes what begins a term (the cluster's id, left-overs); before `run` is started."""
         await self._txns(list(changes))
+
+    async def check_fence(self) -> None:
+        """Raises NotActiveError if somebody else leads; StoreUnavailableError."""
+        result = await self._store.txn(self._compares, ())
+        if not result.succeeded:
+            raise NotActiveError
 
     async def _carry_out(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
         decision = decide(self.image)
@@ -134,10 +146,14 @@ class MetadataWriter:
 
     async def _txns(self, changes: list[Operation]) -> tuple[int, int]:
         """Writes in chunks, in order; the first and the last revision."""
-        first = last = 0
-        for chunk in chunks(changes):
+        first = last = written = 0
+        for chunk in chunks(changes, spare=1):
+            written += len(chunk)
+            # Until the last chunk is written, epochs still have to grow.
+            pending = self._raise_epochs if written < len(changes) else 0
+            head = put_head(controller_epoch=self._fence.controller_epoch, raise_epochs=pending)
             try:
-                result = await self._store.txn(self._compares, chunk)
+                result = await self._store.txn(self._compares, (*chunk, head))
             except StoreUnavailableError as error:
                 if not first:
                     raise

@@ -267,7 +267,8 @@ class GatewayService:
     async def _register(self) -> None:
         state = self._gateway_state()
         response = await self.controller.register_gateway(
-            pb.RegisterGatewayRequest(gateway=state), timeout_s=FIRST_IMAGE_TIMEOUT_S
+            pb.RegisterGatewayRequest(gateway=state, seen=self.watch.seen),
+            timeout_s=FIRST_IMAGE_TIMEOUT_S,
         )
         if response.error.error_code:
             raise HighwaterError(f"the controller refuses the gateway: {response.error.message}")
@@ -280,6 +281,7 @@ class GatewayService:
                     node_id=-1,
                     gateway_id=state.gateway_id,
                     applied_revision=self.watch.applied_revision,
+                    seen=self.watch.seen,
                 ),
                 on_response=self._heartbeat_answered,
                 interval_ms=response.heartbeat_interval_ms,

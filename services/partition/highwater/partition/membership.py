@@ -152,6 +152,7 @@ class Membership:
             cluster_id=self.cluster_id,
             static_configs=self._static_configs,
             lineage=self._lineage(),
+            seen=self._watch.seen,
         )
 
     def _heartbeat(self) -> pb.HeartbeatRequest:
@@ -159,6 +160,7 @@ class Membership:
             node_id=self.node_id,
             node_epoch=self.node_epoch,
             applied_revision=self._watch.applied_revision,
+            seen=self._watch.seen,
             failed_log_dirs=self._failed_log_dirs,
             wants_shutdown=self._wants_shutdown,
             leader_count=self._leader_count(),

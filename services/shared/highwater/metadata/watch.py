@@ -100,6 +100,18 @@ class ClusterWatch:
         """
         return self._applied_revision
 
+    @property
+    def seen(self) -> service_pb.SeenImage:
+        """What a member tells of its image in every message. Safe from any thread."""
+        image = self._image
+        if image is None:
+            return service_pb.SeenImage()
+        return service_pb.SeenImage(
+            revision=image.revision,
+            controller_epoch=image.controller_epoch,
+            cluster_id=image.cluster_id,
+        )
+
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Calls `subscriber` for every image from now on, the present one included.
 
@@ -165,6 +177,7 @@ class ClusterWatch:
             node_id=self._watcher.node_id,
             node_epoch=self._watcher.node_epoch,
             gateway_id=self._watcher.gateway_id,
+            seen=self.seen,
         )
         address = self._endpoints.present
         stream = self._endpoints.current().metadata.WatchCluster(request)

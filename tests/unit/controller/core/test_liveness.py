@@ -115,3 +115,17 @@ def test_a_stream_of_the_incarnation_before_ends_nothing(table: SessionTable[int
     assert table.stream_opened(1, epoch=8)
     table.stream_closed(1, epoch=7, now_ms=11_000)
     assert table.expired(11_500) == []
+
+
+def test_the_end_of_a_process_that_was_never_heard(table: SessionTable[int]) -> None:
+    table.open(2, epoch=3, now_ms=0, confirmed=False)
+    assert table.unheard() == [2]
+    assert not table.ended_unheard(1, epoch=7, now_ms=100), "this one was heard"
+    assert not table.ended_unheard(2, epoch=2, now_ms=100), "this is another incarnation"
+    assert not table.ended_unheard(9, epoch=1, now_ms=100)
+    assert table.ended_unheard(2, epoch=3, now_ms=100)
+    assert table.unheard() == []
+    assert table.expired(599) == []
+    assert table.expired(600) == [2]
+    table.heard(2, now_ms=590, applied_revision=0)
+    assert table.expired(600) == []

@@ -75,7 +75,7 @@ class ScriptedMembers:
 
 async def take(members: Any, count: int, start: int = 5) -> list[int]:
     seen: list[int] = []
-    watch = watch_prefix(members, "/n/", "w/", start)
+    watch = watch_prefix(members, "/n/", "w/", start, on_header=lambda _: None)
     async with asyncio.timeout(5), contextlib.aclosing(watch):
         async for batch in watch:
             seen += [event.mod_revision for event in batch.events]
@@ -141,10 +141,12 @@ async def test_deletions_and_keys() -> None:
         ]
     )
     members: Any = ScriptedMembers(ScriptedCall([response], silent=True))
-    watch = watch_prefix(members, "/n/", "w/", 1)
+    headers: list[Any] = []
+    watch = watch_prefix(members, "/n/", "w/", 1, on_header=headers.append)
     batch = await anext(watch)
     await watch.aclose()
     assert [(e.key, e.value) for e in batch.events] == [("w/a", None)]
+    assert headers == [response.header]
     create = members.opened[0].written[0].create_request
     assert (create.key, create.range_end) == (b"/n/w/", b"/n/w0")
 

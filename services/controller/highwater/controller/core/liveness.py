@@ -88,6 +88,21 @@ class SessionTable(Generic[K]):
         if session is not None and session.epoch == epoch:
             session.closed_ms = now_ms
 
+    def unheard(self) -> list[K]:
+        """Members that nothing is known of but what the store says, and no end either."""
+        return [m for m, s in self._sessions.items() if not s.confirmed and s.closed_ms is None]
+
+    def ended_unheard(self, member: K, *, epoch: int, now_ms: int) -> bool:
+        """The process of a member that is unheard has ended; False if it has come meanwhile.
+
+        It has the grace of one whose stream closed to show that this is wrong.
+        """
+        session = self._sessions.get(member)
+        if session is None or session.epoch != epoch or session.confirmed:
+            return False
+        session.closed_ms = now_ms
+        return True
+
     def end(self, member: K) -> None:
         """Forgets the member; harmless if it has no session."""
         self._sessions.pop(member, None)

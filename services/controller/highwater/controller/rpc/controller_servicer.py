@@ -18,6 +18,8 @@ from highwater.controller.core.outcome import Refusal
 from highwater.controller.errors import NotActiveError
 from highwater.controller.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
 from highwater.controller.rpc.errors import unary
+from highwater.controller.rpc.seen import check_seen
+from highwater.controller.store.port import StoreWentBackError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.convert import (
     gateway_from_pb,
@@ -53,6 +55,13 @@ class ControllerServicer:
     async def RegisterNode(self, request: pb.RegisterNodeRequest) -> pb.RegisterNodeResponse:
         """See the proto."""
         controller = self._active()
+        if request.cluster_id in ("", controller.image.cluster_id):
+            try:
+                await check_seen(controller, request.seen)
+                await controller.check_seen(request.previous_node_epoch)
+            except StoreWentBackError as error:
+                refusal = Refusal(code=ErrorCode.INVALID_REGISTRATION, message=str(error))
+                return pb.RegisterNodeResponse(error=_error(refusal), node_id=request.node_id)
         admitted = await controller.members.register_node(
             Registration(
                 node_id=NodeId(request.node_id),
@@ -83,6 +92,7 @@ class ControllerServicer:
     ) -> pb.RegisterGatewayResponse:
         """See the proto."""
         controller = self._active()
+        await check_seen(controller, request.seen)
         gateway = gateway_from_pb(request.gateway)
         if not gateway.gateway_id or not gateway.host or not 0 < gateway.port <= 65_535:
             refusal = Refusal(
@@ -100,7 +110,9 @@ class ControllerServicer:
     @unary
     async def Heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         """See the proto."""
-        members = self._active().members
+        controller = self._active()
+        await check_seen(controller, request.seen)
+        members = controller.members
         if request.gateway_id:
             refusal = members.gateway_heartbeat(
                 GatewayId(request.gateway_id), request.applied_revision
@@ -129,7 +141,7 @@ class ControllerServicer:
     @unary
     async def CreateTopics(self, request: pb.CreateTopicsRequest) -> pb.CreateTopicsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         wishes = [
             TopicWish(
                 name=topic.name,
@@ -153,7 +165,7 @@ class ControllerServicer:
     @unary
     async def DeleteTopics(self, request: pb.DeleteTopicsRequest) -> pb.DeleteTopicsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         topic_ids = [TopicId(topic_id) for topic_id in request.topic_ids]
         results, revision = await controller.delete_topics(_instance(request.instance), topic_ids)
         await _applied(controller, revision, request.timeout_ms)
@@ -164,7 +176,7 @@ class ControllerServicer:
         self, request: pb.CreatePartitionsRequest
     ) -> pb.CreatePartitionsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         growths = [
             Growth(
                 topic_id=TopicId(topic.topic_id),
@@ -183,7 +195,7 @@ class ControllerServicer:
     @unary
     async def AlterConfigs(self, request: pb.AlterConfigsRequest) -> pb.AlterConfigsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         results, revision = await controller.alter_configs(
             _instance(request.instance),
             [_config_wish(change) for change in request.changes],
@@ -198,7 +210,7 @@ class ControllerServicer:
         self, request: pb.AllocateProducerIdsRequest
     ) -> pb.AllocateProducerIdsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         # Gateways have no epoch, and need none: a block is never given twice, whoever asks.
         if request.node_id != NO_NODE:
             refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
@@ -212,7 +224,7 @@ class ControllerServicer:
     @unary
     async def AlterPartition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
         if refusal is not None:
             stale = [pb.AlterPartitionResult(error=_error(refusal)) for _ in request.proposals]
@@ -234,7 +246,7 @@ class ControllerServicer:
     @unary
     async def ElectLeaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         kind = _ELECTION_TYPES.get(request.type)
         if kind is None:
             raise InvalidRequestError("the kind of election is not known")
@@ -260,7 +272,7 @@ class ControllerServicer:
         self, request: pb.AlterPartitionReassignmentsRequest
     ) -> pb.AlterPartitionReassignmentsResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         wanted = [
             Reassignment(
                 topic_id=TopicId(one.topic_id),
@@ -284,7 +296,7 @@ class ControllerServicer:
         self, request: pb.DecommissionNodeRequest
     ) -> pb.DecommissionNodeResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         node = NodeId(request.node_id)
         if request.cancel:
             result, revision = await controller.recommission(node)
@@ -304,7 +316,7 @@ class ControllerServicer:
     @unary
     async def RemoveNode(self, request: pb.RemoveNodeRequest) -> pb.RemoveNodeResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         refusal, revision = await controller.remove_node(NodeId(request.node_id))
         if refusal is None:
             await _applied(controller, revision, APPLIED_WAIT_MS_MAX)
@@ -313,7 +325,7 @@ class ControllerServicer:
     @unary
     async def SetInstance(self, request: pb.SetInstanceRequest) -> pb.SetInstanceResponse:
         """See the proto."""
-        controller = self._active()
+        controller = self._deciding()
         instance = instance_from_pb(request.instance)
         limits = (
             instance.produce_bytes_per_second,
@@ -332,6 +344,13 @@ class ControllerServicer:
     def _active(self) -> ActiveController:
         controller = self._current()
         if controller is None:
+            raise NotActiveError(self.active_address())
+        return controller
+
+    def _deciding(self) -> ActiveController:
+        """The same for what members decide: not before one was heard that could know better."""
+        controller = self._active()
+        if not controller.may_change:
             raise NotActiveError(self.active_address())
         return controller
 

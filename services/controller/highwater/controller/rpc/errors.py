@@ -7,7 +7,11 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 import grpc
 
 from highwater.controller.errors import NotActiveError
-from highwater.controller.store.port import OutcomeUnknownError, StoreUnavailableError
+from highwater.controller.store.port import (
+    OutcomeUnknownError,
+    StoreUnavailableError,
+    StoreWentBackError,
+)
 from highwater.metadata.status import ACTIVE_KEY, REASON_KEY
 from highwater.model.errors import HighwaterError, InvalidRequestError, LimitExceededError
 
@@ -16,6 +20,7 @@ STATUS: Final[dict[type[HighwaterError], grpc.StatusCode]] = {
     StoreUnavailableError: grpc.StatusCode.UNAVAILABLE,
     LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     OutcomeUnknownError: grpc.StatusCode.ABORTED,
+    StoreWentBackError: grpc.StatusCode.FAILED_PRECONDITION,
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
 }
 

@@ -10,6 +10,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as service_pb
 from highwater.controller.active import ActiveController
 from highwater.controller.errors import NotActiveError
 from highwater.controller.rpc.errors import streaming
+from highwater.controller.rpc.seen import check_seen
 from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import GatewayId, NodeId
@@ -36,6 +37,7 @@ class MetadataServicer:
         controller = self._current()
         if controller is None:
             raise NotActiveError(self.active_address())
+        await check_seen(controller, request.seen)
         members = controller.members
         node, gateway = NodeId(request.node_id), GatewayId(request.gateway_id)
         counted = members.stream_opened(node, request.node_epoch, gateway)

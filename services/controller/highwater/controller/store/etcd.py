@@ -4,6 +4,9 @@ The library blocks, so its calls run one after the other on a thread of their ow
 whose answer is lost may have happened, or may still happen. Therefore each one also compares and
 sets a token key of this process: afterwards the token tells whether it happened, and a transaction
 that changes the token makes sure that it cannot happen any more. Only then is it sent again.
+
+The token also shows an etcd that went back: it is older then than this process knows it, so etcd
+refuses the transaction. Answers that change nothing show it by the revision in their headers.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
+from highwater.controller.store.etcd_history import EtcdHistory
 from highwater.controller.store.etcd_members import EtcdMember, EtcdMembers
 from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.etcd_stubs import etcd3, rpc_pb2
@@ -77,6 +81,7 @@ class EtcdStore:
         self._token_key = f"{prefix}{_TOKENS}{client_id}"
         self._token_revision = 0
         self._call_timeout_s = call_timeout_ms / 1000
+        self._history = EtcdHistory()
         self._members = EtcdMembers(
             endpoints,
             call_timeout_s=self._call_timeout_s,
@@ -115,7 +120,9 @@ class EtcdStore:
 
     async def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """See the port."""
-        batches = watch_prefix(self._members, self._namespace, prefix, from_revision)
+        batches = watch_prefix(
+            self._members, self._namespace, prefix, from_revision, on_header=self._history.note
+        )
         try:
             async for batch in batches:
                 yield batch
@@ -138,11 +145,13 @@ class EtcdStore:
         for _ in range(len(self._members)):
             member = self._members.pick()
             try:
-                ttl_s = await self._keep_alive_on(member, lease)
+                ttl_s, as_new = await self._keep_alive_on(member, lease)
             except (grpc.RpcError, TimeoutError) as error:
                 self._members.failed(member)
                 last = f"{member.endpoint}: {type(error).__name__}"
                 continue
+            if not as_new:
+                await self._look_back()
             if ttl_s <= 0:
                 raise LeaseLostError(f"lease {lease:x} has ended")
             return ttl_s * 1000
@@ -157,7 +166,16 @@ class EtcdStore:
             raise StoreUnavailableError("the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
-    async def _keep_alive_on(self, member: EtcdMember, lease: int) -> int:
+    async def _look_back(self) -> None:
+        """A member answered with a revision that is behind: it lags, or etcd went back."""
+        try:
+            async with asyncio.timeout(self._call_timeout_s):
+                await self._in_thread(self._read_token)
+        except (TimeoutError, StoreUnavailableError):
+            return  # Nobody can tell now. The next answer is looked at again.
+
+    async def _keep_alive_on(self, member: EtcdMember, lease: int) -> tuple[int, bool]:
+        """The time to live in s, and whether the answer is as new as others before it."""
         metadata = await member.stream_metadata()
         call = member.lease_stub().LeaseKeepAlive(metadata=metadata)
         try:
@@ -172,7 +190,7 @@ class EtcdStore:
             raise TimeoutError("the member closed the stream")
         ttl_s = response.TTL
         assert isinstance(ttl_s, int)
-        return ttl_s
+        return ttl_s, self._history.note(response.header)
 
     # Everything below runs on the store's thread.
 
@@ -194,6 +212,7 @@ class EtcdStore:
         raise StoreUnavailableError(f"no etcd member answers, {last}")
 
     def _range(self, prefix: str) -> Snapshot:
+        self._read_token()
         start = (self._namespace + prefix).encode()
         end = prefix_end(start)
         revision = 0
@@ -203,9 +222,7 @@ class EtcdStore:
             request = rpc_pb2.RangeRequest(
                 key=start, range_end=end, limit=PAGE_KEYS, revision=revision
             )
-            response = self._on_some_member(
-                lambda m, r=request: _ranged(m, r, self._call_timeout_s)  # type: ignore[misc]
-            )
+            response = self._range_once(request)
             revision = revision or response.header.revision
             entries += [self._entry(kv) for kv in response.kvs]
             more = response.more
@@ -214,6 +231,20 @@ class EtcdStore:
         tokens = [e for e in entries if e.key.startswith(_TOKENS)]
         kept = tuple(e for e in entries if not e.key.startswith(_TOKENS)) if tokens else entries
         return Snapshot(revision=revision, entries=tuple(kept))
+
+    def _range_once(self, request: Any) -> Any:
+        seen = self._history.revision
+        response = self._on_some_member(
+            lambda member: _ranged(member, request, self._call_timeout_s)
+        )
+        self._history.check(response.header, seen)
+        return response
+
+    def _read_token(self) -> None:
+        """Raises StoreWentBackError if this process's token is older than it was."""
+        response = self._range_once(rpc_pb2.RangeRequest(key=self._token_key.encode()))
+        for kv in response.kvs:
+            self._history.check_key(kv.mod_revision, self._token_revision)
 
     def _entry(self, kv: Any) -> Entry:
         return Entry(
@@ -269,6 +300,7 @@ class EtcdStore:
         token: str,
     ) -> TxnResult:
         t = member.client().transactions
+        seen = self._history.revision
         succeeded, responses = member.client().transaction(
             compare=[
                 t.mod(self._token_key) == self._token_revision,
@@ -285,6 +317,8 @@ class EtcdStore:
         if not present:
             raise StoreUnavailableError("the token of this controller was removed from etcd")
         metadata = present[0][1]
+        self._history.check_key(metadata.mod_revision, self._token_revision)
+        self._history.check(metadata.response_header, seen)
         if not succeeded and metadata.mod_revision != self._token_revision:
             self._token_revision = metadata.mod_revision
             raise StoreUnavailableError("another process uses this controller's id")
@@ -312,6 +346,7 @@ class EtcdStore:
         self, member: EtcdMember, token: str, fence: str, fences: set[str]
     ) -> int | None:
         t = member.client().transactions
+        seen = self._history.revision
         _, responses = member.client().transaction(
             compare=[t.mod(self._token_key) == self._token_revision],
             success=[t.put(self._token_key, fence), t.get(self._token_key)],
@@ -320,6 +355,8 @@ class EtcdStore:
         if not responses[-1]:
             raise OutcomeUnknownError("the token of this controller was removed from etcd")
         value, metadata = responses[-1][0]
+        self._history.check_key(metadata.mod_revision, self._token_revision)
+        self._history.check(metadata.response_header, seen)
         self._token_revision = metadata.mod_revision
         if value == token.encode():
             revision = metadata.mod_revision

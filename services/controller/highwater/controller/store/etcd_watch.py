@@ -9,7 +9,7 @@ the events, it runs ahead of them while a watch catches up.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 import grpc
@@ -37,11 +37,16 @@ class _EndedByServerError(Exception):
 
 
 async def watch_prefix(
-    members: EtcdMembers, namespace: str, prefix: str, from_revision: int
+    members: EtcdMembers,
+    namespace: str,
+    prefix: str,
+    from_revision: int,
+    *,
+    on_header: Callable[[Any], object],
 ) -> AsyncGenerator[WatchBatch, None]:
     """Events under `namespace + prefix`, with the namespace taken off; ends when `members` close.
 
-    Raises CompactedError.
+    `on_header` gets the header of every response. Raises CompactedError.
     """
     next_revision = from_revision
     # A read that fails is looked at by whoever waits for it; there is nobody else to tell.
@@ -53,6 +58,7 @@ async def watch_prefix(
                 stream = _one_stream(member, readers, namespace + prefix, next_revision)
                 async with contextlib.aclosing(stream):
                     async for response in stream:
+                        on_header(response.header)
                         batch = _batch(response, namespace, next_revision)
                         if batch is not None:
                             next_revision = batch.revision + 1

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from highwater.controller.store import keys
+from highwater.controller.store.head import HEAD, Head, head_of
 from highwater.controller.store.port import Delete, DeletePrefix, Entry, Operation, Put, Snapshot
 from highwater.model.cluster import (
     ClusterDelta,
@@ -21,6 +22,7 @@ class StoredState:
 
     image: ClusterImage
     next_producer_id: int
+    head: Head
     orphans: tuple[TopicId, ...] = ()
     """Topics of which only partitions are left, by an interrupted creation or deletion."""
 
@@ -31,6 +33,7 @@ class _Found:
 
     cluster_id: str = ""
     next_producer_id: int = 0
+    head: Head | None = None
     registrations: dict[int, Entry] = field(default_factory=dict)
     states: dict[int, Entry] = field(default_factory=dict)
     topics: dict[TopicId, Entry] = field(default_factory=dict)
@@ -64,9 +67,12 @@ def load(snapshot: Snapshot) -> StoredState:
         else:
             _sort(found, kind, rest, entry)
     topics = dict(_topics(found))
+    head = found.head or Head(revision=snapshot.revision)
     return StoredState(
+        head=head,
         image=replace(
             image,
+            revision=head.revision,
             cluster_id=found.cluster_id,
             nodes=_nodes(found),
             gateways=gateways,
@@ -128,6 +134,8 @@ def _sort(found: _Found, kind: str, rest: str, entry: Entry) -> None:
         found.cluster_id = keys.decode(entry.key, entry.value)["cluster_id"]
     elif entry.key == keys.PRODUCER_IDS:
         found.next_producer_id = keys.decode(entry.key, entry.value)["next"]
+    elif entry.key == HEAD:
+        found.head = head_of(entry)
     elif kind != "election":
         raise keys.UnknownFormatError(f"unknown key {entry.key} in the metadata store")
 

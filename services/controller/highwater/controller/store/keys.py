@@ -16,6 +16,7 @@
     configs/cluster              {"v":1,"values":{"log.retention.ms":"1000"}}
     configs/nodes/3              {"v":1,"values":{"log.cleaner.threads":"2"}}
     producer_ids                 {"v":1,"next":1000}
+    head                         {"v":1,"controller_epoch":7}                 see `store.head`
 
 A topic exists when its `topics/` key does: partitions are written before it and removed after it,
 so partitions without a topic are left-overs of an interrupted change and are removed at takeover.

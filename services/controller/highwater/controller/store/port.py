@@ -65,15 +65,17 @@ class DeletePrefix:
 Operation = Put | Delete | DeletePrefix
 
 
-def chunks(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+def chunks(operations: Sequence[Operation], *, spare: int = 0) -> Iterator[Sequence[Operation]]:
     """The operations in order, cut into transactions within OPERATIONS_MAX and TXN_BYTES_MAX.
 
-    An operation that is too large by itself has a transaction of its own.
+    Each has room for `spare` more, small ones. An operation that is too large by itself has a
+    transaction of its own.
     """
+    operations_max = OPERATIONS_MAX - spare
     start = size = 0
     for index, operation in enumerate(operations):
         added = _size(operation)
-        if index > start and (size + added > TXN_BYTES_MAX or index - start == OPERATIONS_MAX):
+        if index > start and (size + added > TXN_BYTES_MAX or index - start == operations_max):
             yield operations[start:index]
             start, size = index, 0
         size += added
@@ -146,6 +148,17 @@ class OutcomeUnknownError(HighwaterError):
     reason = "STORE_OUTCOME_UNKNOWN"
 
 
+class StoreWentBackError(HighwaterError):
+    """The store lacks what was in it before: somebody restored an older state of it.
+
+    Nobody may act on what it says: epochs would be given a second time. The operator brings back
+    the right contents, or accepts the loss (`accept_store_loss`).
+    """
+
+    fault: ClassVar[Fault] = Fault.OPERATOR
+    reason = "STORE_WENT_BACK"
+
+
 class CompactedError(HighwaterError):
     """The history that a watch asked for is gone; read the range again and watch from there."""
 
@@ -183,13 +196,16 @@ class MetadataStore(Protocol):
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
         """Carries out all operations if all compares hold; durable before it returns.
 
-        At most OPERATIONS_MAX operations and TXN_BYTES_MAX bytes. Raises StoreUnavailableError (nothing happened) or
-        OutcomeUnknownError.
+        At most OPERATIONS_MAX operations and TXN_BYTES_MAX bytes. Raises StoreUnavailableError
+        (nothing happened), OutcomeUnknownError, or StoreWentBackError.
         """
         ...
 
     async def range(self, prefix: str) -> Snapshot:
-        """Everything under the prefix at one revision. Raises StoreUnavailableError."""
+        """Everything under the prefix at one revision, as new as can be.
+
+        Raises StoreUnavailableError, StoreWentBackError.
+        """
         ...
 
     def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
@@ -204,7 +220,10 @@ class MetadataStore(Protocol):
         ...
 
     async def keep_alive(self, lease: int) -> int:
-        """Renews a lease and gives its time to live in ms. Raises LeaseLostError."""
+        """Renews a lease and gives its time to live in ms.
+
+        Raises LeaseLostError, StoreUnavailableError, StoreWentBackError.
+        """
         ...
 
     async def revoke(self, lease: int) -> None:

@@ -34,8 +34,18 @@ class ApiError(_message.Message):
     message: str
     def __init__(self, error_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
+class SeenImage(_message.Message):
+    __slots__ = ("revision", "controller_epoch", "cluster_id")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    controller_epoch: int
+    cluster_id: str
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "previous_node_epoch", "cluster_id", "static_configs", "lineage")
+    __slots__ = ("node_id", "address", "rack", "incarnation", "log_dirs", "previous_node_epoch", "cluster_id", "static_configs", "lineage", "seen")
     class StaticConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +62,7 @@ class RegisterNodeRequest(_message.Message):
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     address: str
     rack: str
@@ -61,7 +72,8 @@ class RegisterNodeRequest(_message.Message):
     cluster_id: str
     static_configs: _containers.ScalarMap[str, str]
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., previous_node_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    seen: SeenImage
+    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., incarnation: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ..., previous_node_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ..., static_configs: _Optional[_Mapping[str, str]] = ..., lineage: _Optional[_Iterable[str]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
     __slots__ = ("error", "node_id", "node_epoch", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
@@ -80,10 +92,12 @@ class RegisterNodeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class RegisterGatewayRequest(_message.Message):
-    __slots__ = ("gateway",)
+    __slots__ = ("gateway", "seen")
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     gateway: _cluster_pb2.GatewayState
-    def __init__(self, gateway: _Optional[_Union[_cluster_pb2.GatewayState, _Mapping]] = ...) -> None: ...
+    seen: SeenImage
+    def __init__(self, gateway: _Optional[_Union[_cluster_pb2.GatewayState, _Mapping]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...
 
 class RegisterGatewayResponse(_message.Message):
     __slots__ = ("error", "cluster_id", "heartbeat_interval_ms", "session_timeout_ms")
@@ -98,7 +112,7 @@ class RegisterGatewayResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas")
+    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +121,7 @@ class HeartbeatRequest(_message.Message):
     FAILED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     LEADER_COUNT_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     node_epoch: int
     gateway_id: str
@@ -115,7 +130,8 @@ class HeartbeatRequest(_message.Message):
     failed_log_dirs: _containers.RepeatedScalarFieldContainer[str]
     leader_count: int
     offline_replicas: _containers.RepeatedCompositeFieldContainer[OfflineReplicas]
-    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ...) -> None: ...
+    seen: SeenImage
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...
 
 class OfflineReplicas(_message.Message):
     __slots__ = ("topic_id", "partitions")
@@ -466,17 +482,17 @@ class SetInstanceResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class WatchClusterRequest(_message.Message):
-    __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id", "controller_epoch")
+    __slots__ = ("from_revision", "cluster_id", "node_id", "node_epoch", "gateway_id", "seen")
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
-    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     from_revision: int
     cluster_id: str
     node_id: int
     node_epoch: int
     gateway_id: str
-    controller_epoch: int
-    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+    seen: SeenImage
+    def __init__(self, from_revision: _Optional[int] = ..., cluster_id: _Optional[str] = ..., node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...

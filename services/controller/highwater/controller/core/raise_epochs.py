@@ -1,0 +1,30 @@
+"""After metadata were lost: epochs that nobody can have seen, whatever was lost."""
+
+from dataclasses import replace
+
+from highwater.controller.core.outcome import PENDING_REVISION
+from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.ids import LeaderEpoch
+
+
+def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
+    """All leader and partition epochs grow by `by`.
+
+    Each of the lost changes can have made an epoch grow by one, so that the number of lost
+    revisions is enough. Leaders and ISRs are those that the store knows.
+    """
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(
+                    partition,
+                    leader_epoch=LeaderEpoch(partition.leader_epoch + by),
+                    partition_epoch=partition.partition_epoch + by,
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in image.topics.values()
+    )
+    return ClusterDelta(revision=PENDING_REVISION, topics=topics)

@@ -1,0 +1,11 @@
+"""What members say that they have seen, for the controller to compare with its store."""
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.active import ActiveController
+
+
+async def check_seen(controller: ActiveController, seen: pb.SeenImage) -> None:
+    """Raises StoreWentBackError, NotActiveError, StoreUnavailableError."""
+    await controller.check_seen(
+        seen.revision, controller_epoch=seen.controller_epoch, cluster_id=seen.cluster_id
+    )
