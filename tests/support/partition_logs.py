@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -50,13 +51,16 @@ def end_offset(directory: Path) -> int:
     return last[0].base_offset + last[0].last_offset_delta + 1 if last else 0
 
 
-def assert_identical_logs(cluster: Nodes, topic: str, partition: int) -> int:
-    """All nodes have the same bytes, once writes have ended; returns how many.
+def assert_identical_logs(
+    cluster: Nodes, topic: str, partition: int, nodes: Iterable[int] | None = None
+) -> int:
+    """All nodes, or those, have the same bytes, once writes have ended; returns how many.
 
     Replicas may have rolled their segments at different offsets: the bytes are compared, not the
     files.
     """
-    directories = {n: cluster.data_dir(n) / f"{topic}-{partition}" for n in cluster.node_ids}
+    having = cluster.node_ids if nodes is None else nodes
+    directories = {n: cluster.data_dir(n) / f"{topic}-{partition}" for n in having}
 
     def same() -> bool:
         first, *others = (log_bytes(directory) for directory in directories.values())

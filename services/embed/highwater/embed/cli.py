@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from highwater.embed.commands.healthcheck import healthcheck
+from highwater.embed.commands.node import node
 from highwater.embed.commands.quota import quota
 from highwater.embed.commands.service import balancer, controller, gateway, partition
 from highwater.embed.commands.topic import topic
@@ -31,6 +32,7 @@ app.command("partition")(partition)
 app.command("controller")(controller)
 app.command("balancer")(balancer)
 app.command("healthcheck")(healthcheck)
+app.add_typer(node, name="node")
 app.add_typer(quota, name="quota")
 app.add_typer(topic, name="topic")
 

@@ -5,7 +5,7 @@ Versions are fixed, and old enough that any Kafka broker since 2.5 serves them t
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -13,10 +13,12 @@ from highwater.kafka.error_codes import error_code_of
 from highwater.kafka.errors import CodecError
 from highwater.kafka.framing import decode_response_header, encode_request_header, frame
 from highwater.kafka.messages import (
+    alter_partition_reassignments,
     create_topics,
     delete_topics,
     describe_cluster,
     describe_configs,
+    list_partition_reassignments,
     metadata,
 )
 from highwater.kafka.registry import request_codec
@@ -34,6 +36,7 @@ _DESCRIBE_CLUSTER_VERSION: Final = 1
 _CREATE_TOPICS_VERSION: Final = 5
 _DELETE_TOPICS_VERSION: Final = 5
 _DESCRIBE_CONFIGS_VERSION: Final = 3
+_REASSIGNMENTS_VERSION: Final = 0
 
 
 class BrokerError(HighwaterError):
@@ -56,6 +59,15 @@ class TopicConfig:
     name: str
     value: str | None
     is_default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition that moves: all its replicas, those that it gains, and those that it loses."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 class KafkaClient:
@@ -147,6 +159,42 @@ class KafkaClient:
             )
             for one in result.configs
         ]
+
+    def reassign(self, name: str, replicas: Mapping[int, Sequence[int] | None]) -> None:
+        """Lets partitions of a topic move to these replicas; None calls a move back."""
+        messages = alter_partition_reassignments
+        topic = messages.AlterPartitionReassignmentsRequestReassignableTopic(
+            name,
+            [
+                messages.AlterPartitionReassignmentsRequestReassignablePartition(number, nodes)
+                for number, nodes in replicas.items()
+            ],
+        )
+        request = messages.AlterPartitionReassignmentsRequest(
+            timeout_ms=int(self._timeout_s * 1000), topics=[topic]
+        )
+        response = self._call(messages.API_KEY, request, _REASSIGNMENTS_VERSION)
+        for told in response.responses:
+            for one in told.partitions:
+                subject = f"partition {one.partition_index} of topic {told.name}"
+                _check(one.error_code, one.error_message, subject)
+        _check(response.error_code, response.error_message, f"topic {name}")
+
+    def reassignments(self) -> dict[tuple[str, int], Reassignment]:
+        """All partitions that move, by topic and number."""
+        messages = list_partition_reassignments
+        request = messages.ListPartitionReassignmentsRequest(int(self._timeout_s * 1000), None)
+        response = self._call(messages.API_KEY, request, _REASSIGNMENTS_VERSION)
+        _check(response.error_code, response.error_message, "reassignments")
+        return {
+            (topic.name, one.partition_index): Reassignment(
+                replicas=tuple(one.replicas),
+                adding=tuple(one.adding_replicas),
+                removing=tuple(one.removing_replicas),
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }
 
     def _call(self, api_key: int, request: Any, version: int) -> Any:
         codec = request_codec(api_key)

@@ -1,24 +1,19 @@
 """Reads and changes instances' limits at the controller, for the command line."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.embed.kafka_client import parse_address
+from highwater.embed.controller_session import converse, read_image
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
-from highwater.metadata.watch import ClusterWatch
-from highwater.model.cluster import ClusterImage, InstanceState
-from highwater.model.errors import HighwaterError, UnreachableError
+from highwater.model.cluster import InstanceState
+from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
 
 TIMEOUT_S: Final = 10.0
 UNLIMITED: Final = -1
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +28,7 @@ def change_limits(address: str, instance: str, change: LimitChange) -> InstanceS
     """Sets an instance's limits and returns all of them. Raises HighwaterError."""
 
     async def work(endpoints: ControllerEndpoints) -> InstanceState:
-        image = await _image(endpoints)
+        image = await read_image(endpoints, TIMEOUT_S)
         name = InstanceId(instance)
         present = image.instances.get(name) or InstanceState(instance=name)
         wanted = InstanceState(
@@ -55,46 +50,20 @@ def change_limits(address: str, instance: str, change: LimitChange) -> InstanceS
             raise HighwaterError(response.error.message)
         return wanted
 
-    return _run(address, work)
+    return converse(address, work)
 
 
 def read_limits(address: str) -> list[InstanceState]:
     """All instances that the controller knows, by name. Raises HighwaterError."""
 
     async def work(endpoints: ControllerEndpoints) -> list[InstanceState]:
-        image = await _image(endpoints)
+        image = await read_image(endpoints, TIMEOUT_S)
         return [image.instances[name] for name in sorted(image.instances)]
 
-    return _run(address, work)
+    return converse(address, work)
 
 
 def _changed(wanted: int | None, present: int | None) -> int | None:
     if wanted is None:
         return present
     return None if wanted == UNLIMITED else wanted
-
-
-async def _image(endpoints: ControllerEndpoints) -> ClusterImage:
-    watch = ClusterWatch(endpoints)
-    watch.start()
-    try:
-        return await watch.wait_for_revision(1, TIMEOUT_S)
-    except TimeoutError:
-        raise UnreachableError(
-            f"no answer from the controller on {', '.join(endpoints.addresses)}"
-        ) from None
-    finally:
-        await watch.stop()
-
-
-def _run(address: str, work: Callable[[ControllerEndpoints], Awaitable[_T]]) -> _T:
-    parse_address(address)
-
-    async def within() -> _T:
-        endpoints = ControllerEndpoints([address])
-        try:
-            return await work(endpoints)
-        finally:
-            await endpoints.close()
-
-    return asyncio.run(within())

@@ -54,7 +54,7 @@ def set_limits(
         produce=_limit("--produce-bytes-per-second", produce_bytes_per_second),
         consume=_limit("--consume-bytes-per-second", consume_bytes_per_second),
     )
-    limits = change_limits(_address(controller, data_dir), instance, change)
+    limits = change_limits(controller_address(controller, data_dir), instance, change)
     typer.echo(
         f"{instance}: produce {_rate(limits.produce_bytes_per_second)}, "
         f"consume {_rate(limits.consume_bytes_per_second)}"
@@ -75,14 +75,15 @@ def show_limits(
     table.add_column("instance")
     table.add_column("produce", justify="right")
     table.add_column("consume", justify="right")
-    for one in read_limits(_address(controller, data_dir)):
+    for one in read_limits(controller_address(controller, data_dir)):
         table.add_row(
             one.instance, _rate(one.produce_bytes_per_second), _rate(one.consume_bytes_per_second)
         )
     Console().print(table)
 
 
-def _address(controller: str | None, data_dir: Path) -> str:
+def controller_address(controller: str | None, data_dir: Path) -> str:
+    """The address that was given, else that of the cluster with that data directory."""
     return controller or DataDir(data_dir).read_controller_address()
 
 

@@ -1,0 +1,158 @@
+"""Nodes of a cluster seen and taken out of use through the controller, for the command line."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.embed.controller_session import converse, read_image
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.model.cluster import NodeState
+from highwater.model.errors import HighwaterError, UsageError
+
+TIMEOUT_S: Final = 10.0
+"""Of one call."""
+STEP_S: Final = 0.5
+"""Between two steps of a decommission: moves take seconds."""
+STALLED_S_MAX: Final = 600.0
+"""A decommission in which nothing has changed for so long ends; it can be taken up again."""
+
+_OPERATOR_S: Final = frozenset({
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ErrorCode.INVALID_REQUEST,
+})  # fmt: skip
+"""Refusals that end only when the operator changes something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One node with what it holds, in numbers of replicas and of partitions that it leads."""
+
+    node_id: int
+    address: str
+    rack: str
+    state: str
+    replicas: int
+    leaders: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecommissionStep:
+    """Replicas that the node still has, those that are on their way, and those without a place."""
+
+    left: int
+    moving: int
+    waiting: int
+
+
+def read_nodes(address: str) -> list[NodeView]:
+    """All nodes that the controller knows, by id. Raises HighwaterError."""
+
+    async def work(endpoints: ControllerEndpoints) -> list[NodeView]:
+        image = await read_image(endpoints, TIMEOUT_S)
+        replicas: Counter[int] = Counter()
+        leaders: Counter[int] = Counter()
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                replicas.update(partition.replicas)
+                leaders[partition.leader] += 1
+        return [
+            NodeView(
+                node_id=node.node_id,
+                address=node.address,
+                rack=node.rack,
+                state=_state_of(node),
+                replicas=replicas[node.node_id],
+                leaders=leaders[node.node_id],
+            )
+            for _, node in sorted(image.nodes.items())
+        ]
+
+    return converse(address, work)
+
+
+def decommission(
+    address: str,
+    node_id: int,
+    *,
+    moves_max: int,
+    on_step: Callable[[DecommissionStep], None],
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Returns when the node holds nothing; `on_step` hears of every change.
+
+    Raises UsageError if the others are too few, or if there is no such node, and HighwaterError if
+    the controller does not answer, or nothing has moved for long. Called again it goes on where it
+    was.
+    """
+
+    async def work(endpoints: ControllerEndpoints) -> None:
+        client = ControllerClient(endpoints)
+        request = pb.DecommissionNodeRequest(node_id=node_id, moves_max=moves_max)
+        last: DecommissionStep | None = None
+        unchanged_s = 0.0
+        while True:
+            step = await _step(client, request)
+            if step != last:
+                on_step(step)
+                last, unchanged_s = step, 0.0
+            if not step.left:
+                return
+            if unchanged_s >= STALLED_S_MAX:
+                raise HighwaterError(
+                    f"nothing has moved for {STALLED_S_MAX:g} s, {step.left} replicas are left; "
+                    "run the command again to go on"
+                )
+            await pause(STEP_S)
+            unchanged_s += STEP_S
+
+    converse(address, work)
+
+
+def recommission(address: str, node_id: int) -> DecommissionStep:
+    """Lets the node have new replicas again; what it has, and what still moves away."""
+
+    async def work(endpoints: ControllerEndpoints) -> DecommissionStep:
+        request = pb.DecommissionNodeRequest(node_id=node_id, cancel=True)
+        return await _step(ControllerClient(endpoints), request)
+
+    return converse(address, work)
+
+
+def remove(address: str, node_id: int) -> None:
+    """Forgets a node that has ended and holds nothing. Raises UsageError if it does not."""
+
+    async def work(endpoints: ControllerEndpoints) -> None:
+        response = await ControllerClient(endpoints).remove_node(
+            pb.RemoveNodeRequest(node_id=node_id), timeout_s=TIMEOUT_S
+        )
+        _check(response.error)
+
+    converse(address, work)
+
+
+async def _step(client: ControllerClient, request: pb.DecommissionNodeRequest) -> DecommissionStep:
+    response = await client.decommission_node(request, timeout_s=TIMEOUT_S)
+    _check(response.error)
+    return DecommissionStep(
+        left=response.replicas_left, moving=response.moving, waiting=response.waiting
+    )
+
+
+def _check(error: pb.ApiError) -> None:
+    if error.error_code in _OPERATOR_S:
+        raise UsageError(error.message)
+    if error.error_code:
+        raise HighwaterError(error.message)
+
+
+def _state_of(node: NodeState) -> str:
+    words = ["fenced" if node.fenced else "draining" if node.draining else "alive"]
+    if node.decommissioning:
+        words.append("decommissioned")
+    return ", ".join(words)
