@@ -34,6 +34,10 @@ class CorruptLogError(StorageError):
     """Bytes below the recovery point do not form batches; the replica must not serve them."""
 
 
+class DamagedRecordsError(StorageError):
+    """The records at this offset are known to be damaged; those before and after them are not."""
+
+
 class CorruptIndexError(StorageError):
     """An index contradicts itself or its segment; it can be rebuilt from the segment."""
 
