@@ -43,7 +43,7 @@ def test_rates_are_set_on_one_broker_or_on_all() -> None:
             assert dynamic_config_error(name, value, all_nodes=all_nodes) is None
 
 
-@pytest.mark.parametrize("name", ["node.id", "no.such.config", "log.cleaner.min.cleanable.ratio"])
+@pytest.mark.parametrize("name", ["node.id", "no.such.config", "log.cleaner.threads"])
 def test_what_is_fixed_or_unknown_is_refused(name: str) -> None:
     assert dynamic_name_error(name, all_nodes=True) is not None
     assert dynamic_config_error(name, "1", all_nodes=False) is not None

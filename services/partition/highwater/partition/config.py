@@ -60,6 +60,18 @@ class PartitionConfig(ServiceSettings):
     checkpoint_interval_ms: int = Field(
         default=60_000, ge=100, description="log.flush.offset.checkpoint.interval.ms"
     )
+    log_cleaner_enable: bool = Field(
+        default=True, description="log.cleaner.enable: compact topics whose cleanup.policy says so"
+    )
+    log_cleaner_backoff_ms: int = Field(
+        default=15_000, ge=100, description="log.cleaner.backoff.ms"
+    )
+    log_cleaner_dedupe_buffer_bytes: int = Field(
+        default=128 << 20,
+        ge=1 << 20,
+        description="log.cleaner.dedupe.buffer.size, of the process that compacts a log: the more "
+        "keys fit, 200 bytes each, the fewer passes it takes",
+    )
     replica_lag_time_max_ms: int = Field(
         default=10_000, ge=100, description="replica.lag.time.max.ms (Kafka's default is 30 s)"
     )

@@ -87,8 +87,14 @@ class DataPlaneLog:
     def place(self, partition: int) -> LogPlace:
         """Where the log is. Raises PartitionAwayError."""
         replica = self._replica(partition)
+        log = replica.log
+        # Half: those that were copied were deleted by another node's clock.
+        age_ms_max = log.config.delete_retention_ms // 2 if log.gaps else None
         return LogPlace(
-            topic_id=replica.topic_id, partition=partition, directory=replica.log.directory
+            topic_id=replica.topic_id,
+            partition=partition,
+            directory=log.directory,
+            snapshot_age_ms_max=age_ms_max,
         )
 
     def log_start_offset(self, partition: int) -> int:

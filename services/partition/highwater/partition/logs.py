@@ -13,6 +13,7 @@ from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.membership import Membership, NodeIdentity
+from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
 from highwater.partition.storage.errors import LogDirFailure, LogDirInUseError, StorageError
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
@@ -58,6 +59,16 @@ class NodeLogs:
             intervals=MaintenanceIntervals(
                 retention_ms=config.retention_check_interval_ms,
                 checkpoint_ms=config.checkpoint_interval_ms,
+            ),
+        )
+        self.cleaner = Cleaner(
+            self.manager,
+            clock=clock,
+            log=log,
+            settings=CleanerSettings(
+                enable=config.log_cleaner_enable,
+                backoff_ms=config.log_cleaner_backoff_ms,
+                dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_bytes,
             ),
         )
 
@@ -112,6 +123,7 @@ class NodeLogs:
         """Starts the workers and the periodic work. On the loop."""
         self.manager.start()
         tasks.start(self._maintenance.run(), name="log-maintenance")
+        tasks.start(self.cleaner.run(), name="log-cleaner")
 
     def registered(self, membership: Membership) -> None:
         """The controller has said who this node is."""

@@ -201,28 +201,20 @@ _STATIC: Final = (
         "The codec of stored batches: always the one that the producer chose.",
     ),
     _static(
-        "log.cleaner.delete.retention.ms",
+        "log.cleaner.backoff.ms",
         ConfigType.LONG,
-        str(_DAY_MS),
-        "How long compaction keeps markers of deleted keys; nothing compacts yet.",
+        "15000",
+        "How long the cleaner waits when there is nothing to compact.",
     ),
     _static(
-        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.dedupe.buffer.size",
         ConfigType.LONG,
-        NO_LIMIT_LONG,
-        "The longest that a record may stay uncompacted; nothing compacts yet.",
+        str(128 << 20),
+        "Memory for the keys of one pass; what does not fit takes another pass.",
     ),
+    _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics that ask for it."),
     _static(
-        "log.cleaner.min.cleanable.ratio",
-        ConfigType.DOUBLE,
-        "0.5",
-        "The share of a log that must be dirty before compaction; nothing compacts yet.",
-    ),
-    _static(
-        "log.cleaner.min.compaction.lag.ms",
-        ConfigType.LONG,
-        "0",
-        "The shortest that a record stays uncompacted; nothing compacts yet.",
+        "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."
     ),
     _static(
         "log.preallocate",
@@ -253,6 +245,30 @@ RATES: Final = frozenset({
 
 _DYNAMIC: Final = (
     _dynamic(
+        "log.cleaner.delete.retention.ms",
+        ConfigType.LONG,
+        str(_DAY_MS),
+        "How long compaction keeps markers of deleted keys, from when it meets them first.",
+    ),
+    _dynamic(
+        "log.cleaner.max.compaction.lag.ms",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "After this long a record is compacted whatever the log's dirty ratio.",
+    ),
+    _dynamic(
+        "log.cleaner.min.cleanable.ratio",
+        ConfigType.DOUBLE,
+        "0.5",
+        "A log is compacted when a larger share of its bytes is dirty.",
+    ),
+    _dynamic(
+        "log.cleaner.min.compaction.lag.ms",
+        ConfigType.LONG,
+        "0",
+        "The shortest that a record stays uncompacted.",
+    ),
+    _dynamic(
         "follower.replication.throttled.rate",
         ConfigType.LONG,
         NO_LIMIT_LONG,
@@ -274,7 +290,7 @@ _DYNAMIC: Final = (
         "log.cleanup.policy",
         ConfigType.LIST,
         "delete",
-        "What becomes of old segments: `delete`, or `compact`, which keeps the log whole as yet.",
+        "What becomes of old segments: `delete`, `compact`, or both.",
     ),
     _dynamic(
         "log.flush.interval.messages",

@@ -102,8 +102,8 @@ _ENTRIES: Final = (
     _choice(
         "cleanup.policy",
         "delete",
-        "What becomes of old segments. `delete` drops them by the retention configs; with `compact`"
-        " alone the log is kept whole, as nothing compacts yet, and records need keys.",
+        "What becomes of old segments. `delete` drops them by the retention configs; `compact` keeps the"
+        " newest record of each key, and records need keys; both may be combined.",
         choices=("compact", "delete"),
         type_=ConfigType.LIST,
     ),
@@ -138,7 +138,7 @@ _ENTRIES: Final = (
     _long(
         "delete.retention.ms",
         _DAY_MS,
-        "How long compaction keeps markers of deleted keys; nothing compacts yet.",
+        "How long compaction keeps markers of deleted keys, from when it meets them first.",
     ),
     _long("file.delete.delay.ms", 60_000, "How long files of a deleted segment stay on disk."),
     _long("flush.messages", LONG_MAX, "A log is flushed to disk after this many records.", low=1),
@@ -169,7 +169,7 @@ _ENTRIES: Final = (
     _long(
         "max.compaction.lag.ms",
         LONG_MAX,
-        "The longest that a record may stay uncompacted; nothing compacts yet.",
+        "After this long a record is compacted whatever the log's dirty ratio.",
         low=1,
     ),
     _int(
@@ -195,14 +195,14 @@ _ENTRIES: Final = (
         name="min.cleanable.dirty.ratio",
         type=ConfigType.DOUBLE,
         default="0.5",
-        documentation="The share of a log that must be dirty before compaction; nothing compacts yet.",
+        documentation="A log is compacted when a larger share of its bytes is dirty.",
         low=0,
         high=1,
     ),
     _long(
         "min.compaction.lag.ms",
         0,
-        "The shortest that a record stays uncompacted; nothing compacts yet.",
+        "The shortest that a record stays uncompacted.",
     ),
     _int("min.insync.replicas", 1, "Replicas that must be in sync for acks=all to succeed.", low=1),
     _boolean("preallocate", "Reserve disk space for whole segments; taken, but not done."),

@@ -103,7 +103,7 @@ async def test_checking_only():
         ((TOPIC, "orders"), {"remote.storage.enable": "true"}, 40, "Tiered"),
         ((BROKER, "1"), {"log.segment.bytes": "9"}, 42, "log.segment.bytes: Value must be"),
         ((BROKER, "1"), {"min.insync.replicas": "2"}, 42, "all brokers"),
-        ((BROKER, ""), {"log.cleaner.min.cleanable.ratio": "0.1"}, 42, "dynamically"),
+        ((BROKER, ""), {"log.cleaner.threads": "2"}, 42, "dynamically"),
     ],
 )
 async def test_configs_that_may_not_be(key, given, code, message):

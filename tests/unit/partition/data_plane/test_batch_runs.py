@@ -11,14 +11,14 @@ from tests.support.log_batches import make_batch
 
 
 def split(
-    *batches: bytes, offset: int = 5, epoch: int = 0, epoch_max: int = 9, gaps: bool = False
+    *batches: bytes, offset: int = 5, epoch: int = 0, epoch_max: int = 9, gaps_end: int = -1
 ) -> tuple[list[Run], str]:
     return split_runs(
         memoryview(b"".join(batches)),
         offset=offset,
         epoch=epoch,
         epoch_max=epoch_max,
-        gaps_allowed=gaps,
+        gaps_end=gaps_end,
     )
 
 
@@ -92,8 +92,34 @@ def test_a_batch_may_not_be_older_than_the_log() -> None:
 
 def test_compacted_logs_have_gaps_but_nothing_comes_twice() -> None:
     runs, unsound = split(
-        make_batch(base_offset=9), make_batch(base_offset=12), make_batch(base_offset=12), gaps=True
-    )
+        make_batch(base_offset=9), make_batch(base_offset=12), make_batch(base_offset=12),
+        gaps_end=12,
+    )  # fmt: skip
     assert "12 instead of 13" in unsound
     assert [run.base_offsets for run in runs] == [[9, 12]]
     assert runs[0].next_offset == 13
+
+
+@pytest.mark.parametrize(
+    ("bases", "epochs", "gaps"),
+    [
+        ((5, 6), (1, 1), [False]),
+        ((7, 8), (1, 1), [True]),
+        ((5, 8), (1, 1), [True]),
+        ((5, 6, 9), (1, 2, 2), [False, True]),
+        ((5, 6, 9), (1, 1, 2), [True, True]),
+    ],
+)
+def test_runs_tell_whether_offsets_are_missing(
+    bases: tuple[int, ...], epochs: tuple[int, ...], gaps: list[bool]
+) -> None:
+    batches = [make_batch(base_offset=b, epoch=e) for b, e in zip(bases, epochs, strict=True)]
+    runs, unsound = split(*batches, gaps_end=9)
+    assert unsound == ""
+    assert [run.gap for run in runs] == gaps
+
+
+def test_a_gap_that_reaches_too_far_is_unsound() -> None:
+    runs, unsound = split(make_batch(base_offset=5), make_batch(base_offset=8), gaps_end=7)
+    assert "8 instead of 6" in unsound
+    assert [run.next_offset for run in runs] == [6]

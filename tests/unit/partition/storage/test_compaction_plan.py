@@ -66,7 +66,7 @@ def test_young_records_keep_their_segment_and_those_behind_away():
 
 @pytest.mark.parametrize(
     ("ratio", "dirty_since_ms", "due"),
-    [(0.5, 900, True), (0.49, 900, False), (0.01, 899, True), (0.0, 0, False)],
+    [(0.51, 900, True), (0.5, 900, False), (0.01, 899, True), (0.0, 0, False)],
 )
 def test_when_a_log_is_due(ratio, dirty_since_ms, due):
     assert due == must_clean(

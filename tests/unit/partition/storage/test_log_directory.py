@@ -74,9 +74,12 @@ def test_offsets(tmp_path: Path) -> None:
     (tmp_path / "replication-offset-checkpoint").write_text("nonsense")
     assert directory.offsets().high_watermarks == {}
     assert directory.offsets().recovery_points == {("t", 0): 5}
-    assert directory.compacted() == frozenset()
+    assert directory.cleaned() == {}
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 3\n")
-    assert directory.compacted() == {("t", 0)}
+    assert directory.cleaned() == {("t", 0): 3}
+    directory.write_cleaned({("t", 0): 5, ("u", 1): 0})
+    assert directory.cleaned() == {("t", 0): 5, ("u", 1): 0}
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n2\nt 0 5\nu 1 0\n"
     directory.close()
 
 

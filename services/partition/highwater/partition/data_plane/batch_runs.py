@@ -32,17 +32,20 @@ class Run:
     max_timestamp: int = -1
     base_offsets: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    gap: bool = False
+    """Whether offsets are missing before one of the batches, or right behind them."""
     idempotent: list[tuple[int, ...]] = field(default_factory=list)
     """Headers of batches with a producer id."""
 
 
 def split_runs(
-    records: memoryview, *, offset: int, epoch: int, epoch_max: int, gaps_allowed: bool
+    records: memoryview, *, offset: int, epoch: int, epoch_max: int, gaps_end: int
 ) -> tuple[list[Run], str]:
     """Sound batches by leader epoch, and what is wrong with the first that is not ("": nothing).
 
     `offset` is where the first batch has to begin, `epoch` the smallest that it may have, and no
-    batch may be of a later one than `epoch_max`. Compacted logs have gaps between batches.
+    batch may be of a later one than `epoch_max`. Compacted logs have gaps between batches, which may
+    reach up to `gaps_end`, -1 if there are none.
     """
     runs: list[Run] = []
     run: Run | None = None
@@ -52,8 +55,11 @@ def split_runs(
         if unsound:
             return runs, unsound
         base_offset, batch_epoch = header[0], header[2]
-        if base_offset != offset and not (gaps_allowed and base_offset > offset):
-            return runs, f"a batch begins at offset {base_offset} instead of {offset}"
+        if base_offset != offset:
+            if not offset < base_offset <= gaps_end:
+                return runs, f"a batch begins at offset {base_offset} instead of {offset}"
+            if run is not None:
+                run.gap = True
         if not epoch <= batch_epoch <= epoch_max:
             return runs, f"leader epoch {batch_epoch} comes after {epoch} in epoch {epoch_max}"
         if run is None or batch_epoch != run.epoch:
@@ -63,6 +69,7 @@ def split_runs(
                 stop=position,
                 next_offset=offset,
                 max_timestamp_offset=offset,
+                gap=base_offset != offset,
             )
             runs.append(run)
         epoch = batch_epoch

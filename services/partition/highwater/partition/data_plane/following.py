@@ -7,6 +7,7 @@ Source: Kafka's `ReplicaFetcherThread.processPartitionData` and `UnifiedLog.appe
 
 import enum
 from functools import partial
+from typing import Final
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import BATCH_HEADER, HEADER_SIZE
@@ -20,6 +21,8 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.producer_recovery import replay_batch
 
 _unpack_header = BATCH_HEADER.unpack_from
+_NO_END: Final = 1 << 63
+"""Beyond all offsets."""
 
 
 class Outcome(enum.Enum):
@@ -137,12 +140,15 @@ def _append(
         offset=log.log_end_offset,
         epoch=log.epochs.latest,
         epoch_max=answered.leader_epoch,
-        gaps_allowed=log.config.compact,
+        # A topic whose policy was changed may have been compacted before, as far as committed.
+        gaps_end=_NO_END if log.config.compact else answered.high_watermark,
     )
     if last_epoch != NONE and (unsound or not runs or runs[-1].epoch != last_epoch):
         return Outcome.STALE
     refused = False
     for run in runs:
+        if run.gap:
+            log.mark_gaps()
         if log.stall.stalled:
             refused = not late.admit(replica, run.stop - run.start)
             if refused:

@@ -15,6 +15,9 @@ class LogPlace:
     partition: int
     directory: str
     """Of this partition alone; it is gone once the topic is deleted."""
+    snapshot_age_ms_max: int | None = None
+    """A deletion that a snapshot of this age has not heard of may be gone from the log, too, as
+    compaction keeps them for a time only. None: the log has everything."""
 
 
 class CoordinatorLog(Protocol):

@@ -28,6 +28,7 @@ loading gives None and the whole log is replayed instead.
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,9 +145,14 @@ class FileSnapshotStore:
     """Snapshots as files in the directories of the logs."""
 
     def load(self, place: LogPlace) -> bytes | None:
-        """The file's bytes; None when there is none or it cannot be read."""
+        """The file's bytes; None when there is none, it is too old, or it cannot be read."""
+        age_ms_max = place.snapshot_age_ms_max
         try:
-            return _path(place).read_bytes()
+            with _path(place).open("rb") as file:
+                written_s = os.fstat(file.fileno()).st_mtime
+                if age_ms_max is not None and (time.time() - written_s) * 1000 > age_ms_max:
+                    return None
+                return file.read()
         except OSError:
             # The log has everything; a snapshot only saves time.
             return None

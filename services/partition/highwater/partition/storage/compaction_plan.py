@@ -78,12 +78,12 @@ def must_clean(
 ) -> bool:
     """Whether a log with this dirty ratio is due.
 
-    Because of its ratio [min.cleanable.dirty.ratio], or because its oldest dirty record, written
+    Because its ratio is above [min.cleanable.dirty.ratio], or because its oldest dirty record, written
     at `dirty_since_ms`, has waited for longer than `lag_ms_max` [max.compaction.lag.ms].
     """
     if ratio <= 0:
         return False
-    return ratio >= ratio_min or now_ms - dirty_since_ms > lag_ms_max
+    return ratio > ratio_min or now_ms - dirty_since_ms > lag_ms_max
 
 
 def grouped(

@@ -32,6 +32,11 @@ class LogConfig:
     """False if cleanup.policy has no `delete`: then nothing expires by time or size."""
     compact: bool = False
     """Whether cleanup.policy has `compact`: offsets may then have gaps."""
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    min_cleanable_dirty_ratio: float = 0.5
+    """A share of bytes in [0, 1]."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
 
     @classmethod
@@ -46,7 +51,7 @@ class LogConfig:
         jitter_ms = min(topic.segment_jitter_ms, topic.segment_ms)
         return cls(
             segment_bytes=topic.segment_bytes,
-            segment_ms=topic.segment_ms,
+            segment_ms=_segment_ms(topic),
             segment_jitter_ms=int(jitter_ms * jitter_share),
             segment_index_bytes=topic.segment_index_bytes,
             index_interval_bytes=topic.index_interval_bytes,
@@ -59,5 +64,18 @@ class LogConfig:
             preallocate=topic.preallocate,
             delete_policy="delete" in topic.cleanup_policy,
             compact=topic.compacted,
+            delete_retention_ms=topic.delete_retention_ms,
+            min_compaction_lag_ms=topic.min_compaction_lag_ms,
+            max_compaction_lag_ms=topic.max_compaction_lag_ms,
+            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
             producer_id_expiration_ms=producer_id_expiration_ms,
         )
+
+
+def _segment_ms(topic: TopicConfig) -> int:
+    """Only sealed segments are compacted, so none may stay open for longer than that may wait
+    (Kafka's `LogConfig.maxSegmentMs`).
+    """
+    return (
+        min(topic.segment_ms, topic.max_compaction_lag_ms) if topic.compacted else topic.segment_ms
+    )

@@ -6,7 +6,7 @@
 import os
 import resource
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
@@ -106,6 +106,10 @@ class HostedDirectory:
         self.log_count = 0
         self.closed_clean = False
         """After `close`: everything is on disk, and nothing failed or was under way."""
+        self._cleaned: dict[Partition, int] = {}
+        """What the cleaner's checkpoint says."""
+        self._unopened: dict[Partition, int] = {}
+        """What it said of logs that could not be opened."""
         self._names_changed = False
         """Whether logs were made since the directory itself was last synced."""
         self._clock = clock
@@ -128,17 +132,19 @@ class HostedDirectory:
         unusable: dict[str, StorageError] = {}
         try:
             offsets = self.directory.offsets()
-            compacted = self.directory.compacted()
+            self._cleaned = self.directory.cleaned()
             partitions = self.directory.partitions()
             self.names = {f"{stem}-{number}" for stem, number in partitions}
             for path in self.directory.deleted_directories():
                 self.deletions.add([path], self._clock.monotonic_ms())
             for partition in partitions:
                 try:
-                    logs.append(self._open_log(partition, config, offsets, compacted))
+                    logs.append(self._open_log(partition, config, offsets))
                 except LogDirFailure:
                     raise
                 except StorageError as error:
+                    if partition in self._cleaned:
+                        self._unopened[partition] = self._cleaned[partition]
                     unusable[f"{partition[0]}-{partition[1]}"] = error
         except OSError as error:
             self.failure = LogDirFailure(self.directory.path, error)
@@ -155,7 +161,6 @@ class HostedDirectory:
         partition: Partition,
         config: LogConfig,
         offsets: DirectoryOffsets,
-        compacted: frozenset[Partition],
     ) -> HostedLog:
         path = os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
         topic_id = self.topic_id_of(os.path.basename(path))
@@ -163,12 +168,14 @@ class HostedDirectory:
             path,
             topic=partition[0],
             partition=partition[1],
-            config=replace(config, compact=True) if partition in compacted else config,
+            config=config,
             clock=self._clock,
             environment=self,
             clean=self.directory.clean,
             recovery_point=offsets.recovery_points.get(partition, 0),
             log_start_offset=offsets.log_starts.get(partition, 0),
+            first_dirty=self._cleaned.get(partition, 0),
+            compacted=partition in self._cleaned,
         )
         high_watermark = offsets.high_watermarks.get(partition, 0)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
@@ -311,6 +318,18 @@ class HostedDirectory:
             self._names_changed = False
             self.run_later(self.directory.sync, _nothing)
         self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
+        self.checkpoint_cleaned(entries)
+
+    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
+        cleaned = self._unopened | {
+            (entry.log.topic, entry.log.partition): entry.log.first_dirty
+            for entry in entries
+            if entry.log.first_dirty
+        }
+        if cleaned != self._cleaned:
+            self._cleaned = cleaned
+            self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
 
     def remove_due(self) -> int:
         """Removes what has waited long enough; how many paths that are.

@@ -1,31 +1,31 @@
 """Opens the files of a partition's directory: which segments there are and where the log ends.
 
-After a clean shutdown nothing is scanned but the headers behind the last index entry. After a
-crash every segment from the recovery point on is checked batch by batch, and the log ends with the
-last whole batch; producers come from the newest snapshot that is not beyond that end and the
-headers after it, leader epochs from their checkpoint and the headers that were scanned.
+A cleaning that was cut off is finished or undone first (`compaction_swap`). After a clean shutdown
+nothing is scanned but the headers behind the last index entry. After a crash every segment from the
+recovery point on is checked batch by batch, and the log ends with the last whole batch; producers
+come from the newest snapshot that is not beyond that end and the headers after it, leader epochs
+from their checkpoint and the headers that were scanned.
 """
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
-from highwater.partition.storage import checkpoint
+from highwater.partition.storage import checkpoint, compaction_swap
 from highwater.partition.storage.batches import headers
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
     CorruptLogError,
-    UnsupportedFormatError,
 )
-from highwater.partition.storage.filesystem import FileSystem, unlink_if_present
+from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
 from highwater.partition.storage.names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
+    GAPS_MARKER,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -33,6 +33,7 @@ from highwater.partition.storage.names import (
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    offset_file,
     parse_offset_file,
 )
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
@@ -53,6 +54,8 @@ class LoadedLog:
     producers: ProducerStates
     recovered_segments: int
     """How many segments were checked batch by batch."""
+    gaps: bool
+    """Whether a marker says that offsets may be missing."""
     files_created: bool
     """Whether names in the directory may not be on disk yet."""
     truncated_bytes: int
@@ -72,8 +75,12 @@ class LogLoader:
         clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        compacted: bool = False,
     ) -> None:
-        """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown."""
+        """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown.
+
+        `compacted`: the cleaner's checkpoint has the log.
+        """
         self._directory = directory
         self._config = config
         self._factory = factory
@@ -82,12 +89,17 @@ class LogLoader:
         self._clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._gaps = compacted
         self._recovered = 0
         self._truncated_bytes = 0
 
     def load(self) -> LoadedLog:
         """Reads the directory. Raises OSError, CorruptLogError, UnsupportedFormatError."""
         names = self._filesystem.listdir(self._directory)
+        if self._finish_cleaning(names):
+            names = self._filesystem.listdir(self._directory)
+        marked = GAPS_MARKER in names
+        self._gaps |= marked
         segments = self._segments(names)
         epochs, epochs_known = self._epochs()
         producers, snapshot = self._newest_snapshot(None)
@@ -114,6 +126,7 @@ class LogLoader:
             recovery_point=min(end if self._clean else self._recovery_point, end),
             epochs=epochs,
             producers=batch_replay.producers,
+            gaps=marked,
             recovered_segments=self._recovered,
             files_created=not (names and self._clean),
             truncated_bytes=self._truncated_bytes,
@@ -138,17 +151,44 @@ class LogLoader:
         )
         return self._check_segments(segments, unchecked, batch_replay)
 
+    def _finish_cleaning(self, names: list[str]) -> bool:
+        """Finishes or undoes what cleaning or deletion has begun; whether there was any."""
+        steps = compaction_swap.recovery(names, self._end_of_swapped)
+        for step in steps:
+            match step:
+                case compaction_swap.Unlink():
+                    self._unlink(step.name)
+                case compaction_swap.Rename():
+                    self._filesystem.rename(self._path(step.old), self._path(step.new))
+                case compaction_swap.SyncDirectory():
+                    sync_directory(self._filesystem, self._directory)
+                case compaction_swap.SyncFile():
+                    raise AssertionError("a recovery writes no file")
+                case _:
+                    assert_never(step)
+        return bool(steps)
+
+    def _end_of_swapped(self, base: int) -> int:
+        """The offset after the last batch of `<base>.log.swap`. Raises CorruptLogError, OSError."""
+        path = self._path(offset_file(base, LOG_SUFFIX) + SWAP_SUFFIX)
+        fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            end, size = base, self._filesystem.fstat(fd).st_size
+            for _, fields in headers(self._filesystem.pread, fd, position=0, limit=size):
+                end = fields[0] + fields[6] + 1
+        finally:
+            self._filesystem.close(fd)
+        if end == base:
+            raise CorruptLogError(f"{path} holds nothing that could replace a segment")
+        return end
+
     def _segments(self, names: list[str]) -> list[Segment]:
-        """Existing segments; leftovers of deletion and cleaning are removed."""
+        """Existing segments; leftovers of what was being written are removed."""
         bases: list[int] = []
         present = set(names)
         for name in names:
-            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            if name.endswith(TEMPORARY_SUFFIX):
                 self._unlink(name)
-            elif name.endswith(SWAP_SUFFIX):
-                raise UnsupportedFormatError(
-                    f"{self._directory} holds a compaction that was interrupted: {name}"
-                )
             elif (base := parse_offset_file(name, LOG_SUFFIX)) is not None:
                 bases.append(base)
         for name in names:
@@ -158,8 +198,11 @@ class LogLoader:
                     self._unlink(name)
         return [self._factory.existing(base) for base in sorted(bases)]
 
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
     def _unlink(self, name: str) -> None:
-        unlink_if_present(self._filesystem, os.path.join(self._directory, name))
+        unlink_if_present(self._filesystem, self._path(name))
 
     def _first_to_check(self, segments: list[Segment]) -> int:
         """Index of the first segment that must be checked; len(segments) after a clean stop."""
@@ -174,11 +217,11 @@ class LogLoader:
     def _gaps_allowed(self) -> bool:
         """Whether offsets may be missing in what is checked.
 
-        Only compaction leaves gaps, and never behind the recovery point. If that is not known,
-        the whole log is checked, and may have been compacted before its policy was changed: then
-        a gap is no proof of loss, and cutting there could lose everything.
+        Only compaction leaves gaps: here, which a marker says, or in a leader whose batches these
+        are. If the recovery point is not known, the whole log is checked, and may be from Kafka
+        and compacted: then a gap is no proof of loss, and cutting there could lose everything.
         """
-        return self._config.compact or self._recovery_point == 0
+        return self._gaps or self._config.compact or self._recovery_point == 0
 
     def _check_segments(
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay

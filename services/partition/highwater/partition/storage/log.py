@@ -26,14 +26,10 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     OffsetOutOfRange,
 )
-from highwater.partition.storage.late_writer import LateLogWriter
 from highwater.partition.storage.loader import LogLoader
+from highwater.partition.storage.log_cleaning import CleanableLog
 from highwater.partition.storage.log_reader import LogSlice
-from highwater.partition.storage.names import (
-    DELETED_SUFFIX,
-    deleted_directory,
-    stray_directory,
-)
+from highwater.partition.storage.names import deleted_directory, stray_directory
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
 from highwater.partition.storage.retention import expired_segments
 from highwater.partition.storage.segment import Segment, SegmentFactory
@@ -42,7 +38,7 @@ from highwater.partition.storage.time_index import NO_TIMESTAMP
 __all__ = ["LogSlice", "PartitionLog"]
 
 
-class PartitionLog(LateLogWriter):
+class PartitionLog(CleanableLog):
     """One replica's log; see the module for its lifecycle and invariants.
 
     Attributes are for reading; only `high_watermark` is set from outside, by the replica, so that
@@ -64,6 +60,8 @@ class PartitionLog(LateLogWriter):
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        first_dirty: int = 0,
+        compacted: bool = False,
     ) -> Self:
         """Opens a partition's directory, which is created if there is none, and recovers it.
 
@@ -91,12 +89,14 @@ class PartitionLog(LateLogWriter):
                 clean=clean,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
+                compacted=compacted,
             ).load()
         except OSError as error:
             raise LogDirFailure(path, error) from error
         return cls(
             path,
             loaded,
+            first_dirty=first_dirty,
             topic=topic,
             partition=partition,
             config=config,
@@ -119,6 +119,7 @@ class PartitionLog(LateLogWriter):
         if offset >= self.log_end_offset:
             self._forget_epochs_from(offset)
             return self.log_end_offset
+        self._stop_cleaning(offset)
         if offset <= self._bases[0]:
             self.truncate_fully_and_start_at(offset)
             return offset
@@ -133,6 +134,8 @@ class PartitionLog(LateLogWriter):
         segment = self._segments[number]
         found = self._with_indexes(segment, partial(self._locate, segment, offset))
         position, end = (found[0], min(found[1], offset)) if found else (segment.size, offset)
+        if self.gaps:
+            end = self._with_indexes(segment, partial(self._end_before, segment, position))
         self._drop(self._segments[:number:-1])
         self._with_indexes(segment, partial(_cut_indexes, segment, end))
         self._environment.filesystem.ftruncate(segment.open(), position)
@@ -164,6 +167,7 @@ class PartitionLog(LateLogWriter):
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
         self.recovery_point = min(self.recovery_point, end)
+        self.first_dirty = min(self.first_dirty, end)
         self._sealed_bytes = sum(s.size for s in self._segments[:-1])
         self._activate(segment)
         self._set_flush_offset()
@@ -185,6 +189,7 @@ class PartitionLog(LateLogWriter):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops everything; the log is then empty and begins and ends at `offset`."""
+        self._stop_cleaning()
         try:
             self._drop(self._segments[::-1])
             segment = self._factory.create(offset, now_ms=self.clock.wall_ms())
@@ -222,6 +227,7 @@ class PartitionLog(LateLogWriter):
         count = bisect_right(self._bases, offset) - 1
         if count <= 0:
             return 0
+        self._stop_cleaning()
         try:
             self._drop(self._segments[:count])
         except OSError as error:
@@ -236,9 +242,9 @@ class PartitionLog(LateLogWriter):
     def apply_retention(self) -> int:
         """Deletes segments that have outlived the topic's retention; returns how many.
 
-        Nothing while the writer thread is at work: the next pass will do.
+        Nothing while the writer thread or the cleaner is at work: the next pass will do.
         """
-        if self.writing:
+        if self.writing or self.cleaning is not None:
             return 0
         count = expired_segments(
             self._segments,
@@ -272,18 +278,9 @@ class PartitionLog(LateLogWriter):
         In the given order, so that a crash in between leaves a log without a hole: from the end
         for truncation, from the start for retention.
         """
-        rename = self._environment.filesystem.rename
         doomed: list[str] = []
         for segment in segments:
-            snapshot = producer_snapshots.snapshot_path(self.directory, segment.base_offset)
-            for path in (segment.file, segment.index.path, segment.time_index.path, snapshot):
-                try:
-                    rename(path, path + DELETED_SUFFIX)
-                except FileNotFoundError:
-                    continue
-                doomed.append(path + DELETED_SUFFIX)
-            segment.moved(self.directory, DELETED_SUFFIX)
-            segment.close()
+            doomed += self._rename_away(segment, snapshot=True)
             number = self._bases.index(segment.base_offset)
             del self._bases[number], self._segments[number]
         if doomed:
@@ -298,6 +295,7 @@ class PartitionLog(LateLogWriter):
         """
         assert not (clean and self.writing)
         try:
+            self._stop_cleaning()
             if clean:
                 self._active.seal()
                 self.flush()
@@ -326,6 +324,7 @@ class PartitionLog(LateLogWriter):
 
     def _move(self, name: str) -> None:
         target = os.path.join(os.path.dirname(self.directory), name)
+        self._stop_cleaning()
         self.life.ended = True
         try:
             self._environment.filesystem.rename(self.directory, target)

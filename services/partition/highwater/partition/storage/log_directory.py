@@ -5,7 +5,7 @@
     .kafka_cleanshutdown               {"version":0,"brokerEpoch":13}: everything was closed
     .highwater_lineage                 whose records are here without a gap (see lineage_file)
     recovery-point-offset-checkpoint   replication-offset-checkpoint   log-start-offset-checkpoint
-    cleaner-offset-checkpoint          partitions that were compacted
+    cleaner-offset-checkpoint          up to where partitions were compacted
     <topic>-<partition>/               a log          <...>-delete/     one to be removed
 
 A partition is named in checkpoints by its directory: (topic or topic id, partition).
@@ -36,6 +36,7 @@ from highwater.partition.storage.filesystem import (
 )
 from highwater.partition.storage.names import (
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     DELETED_DIRECTORY_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
@@ -47,7 +48,6 @@ from highwater.partition.storage.names import (
     topic_id_text,
 )
 
-CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLUSTER_METADATA: Final = "__cluster_metadata"
 """Kafka's own metadata log may lie beside the partitions; it is not one of ours."""
 SMALL_FILE_MAX: Final = 64 << 10
@@ -136,9 +136,17 @@ class LogDirectory:
             log_starts=self._read_offsets(LOG_START_CHECKPOINT),
         )
 
-    def compacted(self) -> frozenset[Partition]:
-        """Partitions that a cleaner has worked on: their offsets have gaps. Raises OSError."""
-        return frozenset(self._read_offsets(CLEANER_CHECKPOINT))
+    def cleaned(self) -> dict[Partition, int]:
+        """Up to where a cleaner has worked on partitions: their offsets have gaps. Raises OSError."""
+        return self._read_offsets(CLEANER_CHECKPOINT)
+
+    def write_cleaned(self, offsets: Mapping[Partition, int]) -> None:
+        """Replaces the cleaner's checkpoint, durably. Raises LogDirFailure. Any thread."""
+        path = os.path.join(self.path, CLEANER_CHECKPOINT)
+        try:
+            checkpoint.write_offsets(self.filesystem, path, offsets, durable=True)
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
 
     def write_offsets(self, offsets: DirectoryOffsets) -> None:
         """Replaces the three checkpoints, durably. Raises LogDirFailure. Any thread."""

@@ -261,8 +261,8 @@ class LogManager:
             jitter_share=self._jitter_share(),
             producer_id_expiration_ms=self._default_config.producer_id_expiration_ms,
         )
-        if topic.internal:
-            # Until compaction exists nothing may expire that coordinators still need.
+        if topic.internal and not config.compact:
+            # Nothing may expire that coordinators still need, whatever somebody has configured.
             config = replace(config, delete_policy=False)
         log.reconfigure(config)
 
@@ -326,6 +326,10 @@ class LogManager:
         for hosted in self.online():
             with self.guard(hosted):
                 hosted.checkpoint(self._in(hosted))
+
+    def checkpoint_cleaned(self, hosted: HostedDirectory) -> None:
+        """Writes down how far a directory's logs were compacted, on its worker."""
+        hosted.checkpoint_cleaned(self._in(hosted))
 
     def stats(self) -> StorageStats:
         """Sums for metrics; walks over all logs."""

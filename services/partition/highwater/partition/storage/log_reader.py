@@ -75,6 +75,7 @@ class LogReader:
         "config",
         "directory",
         "epochs",
+        "gaps",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
@@ -106,6 +107,8 @@ class LogReader:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.epochs = loaded.epochs
+        self.gaps = loaded.gaps
+        """Whether offsets may be missing here, by the marker in the directory."""
         self.producers = loaded.producers
         self.recovered_segments = loaded.recovered_segments
         self.truncated_bytes = loaded.truncated_bytes
@@ -177,6 +180,9 @@ class LogReader:
         if length > max_bytes:
             length, following = self._cut(segment, position, max_bytes, min_one_batch)
         if length <= 0:
+            if position >= segment.size:
+                # Remembered as the place behind the last batch; what follows it was compacted.
+                return self._read_next_segment(segment, max_bytes, end_offset, min_one_batch)
             return None
         if len(positions) >= POSITIONS_KEPT:
             positions.clear()
@@ -310,9 +316,17 @@ class LogReader:
     def max_timestamp(self) -> tuple[int, int]:
         """(timestamp, offset) of the first record with the largest timestamp; (-1, -1) if none."""
         pread = self._environment.filesystem.pread
-        newest = max(self._segments, key=lambda s: self._with_indexes(s, s.largest_timestamp))
-        found = self._with_indexes(newest, partial(first_with_largest, pread, newest))
-        return found or (-1, -1)
+        best = (-1, -1)
+        by_age = sorted(
+            self._segments, key=lambda s: self._with_indexes(s, s.largest_timestamp), reverse=True
+        )
+        for segment in by_age:
+            if segment.largest_timestamp() <= best[0]:
+                break  # As a rule after the first one; batches that are empty need another look.
+            found = self._with_indexes(segment, partial(first_with_largest, pread, segment))
+            if found is not None and found[0] > best[0]:
+                best = found
+        return best
 
     def _with_indexes(self, segment: Segment, look_up: Callable[[], _T]) -> _T:
         """Runs a look-up, and once more after rebuilding indexes that turn out to be wrong."""

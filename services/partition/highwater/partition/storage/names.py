@@ -9,6 +9,7 @@ A partition's directory holds files named by a twenty digit offset:
         00000000000000008192.snapshot    producers as they were before offset 8192
         leader-epoch-checkpoint
         partition.metadata
+        .highwater_gaps                  if it was compacted, or copied from a log that was
 """
 
 import base64
@@ -27,10 +28,13 @@ SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+GAPS_MARKER: Final = ".highwater_gaps"
+"""An empty file of ours alone: offsets of this log may be missing, as compaction leaves it."""
 PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"

@@ -191,6 +191,13 @@ class Segment:
         for index in (self.index, self.time_index):
             index.path = os.path.join(directory, os.path.basename(index.path) + suffix)
 
+    def without_suffix(self, suffix: str) -> None:
+        """Takes note that the files have lost the end of their names."""
+        self.file = self.file.removesuffix(suffix)
+        self.path = relative_to_log_dir(self.file)
+        for index in (self.index, self.time_index):
+            index.path = index.path.removesuffix(suffix)
+
 
 def relative_to_log_dir(file: str) -> str:
     """`<partition directory>/<file>`: the log directory is the partition directory's parent."""
@@ -238,12 +245,13 @@ class SegmentFactory:
         self.files.enter(segment)
         return segment
 
-    def existing(self, base_offset: int) -> Segment:
+    def existing(self, base_offset: int, suffix: str = "") -> Segment:
         """Describes a segment that is on disk. Raises OSError if the `.log` is not there.
 
         Missing indexes count as empty, which `recovery` takes as a reason to rebuild them.
+        `suffix` comes behind the names of the three files.
         """
-        file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX))
+        file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX) + suffix)
         status = self.filesystem.stat(file)
         return self._segment(
             file,
@@ -251,13 +259,27 @@ class SegmentFactory:
             size=status.st_size,
             inode=status.st_ino,
             created_ms=status.st_mtime_ns // 1_000_000,
+            suffix=suffix,
         )
 
+    def empty(self, base_offset: int, suffix: str, *, now_ms: int) -> Segment:
+        """Describes a segment whose files are yet to be written. Raises OSError."""
+        file = os.path.join(self.directory, offset_file(base_offset, LOG_SUFFIX) + suffix)
+        return self._segment(file, base_offset, size=0, inode=0, created_ms=now_ms, suffix=suffix)
+
     def _segment(
-        self, file: str, base_offset: int, *, size: int, inode: int, created_ms: int
+        self,
+        file: str,
+        base_offset: int,
+        *,
+        size: int,
+        inode: int,
+        created_ms: int,
+        suffix: str = "",
     ) -> Segment:
-        index_file = file.removesuffix(LOG_SUFFIX) + INDEX_SUFFIX
-        time_index_file = file.removesuffix(LOG_SUFFIX) + TIME_INDEX_SUFFIX
+        stem = file.removesuffix(suffix).removesuffix(LOG_SUFFIX)
+        index_file = stem + INDEX_SUFFIX + suffix
+        time_index_file = stem + TIME_INDEX_SUFFIX + suffix
         index_bytes = self._size_of(index_file) if size else 0
         time_index_bytes = self._size_of(time_index_file) if size else 0
         segment = Segment(

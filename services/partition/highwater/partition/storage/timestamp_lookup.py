@@ -39,15 +39,31 @@ def first_at_or_after(
 
 
 def first_with_largest(pread: Pread, segment: Segment) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record with the segment's largest timestamp."""
+    """(timestamp, offset) of the first record with the segment's largest timestamp.
+
+    Of a compacted segment the newest record may be gone, its batch's header not: then the largest
+    timestamp of a batch that holds records.
+    """
     largest = segment.largest_timestamp()
     if largest < 0:
         return None
     position = segment.index.floor(segment.max_timestamp_offset)
+    return _first_with(pread, segment, position, largest) or _of_what_is_left(pread, segment)
+
+
+def _of_what_is_left(pread: Pread, segment: Segment) -> tuple[int, int] | None:
+    walk = headers(pread, segment.open(), position=0, limit=segment.size)
+    largest = max((fields[8] for _, fields in walk if fields[12] > 0), default=-1)
+    return _first_with(pread, segment, 0, largest) if largest >= 0 else None
+
+
+def _first_with(
+    pread: Pread, segment: Segment, position: int, largest: int
+) -> tuple[int, int] | None:
     walk = headers(pread, segment.open(), position=position, limit=segment.size)
-    for position, fields in walk:
+    for place, fields in walk:
         if fields[8] >= largest:
-            found = _in_batch(pread, segment, position, fields, largest, fields[0])
+            found = _in_batch(pread, segment, place, fields, largest, fields[0])
             if found is not None:
                 return found[0], found[1]
     return None

@@ -1,0 +1,1 @@
+"""Log compaction at work: which log is next, the child process that rewrites, the swap."""

@@ -1,0 +1,51 @@
+"""Which log is cleaned next (Kafka's `LogCleanerManager.grabFilthiestCompactedLog`)."""
+
+from dataclasses import dataclass
+
+from highwater.partition.storage.compaction_plan import Cleanable, cleanable, must_clean
+from highwater.partition.storage.hosted_directory import HostedLog
+from highwater.partition.storage.log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A log of a compacted topic, and what of it may be cleaned now."""
+
+    entry: HostedLog
+    part: Cleanable
+    due: bool
+    """Whether it is to be cleaned, as soon as it is its turn."""
+
+
+def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
+    """None if the log is not to be compacted. Raises LogDirFailure, CorruptLogError.
+
+    The high watermark bounds what is cleaned; it is the last stable offset as well, as long as
+    there are no transactions.
+    """
+    log = entry.log
+    config = log.config
+    if not config.compact:
+        return None
+    part = cleanable(
+        log.spans(),
+        first_dirty=log.first_dirty,
+        high_watermark=log.high_watermark,
+        now_ms=now_ms,
+        lag_ms_min=config.min_compaction_lag_ms,
+    )
+    due = must_clean(
+        _waiting_since(log, part, now_ms),
+        now_ms=now_ms,
+        lag_ms_max=config.max_compaction_lag_ms,
+        ratio=part.dirty_ratio,
+        ratio_min=config.min_cleanable_dirty_ratio,
+    )
+    return Candidate(entry=entry, part=part, due=due)
+
+
+def _waiting_since(log: PartitionLog, part: Cleanable, now_ms: int) -> int:
+    if not part.dirty_bytes or log.config.max_compaction_lag_ms >= now_ms:
+        return now_ms  # As a rule there is no limit, and no need to read anything.
+    since = log.waiting_since(part.first_dirty, part.end)
+    return now_ms if since is None else since

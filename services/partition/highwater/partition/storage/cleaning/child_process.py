@@ -1,0 +1,103 @@
+"""The node's end of a child process that cleans (`child`): started, heard, ended and reaped.
+
+Reading, decompressing and rewriting a log takes seconds of a processor, which the node's loop has
+not to spare. The child is another process and not a thread, since threads share the interpreter.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.partition.storage.cleaning.job import (
+    LINE_BYTES_MAX,
+    CleaningJob,
+    Report,
+    decode_report,
+    encode_job,
+)
+
+COMMAND: Final = (sys.executable, "-m", "highwater.partition.storage.cleaning.child")
+SILENCE_S_MAX: Final = 120.0
+"""Without any report, which come every few MiB: the disk hangs, or the child does."""
+PASS_S_MAX: Final = 6 * 3600.0
+"""Of one pass over one log, whatever it reports."""
+END_S_MAX: Final = 10.0
+"""For a process that was killed to be gone; only one that hangs in the kernel takes longer."""
+
+
+class ChildError(Exception):
+    """The child broke off, hung, or said what is no report."""
+
+
+class CleanerProcess:
+    """One child for one job: `start`, `next_report` until the last one, `end` in any case."""
+
+    def __init__(
+        self, command: Sequence[str] = COMMAND, *, silence_s_max: float = SILENCE_S_MAX
+    ) -> None:
+        """`command` gets this process's id as its last argument."""
+        self._command = command
+        self._silence_s_max = silence_s_max
+        self._process: Process | None = None
+        self._deadline_s = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child; None if there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, job: CleaningJob) -> None:
+        """Starts the child and gives it its job. Raises ChildError, OSError."""
+        loop = asyncio.get_running_loop()
+        self._deadline_s = loop.time() + PASS_S_MAX
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, str(os.getpid()), stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(encode_job(job))
+        try:
+            await asyncio.wait_for(self._process.stdin.drain(), self._silence_s_max)
+            self._process.stdin.close()
+        except (ConnectionError, TimeoutError) as error:
+            raise ChildError(f"it took no job: {error!r}") from error
+
+    async def next_report(self) -> Report:
+        """What the child says next. Raises ChildError."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        left_s = self._deadline_s - asyncio.get_running_loop().time()
+        try:
+            line = await asyncio.wait_for(
+                process.stdout.readline(), max(min(left_s, self._silence_s_max), 0)
+            )
+            if not line:
+                code = await asyncio.wait_for(process.wait(), END_S_MAX)
+                raise ChildError(f"it ended with code {code} before its work did")
+            return decode_report(line)
+        except TimeoutError as error:
+            raise ChildError("it takes too long, or hangs") from error
+        except ValueError as error:
+            raise ChildError(str(error)) from error
+
+    def kill(self) -> None:
+        """Ends the child at once; `end` reaps it."""
+        if self._process is not None and self._process.returncode is None:
+            try:
+                self._process.kill()
+            except ProcessLookupError:
+                return  # It has just ended by itself.
+
+    async def end(self) -> bool:
+        """Kills the child if it still lives and reaps it; False if it does not go."""
+        if self._process is None:
+            return True
+        self.kill()
+        try:
+            await asyncio.wait_for(self._process.wait(), END_S_MAX)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,224 @@
+"""One pass over a log, as the child process does it: the offset map, then new files.
+
+Reads files that nobody changes and writes `<base>.*.cleaned`; all else is the node's. The files of
+a group are on disk when it is reported.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from highwater.kafka.records.batch import RecordBatchView
+from highwater.partition.storage.cleaning.job import (
+    CleaningDone,
+    CleaningJob,
+    GroupWritten,
+    Progress,
+    Report,
+)
+from highwater.partition.storage.cleaning.segment_batches import batches_of
+from highwater.partition.storage.compaction import (
+    CleaningReport,
+    CleaningRules,
+    OffsetMap,
+    clean,
+)
+from highwater.partition.storage.compaction_plan import SegmentSpan, grouped
+from highwater.partition.storage.errors import StorageError
+from highwater.partition.storage.filesystem import (
+    FileSystem,
+    sync_directory,
+    unlink_if_present,
+    write_all,
+)
+from highwater.partition.storage.handles import HandleClock
+from highwater.partition.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_file
+from highwater.partition.storage.recovery import IndexBuilder
+from highwater.partition.storage.segment import Segment, SegmentFactory
+
+WRITE_BYTES: Final = 1 << 20
+"""Gathered before they are written."""
+PROGRESS_BYTES: Final = 4 << 20
+"""Read between two signs of life; less than a second's work, however the disk is."""
+_OPEN_MAX: Final = 8
+
+
+class MapTooSmallError(StorageError):
+    """One batch alone may hold more keys than the offset map takes."""
+
+
+class LogCleaner:
+    """Carries out one job; used once."""
+
+    def __init__(
+        self, job: CleaningJob, tell: Callable[[Report], None], filesystem: FileSystem | None = None
+    ) -> None:
+        """`tell` passes a report on to the node."""
+        self._job = job
+        self._tell = tell
+        self._filesystem = filesystem or FileSystem()
+        self._rules = CleaningRules(now_ms=job.now_ms, delete_retention_ms=job.delete_retention_ms)
+        self._report = CleaningReport()
+        self._read_bytes = 0
+        self._told_bytes = 0
+        self._factory = SegmentFactory(
+            job.directory,
+            index_bytes=job.index_bytes_max,
+            filesystem=self._filesystem,
+            files=HandleClock(_OPEN_MAX),
+            maps=HandleClock(_OPEN_MAX),
+        )
+
+    def run(self) -> CleaningDone:
+        """The whole pass.
+
+        Raises OSError, CorruptLogError, RecordsError (a batch whose records cannot be read) and
+        MapTooSmallError; groups that were reported before are good all the same.
+        """
+        offsets = self._dirty_keys()
+        next_dirty = offsets.latest + 1
+        spans = [span for span in self._spans() if span.base_offset < next_dirty]
+        for group in grouped(
+            spans,
+            segment_bytes=self._job.segment_bytes,
+            index_bytes_max=self._job.index_bytes_max,
+        ):
+            self._write_group(group, offsets)
+        return CleaningDone(
+            next_dirty=next_dirty,
+            records_kept=self._report.records_kept,
+            records_dropped=self._report.records_dropped,
+        )
+
+    def _spans(self) -> list[SegmentSpan]:
+        job = self._job
+        return [
+            SegmentSpan(
+                base_offset=base,
+                next_offset=following,
+                size=size,
+                index_bytes=index_bytes,
+                max_timestamp=-1,
+            )
+            for (base, following, size), index_bytes in zip(
+                job.segments, job.index_bytes, strict=True
+            )
+        ]
+
+    def _dirty_keys(self) -> OffsetMap:
+        """The newest offset of every key in the dirty part, or in as much of it as has room."""
+        offsets = OffsetMap(self._job.keys_max)
+        dirty = [s for s in self._job.segments if s[1] > self._job.first_dirty]
+        for base, following, size in dirty:
+            for batch in self._batches(base, size, from_offset=self._job.first_dirty):
+                if not offsets.add(batch, self._rules):
+                    if not len(offsets):
+                        raise MapTooSmallError(
+                            f"the batch at offset {batch.base_offset} has {batch.record_count} "
+                            f"records, the offset map takes {self._job.keys_max} keys"
+                        )
+                    return offsets
+            # What a gap at the segment's end had was seen by an earlier pass, here or elsewhere.
+            offsets.latest = max(offsets.latest, following - 1)
+        return offsets
+
+    def _batches(self, base: int, size: int, *, from_offset: int = 0) -> Iterator[RecordBatchView]:
+        path = os.path.join(self._job.directory, offset_file(base, LOG_SUFFIX))
+        for batch in batches_of(self._filesystem, path, size, from_offset=from_offset):
+            self._read_bytes += batch.size
+            if self._read_bytes - self._told_bytes >= PROGRESS_BYTES:
+                self._told_bytes = self._read_bytes
+                self._tell(Progress(nbytes=self._read_bytes))
+            yield batch
+
+    def _write_group(self, group: list[SegmentSpan], offsets: OffsetMap) -> None:
+        base = group[0].base_offset
+        batches = (batch for span in group for batch in self._batches(span.base_offset, span.size))
+        segment = self._factory.empty(base, CLEANED_SUFFIX, now_ms=self._job.now_ms)
+        file = _NewFile(self._filesystem, segment, self._job.index_interval)
+        changed = len(group) > 1
+        try:
+            for data in clean(batches, offsets, self._rules, self._job.producers, self._report):
+                # What is kept as it was is a view of what was read.
+                changed = changed or not isinstance(data, memoryview)
+                file.add(bytes(data))
+            before = sum(span.size for span in group)
+            changed = changed or file.size != before
+            if changed:
+                file.finish(self._newest_change(group))
+        finally:
+            file.close()
+        if not changed:
+            for path in file.paths:
+                unlink_if_present(self._filesystem, path)
+            return
+        sync_directory(self._filesystem, self._job.directory)
+        self._tell(
+            GroupWritten(
+                bases=[span.base_offset for span in group],
+                bytes_before=before,
+                bytes_after=file.size,
+            )
+        )
+
+    def _newest_change(self, group: Iterable[SegmentSpan]) -> int:
+        """When the newest of the old files was written, in nanoseconds: for segment ages."""
+        paths = [offset_file(span.base_offset, LOG_SUFFIX) for span in group]
+        return max(
+            self._filesystem.stat(os.path.join(self._job.directory, path)).st_mtime_ns
+            for path in paths
+        )
+
+
+class _NewFile:
+    """A segment that is being written, with both indexes."""
+
+    def __init__(self, filesystem: FileSystem, segment: Segment, index_interval: int) -> None:
+        self._filesystem = filesystem
+        self._segment = segment
+        self.paths = (segment.file, segment.index.path, segment.time_index.path)
+        for path in self.paths:
+            unlink_if_present(filesystem, path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._fd = filesystem.open(segment.file, flags, 0o644)
+        self._builder = IndexBuilder(segment, index_interval)
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._written = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that were added."""
+        return self._written + self._waiting_bytes
+
+    def add(self, batch: bytes) -> None:
+        """Appends a batch."""
+        view = RecordBatchView(batch, 0, len(batch))
+        self._builder.add(self.size, len(batch), view.last_offset, view.max_timestamp)
+        self._waiting.append(batch)
+        self._waiting_bytes += len(batch)
+        if self._waiting_bytes >= WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        data = b"".join(self._waiting)
+        write_all(self._filesystem, self._fd, data, self._written)
+        self._written += len(data)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def finish(self, changed_ns: int) -> None:
+        """Writes what is left and syncs all files."""
+        self._write()
+        os.utime(self._fd, ns=(changed_ns, changed_ns))
+        self._segment.seal()
+        for path in self.paths:
+            fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self._filesystem.fsync(fd)
+            finally:
+                self._filesystem.close(fd)
+
+    def close(self) -> None:
+        """Closes the file, whatever became of it."""
+        self._filesystem.close(self._fd)

@@ -1,0 +1,184 @@
+"""A cleaning of one log as the node sees it, and how its new segments get into the log.
+
+Renames are made on the owner's loop, as those of deletion are, and the syncs between them on the
+directory's worker, in the order of `compaction_swap.swap` but for one step: the log takes the new
+segment over under its `.swap` name, in the same turn in which the old files lose theirs, so that at
+no moment a reader finds nothing. It gets its own name after the next sync.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from highwater.partition.storage.cleaning.job import GroupWritten
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import sync_directory, unlink_if_present
+from highwater.partition.storage.hosted_directory import HostedLog
+from highwater.partition.storage.names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_file,
+)
+from highwater.partition.storage.segment import Segment, SegmentFactory
+
+SYNC_S_MAX: Final = 120.0
+"""For the directory's worker to come round; a disk that hangs longer has other problems."""
+_T = TypeVar("_T")
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+"""The log comes first: without it the indexes mean nothing."""
+
+
+def _nothing() -> None:
+    """Comes after a sync that nothing follows."""
+
+
+class AbortedError(Exception):
+    """The log was truncated, deleted or closed, or its directory has failed."""
+
+
+class CleaningRun:
+    """Implements `log_cleaning.Cleaning`; from the job's making to its last swap. One loop owns it.
+
+    `on_abort` is called at most once, on the loop, from within whatever changes the log.
+    """
+
+    def __init__(
+        self,
+        entry: HostedLog,
+        end_offset: int,
+        *,
+        on_abort: Callable[[], None],
+        fail: Callable[[LogDirFailure], None],
+    ) -> None:
+        """Of a log that no other cleaning works on. `fail` takes its directory offline."""
+        self.entry = entry
+        self.end_offset = end_offset
+        self.aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_abort = on_abort
+        self._fail = fail
+        self._swapping: int | None = None
+        """Base offset of new files that may count after a crash, and are not in the log yet."""
+
+    def abort(self) -> None:
+        """See `Cleaning`. What a crash might take for the log's own is gone afterwards.
+
+        Raises LogDirFailure.
+        """
+        if self.aborted.done():
+            return
+        self.aborted.set_result(None)
+        self._on_abort()
+        if self._swapping is not None:
+            self._forget(self._swapping)
+
+    def _forget(self, base: int) -> None:
+        log, directory = self.entry.log, self.entry.directory
+        try:
+            for suffix in _SUFFIXES:
+                name = os.path.join(log.directory, offset_file(base, suffix))
+                for end in (SWAP_SUFFIX, CLEANED_SUFFIX):
+                    unlink_if_present(directory.filesystem, name + end)
+        except OSError as error:
+            if directory.failure is None:
+                raise LogDirFailure(log.directory, error) from error
+
+    async def swap(self, group: GroupWritten, *, index_bytes: int) -> None:
+        """Puts the new files of a group into the log, whose segments they replace.
+
+        Raises AbortedError, TimeoutError.
+        """
+        self.check()
+        log = self.entry.log
+        base = group.bases[0]
+        wanted = frozenset(group.bases)
+        old = [segment for segment in log.segments if segment.base_offset in wanted]
+        assert [segment.base_offset for segment in old] == list(group.bases)
+        self._swapping = base
+        self._guarded(log.mark_gaps)
+        for suffix in _SUFFIXES[1:]:
+            self._guarded(partial(self._rename, base, suffix))
+        await self._sync()
+        # The moment of decision: after a crash the new files are the log from now on.
+        self._guarded(partial(self._rename, base, LOG_SUFFIX))
+        await self._sync()
+        new = self._guarded(partial(self._take_over, base, old, index_bytes))
+        self._swapping = None
+        await self._sync(then=partial(self._finish, new))
+        await self._sync()
+
+    def _rename(self, base: int, suffix: str) -> None:
+        name = os.path.join(self.entry.log.directory, offset_file(base, suffix))
+        self.entry.directory.filesystem.rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
+
+    def _take_over(self, base: int, old: list[Segment], index_bytes: int) -> Segment:
+        log, directory = self.entry.log, self.entry.directory
+        factory = SegmentFactory(
+            log.directory,
+            index_bytes=index_bytes,
+            filesystem=directory.filesystem,
+            files=directory.files,
+            maps=directory.maps,
+        )
+        new = factory.existing(base, SWAP_SUFFIX)
+        log.replace_segments(old, new)
+        return new
+
+    def _finish(self, new: Segment) -> None:
+        """The new segment gets its own name, unless it has gone meanwhile; also after `abort`."""
+        if new.deleted:
+            return
+        rename = self.entry.directory.filesystem.rename
+        try:
+            for path in (new.index.path, new.time_index.path, new.file):
+                rename(path, path.removesuffix(SWAP_SUFFIX))
+        except OSError as error:
+            self._fail(LogDirFailure(new.file, error))
+            return
+        new.without_suffix(SWAP_SUFFIX)
+
+    def check(self) -> None:
+        """Raises AbortedError if it was aborted."""
+        if self.aborted.done():
+            raise AbortedError
+
+    def _guarded(self, work: Callable[[], _T]) -> _T:
+        """Does something to the files, unless the cleaning was aborted."""
+        self.check()
+        try:
+            return work()
+        except LogDirFailure as failure:
+            self._fail(failure)
+            raise AbortedError from failure
+        except OSError as error:
+            self._fail(LogDirFailure(self.entry.log.directory, error))
+            raise AbortedError from error
+
+    async def _sync(self, then: Callable[[], None] = _nothing) -> None:
+        """Waits until the directory's names are on disk; `then` comes first, also if aborted."""
+        log, filesystem = self.entry.log, self.entry.directory.filesystem
+        path = log.directory
+        synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def sync() -> None:
+            try:
+                sync_directory(filesystem, path)
+            except OSError as error:
+                if not log.life.excuses(error):
+                    raise LogDirFailure(path, error) from error
+
+        def done() -> None:
+            then()
+            synced.set_result(None)
+
+        self.entry.directory.run_later(sync, done)
+        await asyncio.wait(
+            {synced, self.aborted}, timeout=SYNC_S_MAX, return_when=asyncio.FIRST_COMPLETED
+        )
+        self.check()
+        if not synced.done():
+            raise TimeoutError(f"{path} was not synced within {SYNC_S_MAX} s")

@@ -1,0 +1,97 @@
+"""A LogManager on the test's loop, with one compacted log, for tests of the cleaner."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+
+from highwater.model.cluster import TopicState
+from highwater.model.ids import InstanceId, TopicId
+from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.hosted_directory import HandleLimits, HostedLog
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_manager import LogManager
+from highwater.runtime.logging import LogSettings, make_logger
+from tests.support.compacted_logs import keyed_batch
+from tests.support.log_batches import ManualClock, append
+
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+
+
+def compacted_topic(name: str = "table", number: int = 1, **configs: str) -> TopicState:
+    """With `COMPACT`; configs have underscores for dots."""
+    changed = {key.replace("_", "."): value for key, value in configs.items()}
+    return TopicState(
+        topic_id=TopicId(bytes([number]) * 16),
+        instance=InstanceId("default"),
+        name=name,
+        partitions=(),
+        configs=COMPACT | changed,
+        internal=False,
+    )
+
+
+class CleanedNode:
+    """To be made on a running loop; `close` ends its threads."""
+
+    def __init__(self, directory: Path, filesystem: FileSystem | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = ManualClock()
+        self.failures: list[LogDirFailure] = []
+        self._stream = io.StringIO()
+        self.manager = LogManager(
+            [directory],
+            clock=self.clock,
+            post=loop.call_soon_threadsafe,
+            on_dir_failure=lambda _, failure: self.failures.append(failure),
+            limits=HandleLimits(files=100, maps=50),
+            make_filesystem=lambda _: filesystem or FileSystem(),
+        )
+        self.manager.open()
+        self.manager.start()
+
+    def cleaner(self, **settings: int) -> Cleaner:
+        """One that looks ten times a second."""
+        log = make_logger(LogSettings(format="json"), stream=self._stream)
+        options = CleanerSettings(**({"backoff_ms": 100} | settings))  # type: ignore[arg-type]
+        return Cleaner(self.manager, clock=self.clock, log=log, settings=options)
+
+    def logged(self, event: str) -> list[dict[str, object]]:
+        """What the cleaners have logged about that."""
+        lines = [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == event]
+
+    def log(self, topic: TopicState | None = None) -> PartitionLog:
+        """Opened or made."""
+        return self.manager.open_log(topic or compacted_topic(), 0)[0]
+
+    def entry(self, log: PartitionLog) -> HostedLog:
+        """The manager's own."""
+        (found,) = [entry for entry in self.manager.entries() if entry.log is log]
+        return found
+
+    def fill(
+        self, log: PartitionLog, *, segments: int = 3, updates: int = 20, keys: int = 5
+    ) -> None:
+        """Sealed segments of updates to few keys, all committed, and a record behind them."""
+        for segment in range(segments):
+            for number in range(updates):
+                pair = (b"%d" % (number % keys), b"%d in %d" % (number, segment))
+                append(log, keyed_batch([pair], timestamp_ms=self.clock.now_ms))
+            log.roll()
+        append(log, keyed_batch([(b"last", b"1")], timestamp_ms=self.clock.now_ms))
+        log.high_watermark = log.log_end_offset
+
+    async def settle(self) -> None:
+        """Lets the directory's worker do what it has been given."""
+        done = asyncio.get_running_loop().create_future()
+        self.manager.dirs[0].run_later(lambda: None, lambda: done.set_result(None))
+        await asyncio.wait_for(done, 30)
+
+    def close(self) -> None:
+        """In order."""
+        self.manager.close()

@@ -1,0 +1,309 @@
+"""The cleaner with real child processes, over a manager of real directories."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.storage.cleaning import cleaner as module
+from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
+from tests.support.cleaned_node import CleanedNode, compacted_topic
+from tests.support.compacted_logs import keyed_batch, newest, records_in
+from tests.support.log_batches import append
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+WAIT_S = 40.0
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[CleanedNode]:
+    made = CleanedNode(tmp_path / "logs")
+    yield made
+    made.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def names(log: PartitionLog) -> list[str]:
+    return sorted(path.name for path in Path(log.directory).iterdir())
+
+
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def test_a_dirty_log_becomes_small_and_stays_the_same_table(node: CleanedNode) -> None:
+    log = node.log()
+    node.fill(log)
+    before, size = records_in(log), log.size_bytes
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.runs == 1)
+    after = records_in(log)
+    assert newest(after) == newest(before)
+    assert [record.offset for record in after] == [55, 56, 57, 58, 59, 60]
+    assert log.size_bytes < size / 5
+    assert [segment.base_offset for segment in log.segments] == [0, 60]
+    assert log.first_dirty == 60
+    stats = cleaner.stats
+    assert stats.bytes_before == size - log.active_segment.size
+    assert stats.bytes_after == log.segments[0].size
+    assert (stats.records_dropped, stats.failed_runs, stats.uncleanable) == (55, 0, 0)
+    (told,) = node.logged("log_cleaned")
+    assert (told["log"], told["records_kept"]) == ("table-0", 5)
+    await asyncio.sleep(0.3)
+    assert stats.runs == 1, "there is nothing to do any more"
+    assert stats.dirty_ratio_max == 0.0
+    await stopped(task)
+    checkpoint = Path(log.directory).parent / "cleaner-offset-checkpoint"
+    await until(checkpoint.exists)
+    assert checkpoint.read_text() == "0\n1\ntable 0 60\n"
+    assert not [name for name in names(log) if name.endswith((".cleaned", ".swap"))]
+
+
+async def test_the_dirtiest_log_is_first_and_only_compacted_topics_are_cleaned(
+    node: CleanedNode,
+) -> None:
+    half = node.log(compacted_topic("half", 1))
+    node.fill(half, segments=2)
+    half.first_dirty = 20
+    whole = node.log(compacted_topic("whole", 2))
+    node.fill(whole, segments=2)
+    plain = node.log(compacted_topic("plain", 3, cleanup_policy="delete"))
+    node.fill(plain)
+    lazy = node.log(compacted_topic("lazy", 4, min_cleanable_dirty_ratio="1.0"))
+    node.fill(lazy)
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.runs == 2)
+    await asyncio.sleep(0.3)
+    assert [told["log"] for told in node.logged("log_cleaned")] == ["whole-0", "half-0"]
+    assert len(records_in(plain)) == len(records_in(lazy)) == 61
+    node.manager.reconfigure(plain, compacted_topic("plain", 3))
+    await until(lambda: cleaner.stats.runs == 3)
+    assert len(records_in(plain)) == 6
+    await stopped(task)
+
+
+async def test_only_what_is_committed_and_old_enough(node: CleanedNode) -> None:
+    log = node.log(compacted_topic(min_compaction_lag_ms="1000"))
+    node.fill(log)
+    log.high_watermark = 39
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await asyncio.sleep(0.4)
+    assert cleaner.stats.runs == 0
+    node.clock.now_ms += 1_001
+    await until(lambda: cleaner.stats.runs == 1)
+    assert log.first_dirty == 20
+    assert [segment.base_offset for segment in log.segments] == [0, 20, 40, 60]
+    await stopped(task)
+
+
+async def test_a_lag_that_is_too_long_forces_it(node: CleanedNode) -> None:
+    log = node.log(compacted_topic(min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="5000"))
+    node.fill(log)
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await asyncio.sleep(0.3)
+    assert cleaner.stats.runs == 0
+    node.clock.now_ms += 5_001
+    await until(lambda: cleaner.stats.runs == 1)
+    await stopped(task)
+
+
+async def test_a_small_buffer_takes_several_passes(node: CleanedNode) -> None:
+    log = node.log()
+    node.fill(log, keys=20)
+    before = records_in(log)
+    cleaner = node.cleaner(dedupe_buffer_bytes=12 * module.BYTES_PER_KEY)
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: log.first_dirty == 60)
+    assert cleaner.stats.runs >= 2
+    assert newest(records_in(log)) == newest(before)
+    assert len(records_in(log)) == 21
+    await stopped(task)
+
+
+async def test_tombstones_go_after_their_time(node: CleanedNode) -> None:
+    log = node.log(compacted_topic(delete_retention_ms="1000"))
+
+    def dirty(number: int) -> None:
+        append(log, keyed_batch([(b"k", None), (b"other", b"%d" % number)]))
+        log.roll()
+        append(log, keyed_batch([(b"last", b"1")]))
+        log.high_watermark = log.log_end_offset
+
+    append(log, keyed_batch([(b"k", b"1")]))
+    dirty(1)
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.runs == 1)
+    assert [(r.offset, r.value) for r in records_in(log) if r.key == b"k"] == [(1, None)]
+    node.clock.now_ms += 1_001
+    append(log, keyed_batch([(b"more", b"1")]))
+    log.roll()
+    log.high_watermark = log.log_end_offset
+    await until(lambda: cleaner.stats.runs == 2)
+    assert [r.key for r in records_in(log)] == [b"other", b"last", b"more"]
+    await stopped(task)
+
+
+async def test_damage_makes_a_log_uncleanable_and_others_go_on(node: CleanedNode) -> None:
+    bad, good = node.log(compacted_topic("bad", 1)), node.log(compacted_topic("good", 2))
+    node.fill(bad, segments=4)
+    node.fill(good)
+    damage(Path(bad.segments[1].file))
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.runs == 1)
+    await asyncio.sleep(0.3)
+    assert (cleaner.stats.failed_runs, cleaner.stats.uncleanable) == (1, 1)
+    (told,) = node.logged("log_uncleanable")
+    assert told["log"] == "bad-0"
+    assert "checksum" in str(told["error"])
+    assert len(records_in(good)) == 6
+    assert not [name for name in names(bad) if name.endswith(".cleaned")]
+    node.manager.delete_log(bad)
+    await until(lambda: cleaner.stats.uncleanable == 0)
+    await stopped(task)
+
+
+class Stopped:
+    """The cleaner with a child that was stopped (SIGSTOP) after its start."""
+
+    def __init__(self, node: CleanedNode) -> None:
+        self.cleaner = node.cleaner()
+        self.task = asyncio.create_task(self.cleaner.run())
+        self.pid = -1
+
+    async def reach(self) -> Cleaner:
+        def started() -> bool:
+            process = self.cleaner.process
+            return process is not None and process.pid is not None
+
+        await until(started)
+        assert self.cleaner.process is not None
+        self.pid = self.cleaner.process.pid or -1
+        os.kill(self.pid, signal.SIGSTOP)
+        return self.cleaner
+
+
+async def test_a_node_that_stops_ends_the_child(node: CleanedNode) -> None:
+    log = node.log()
+    node.fill(log)
+    stopped_child = Stopped(node)
+    await stopped_child.reach()
+    assert log.cleaning is not None
+    await stopped(stopped_child.task)
+    assert gone(stopped_child.pid), "killed and reaped"
+    assert log.cleaning is None
+    assert len(records_in(log)) == 61
+
+
+@pytest.mark.parametrize("change", ["delete", "truncate", "restart", "start", "fail"])
+async def test_a_log_that_changes_ends_its_cleaning(node: CleanedNode, change: str) -> None:
+    log = node.log()
+    node.fill(log)
+    other = node.log(compacted_topic("other", 2))
+    node.fill(other, segments=1)
+    other.first_dirty = 20
+    stopped_child = Stopped(node)
+    cleaner = await stopped_child.reach()
+    other.first_dirty = 0
+    match change:
+        case "delete":
+            node.manager.delete_log(log)
+        case "truncate":
+            log.truncate_to(30)
+        case "restart":
+            log.truncate_fully_and_start_at(100)
+        case "start":
+            log.advance_log_start(25)
+        case "fail":
+            node.manager.fail_dir(0, _failure())
+    assert log.cleaning is None
+    await until(lambda: gone(stopped_child.pid))
+    await until(lambda: cleaner.stats.aborted_runs == 1)
+    assert cleaner.stats.failed_runs == 0
+    if change != "fail":
+        await until(lambda: other.first_dirty == 20)
+    if change == "truncate":
+        assert len(records_in(log)) <= 30
+        assert log.first_dirty <= 30
+    await stopped(stopped_child.task)
+
+
+def _failure() -> LogDirFailure:
+    return LogDirFailure("disk", OSError("gone"))
+
+
+async def test_truncation_above_and_appends_do_not_disturb_it(node: CleanedNode) -> None:
+    log = node.log()
+    node.fill(log)
+    stopped_child = Stopped(node)
+    cleaner = await stopped_child.reach()
+    append(log, keyed_batch([(b"new", b"1")]))
+    log.truncate_to(61)
+    assert log.apply_retention() == 0, "not while it is cleaned"
+    assert log.cleaning is not None
+    os.kill(stopped_child.pid, signal.SIGCONT)
+    await until(lambda: cleaner.stats.runs == 1)
+    assert len(records_in(log)) == 6
+    await stopped(stopped_child.task)
+
+
+async def test_a_child_that_dies_is_tried_again_but_not_for_ever(
+    node: CleanedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = node.log()
+    node.fill(log)
+    monkeypatch.setattr(module, "RETRY_MS_MAX", 0)
+    stopped_child = Stopped(node)
+    stats = stopped_child.cleaner.stats
+    for attempt in range(1, module.ATTEMPTS_MAX + 1):
+        await stopped_child.reach()
+        os.kill(stopped_child.pid, signal.SIGKILL)
+        await until(lambda attempt=attempt: stats.failed_runs == attempt)
+        await until(lambda: stopped_child.cleaner.process is None)
+    assert (stats.failed_runs, stats.uncleanable, stats.runs) == (3, 1, 0)
+    assert len(node.logged("log_uncleanable")) == 1
+    assert len(node.logged("cleaning_failed")) == 1
+    assert len(records_in(log)) == 61
+    await stopped(stopped_child.task)
+
+
+async def test_it_can_be_switched_off(node: CleanedNode) -> None:
+    log = node.log()
+    node.fill(log)
+    cleaner = node.cleaner(enable=False)
+    await asyncio.wait_for(cleaner.run(), 5)
+    assert len(records_in(log)) == 61
