@@ -6,9 +6,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from highwater.hop.append import OUTCOME_APPENDED
 from highwater.hop.append_codec import decode_response
 from highwater.hop.append_codec import encode_request as encode_append
 from highwater.hop.framing import HopFramingError
+from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.rpc import streams
 from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.rpc.streams import OutQueue, append_stream, fetch_stream, serve_stream
@@ -254,6 +256,24 @@ async def test_the_wait_for_a_commit_has_an_end(context, tmp_path):
     assert await run(stopping)
     await run(serving)
     assert told(context.written) == ([1], [], True)
+
+
+async def test_a_commit_that_takes_too_long_is_answered_once(context, tmp_path):
+    replica, serving = await waiting_for_a_commit(context, Node(tmp_path), StreamDrain())
+    (wait,) = replica.waiters.commits
+    assert 0 <= asyncio.get_running_loop().time() * 1000 - wait.group.deadline_ms < 5_000
+    replica.expire_appends(wait.group.deadline_ms - 1)
+    assert len(replica.waiters.commits) == 1
+    replica.expire_appends(wait.group.deadline_ms)
+    await until(lambda: len(context.written) == 2)
+    (result,) = decode_response(context.written[1]).results
+    (failure,) = result.failures
+    assert (failure.error_code, failure.outcome) == (ErrorCode.REQUEST_TIMED_OUT, OUTCOME_APPENDED)
+    follower_fetched(replica, 2, 1)
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+    assert len(context.written) == 2
+    assert replica.high_watermark == 1, "the record stays"
 
 
 async def test_the_wait_for_a_peer_that_does_not_close_its_side_has_an_end(context, tmp_path):
