@@ -5,8 +5,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import InstanceId, NodeId
+from highwater.model.ids import InstanceId, LeaderEpoch, NodeId
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -24,6 +25,8 @@ class Logs:
     """Empty logs that are never written, and what was said of their configs."""
 
     def __init__(self) -> None:
+        self.deleted: list[PartitionLog] | None = None
+        """None where nothing may be deleted."""
         self.broker_configs: list[Mapping[str, str]] = []
         self.reconfigured: list[tuple[PartitionLog, Mapping[str, str]]] = []
 
@@ -34,11 +37,13 @@ class Logs:
             high_watermark=0,
             epochs=LeaderEpochCache(),
             begin_epoch=lambda _epoch: None,
+            rotten=False,
         )
         return cast(PartitionLog, empty), 0
 
     def delete_log(self, log: PartitionLog) -> None:
-        raise AssertionError("nothing is deleted here")
+        assert self.deleted is not None, "nothing is deleted here"
+        self.deleted.append(log)
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         log.flush()
@@ -161,3 +166,43 @@ def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:
     for _ in range(2):
         node.apply(replace(image_with(2, topics=[replace(A, partitions=states), B]), revision=101))
         assert node.replicas.elections == 2, "of the two partitions that are here"
+
+
+def moved(topic: TopicState, *replicas: int, partition_epoch: int) -> TopicState:
+    """The topic with its first partition there, led by the first of them in the next epoch."""
+    nodes = tuple(map(NodeId, replicas))
+    first = replace(
+        topic.partitions[0],
+        leader=nodes[0],
+        leader_epoch=LeaderEpoch(topic.partitions[0].leader_epoch + 1),
+        partition_epoch=partition_epoch,
+        replicas=nodes,
+        isr=nodes,
+    )
+    return replace(topic, partitions=(first, *topic.partitions[1:]))
+
+
+def test_a_replica_that_is_taken_away_is_deleted_and_refuses() -> None:
+    node = Node()
+    node.apply(image_with(2, topics=[A, B]))
+    replica = node.replica(A)
+    assert replica.leading
+    node.logs.deleted = []
+    node.apply(replace(image_with(2, topics=[moved(A, 2, partition_epoch=8), B]), revision=101))
+    assert node.logs.deleted == [replica.log]
+    assert (A.topic_id, 0) not in node.plane.replicas
+    assert not replica.leading
+    assert replica.not_leader().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    # Added again, it begins with a log of its own.
+    node.apply(replace(image_with(2, topics=[moved(A, 2, 1, partition_epoch=9), B]), revision=102))
+    assert node.replica(A) is not replica
+    assert not node.replica(A).leading
+
+
+def test_nothing_is_deleted_for_a_record_that_is_not_newer() -> None:
+    node = Node()
+    node.apply(image_with(2, topics=[moved(A, 1, 2, partition_epoch=9), B]))
+    for epoch in (8, 9):
+        older = moved(A, 2, partition_epoch=epoch)
+        node.apply(replace(image_with(2, topics=[older, B]), revision=101 + epoch))
+    assert node.replica(A).leading

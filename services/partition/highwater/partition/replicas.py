@@ -167,7 +167,9 @@ class Replicas:
             replica = self._plane.replicas.get(key)
             if node_id not in state.replicas:
                 self.unusable.discard(key)
-                if replica is not None:
+                # A log is deleted by a newer record only, however the older one came here.
+                if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
+                    self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                     self._remove(topic, replica)
                 continue
             if replica is None:

@@ -95,3 +95,29 @@ def test_two_proposals_of_one_partition_build_on_one_another() -> None:
     assert codes == [0, ErrorCode.INVALID_UPDATE_VERSION, 0]
     assert decision.delta is not None
     assert decision.delta.topics[0].partitions[0].isr == (1, 2)
+
+
+def test_the_isr_that_a_move_waited_for_ends_it() -> None:
+    (partition,) = TOPIC.partitions
+    moving = replace(
+        partition,
+        replicas=(NodeId(2), NodeId(4), NodeId(1)),
+        isr=(NodeId(1), NodeId(2)),
+        adding_replicas=(NodeId(4),),
+        removing_replicas=(NodeId(1),),
+    )
+    image = image_of([node_state(n) for n in (1, 2, 4)], [replace(TOPIC, partitions=(moving,))])
+    proposal = Proposal(
+        topic_id=TOPIC.topic_id, partition=0, leader_epoch=5, partition_epoch=7, isr=(1, 2, 4),
+        isr_node_epochs=(),
+    )  # fmt: skip
+    (result,) = alter_partitions(image, NodeId(1), [proposal], lambda _: 2).result
+    assert result.refusal is None
+    assert result.state is not None
+    assert (result.state.replicas, result.state.isr) == ((2, 4), (2, 4))
+    assert (result.state.leader, result.state.leader_epoch) == (2, 6)
+    assert result.state.partition_epoch == 8
+    offline = {NodeId(2): {TOPIC.topic_id: frozenset({0})}}
+    (result,) = alter_partitions(image, NodeId(1), [proposal], lambda _: 2, offline=offline).result
+    assert result.refusal is not None
+    assert result.refusal.code == ErrorCode.INELIGIBLE_REPLICA

@@ -1,9 +1,11 @@
 """CreatePartitions and DeleteTopics."""
 
+from dataclasses import replace
+
 from highwater.controller.core.change_topics import Growth, create_partitions, delete_topics
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
+from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
 from tests.support.controller_images import image_with, topic_state
 
 TOPIC = topic_state("t", [(1, 2), (2, 3)])
@@ -33,6 +35,19 @@ def test_growth_by_hand() -> None:
     larger = grow(Growth(topic_id=TOPIC.topic_id, count=3, assignments=((2, (3, 1)),)))
     assert isinstance(larger, TopicState)
     assert larger.partitions[2].replicas == (3, 1)
+
+
+def test_the_factor_of_a_topic_that_moves_is_that_of_its_target() -> None:
+    moving = replace(
+        TOPIC.partitions[0],
+        replicas=(NodeId(3), NodeId(1), NodeId(2)),
+        adding_replicas=(NodeId(3),),
+        removing_replicas=(NodeId(1), NodeId(2)),
+    )
+    topic = replace(TOPIC, partitions=(moving, *TOPIC.partitions[1:]))
+    larger = grow(Growth(topic_id=topic.topic_id, count=3), image_with(3, topics=[topic]))
+    assert isinstance(larger, TopicState)
+    assert len(larger.partitions[2].replicas) == 1
 
 
 def test_refusals() -> None:

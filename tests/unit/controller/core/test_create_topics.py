@@ -16,7 +16,13 @@ from highwater.controller.core.create_topics import (
 from highwater.controller.core.outcome import Refusal
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.ids import DEFAULT_INSTANCE, INTERNAL_REPLICAS_MAX, InstanceId, TopicId
+from highwater.model.ids import (
+    DEFAULT_INSTANCE,
+    INTERNAL_REPLICAS_MAX,
+    InstanceId,
+    NodeId,
+    TopicId,
+)
 from tests.support.config_rules import PlainConfigRules
 from tests.support.controller_images import image_with, topic_state
 
@@ -203,3 +209,24 @@ def test_a_request_has_a_limit() -> None:
     results = create_topics(image_with(1), DEFAULT_INSTANCE, wishes, RULES).result
     assert {r.code for r in results if isinstance(r, Refusal)} == {ErrorCode.POLICY_VIOLATION}
     assert len(results) == 3
+
+
+def leaving(image: ClusterImage, node: int) -> ClusterImage:
+    """The image with a node that is taken out of use."""
+    state = replace(image.nodes[NodeId(node)], decommissioning=True)
+    return replace(image, nodes={**image.nodes, NodeId(node): state})
+
+
+def test_nothing_new_is_placed_on_nodes_that_are_taken_out_of_use() -> None:
+    image = leaving(image_with(4), 2)
+    topic = created(image, partitions=8, replication_factor=3)
+    assert {node for p in topic.partitions for node in p.replicas} == {1, 3, 4}
+    told = refusal(image, replication_factor=4)
+    assert told.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "only 3 broker(s) are registered. 1 more are being decommissioned." in told.message
+    by_hand = {"assignments": ((0, (1, 2)),)}
+    assert refused(image, **by_hand) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    # Not even while others are away.
+    away = leaving(image_with(3, fenced=[1]), 2)
+    topic = created(away, replication_factor=2)
+    assert {node for p in topic.partitions for node in p.replicas} == {1, 3}

@@ -53,6 +53,33 @@ def test_a_registration_is_fenced_and_its_rack_is_its_host() -> None:
     assert named.nodes[0].rack == "r9"
 
 
+def test_a_node_that_is_taken_out_of_use_remains_so() -> None:
+    before = replace(node_state(1), decommissioning=True)
+    delta = register(registration(), before).delta
+    assert delta is not None
+    assert delta.nodes[0].decommissioning
+    fresh = register(registration(), node_state(1)).delta
+    assert fresh is not None
+    assert not fresh.nodes[0].decommissioning
+
+
+def test_an_election_ends_a_move_that_it_makes_possible() -> None:
+    topic = topic_state("t", [(1, 2)])
+    moving = replace(
+        topic.partitions[0],
+        replicas=(NodeId(2), NodeId(3), NodeId(1)),
+        isr=(NodeId(1), NodeId(2), NodeId(3)),
+        adding_replicas=(NodeId(3),),
+        removing_replicas=(NodeId(1),),
+    )
+    image = image_with(3, topics=[replace(topic, partitions=(moving,))])
+    decision = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
+    assert decision.delta is not None
+    (after,) = decision.delta.topics[0].partitions
+    assert (after.replicas, after.isr, after.leader) == ((2, 3), (2, 3), 2)
+    assert after.partition_epoch == moving.partition_epoch + 1
+
+
 def test_who_is_surely_the_successor() -> None:
     before = node_state(1)
     assert same_place(before, registration())
