@@ -20,6 +20,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
+from highwater.partition.cleaner_metrics import CleanerCollector
 from highwater.partition.config import PartitionConfig
 from highwater.partition.coordinator_log import DataPlaneLog
 from highwater.partition.data_plane.offsets import OffsetQueries
@@ -201,6 +202,7 @@ class PartitionService:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
         self._registry.register(PartitionCollector(self))
         self._registry.register(ReplicationCollector(self))
+        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)

@@ -18,6 +18,7 @@ from highwater.partition.data_plane.following import (
 from highwater.partition.data_plane.late_rows import LateRows
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.rows import NONE, Answered
+from highwater.partition.storage.names import GAPS_MARKER
 from tests.support.log_batches import make_batch, read_all
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says, lead
@@ -239,6 +240,19 @@ def test_a_batch_that_overlaps_is_unsound_in_a_log_that_has_records(follower: Fo
     follower.answer(make_batch(base_offset=0), make_batch(base_offset=1))
     with pytest.raises(UnsoundAnswerError, match="1 instead of 2"):
         follower.answer(make_batch(base_offset=1, timestamps=(1, 2)))
+
+
+def test_gaps_of_a_compacted_leader_are_taken_and_noted(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.answer(make_batch(base_offset=0))
+    with pytest.raises(UnsoundAnswerError, match="9 instead of 1"):
+        follower.answer(make_batch(base_offset=9), high_watermark=8)
+    assert not follower.log.gaps
+    first, second = make_batch(base_offset=9), make_batch(base_offset=15, timestamps=(1, 2))
+    assert follower.answer(first, second, high_watermark=15) is Outcome.DONE
+    assert follower.ends == (0, 15, 17, 17)
+    assert follower.log.gaps
+    assert (Path(follower.log.directory) / GAPS_MARKER).exists()
 
 
 def test_a_disk_that_fails_takes_the_directory_offline(follower: Follower) -> None:

@@ -1,4 +1,7 @@
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +86,17 @@ def test_file_is_replaced_whole(tmp_path):
     store.save(here, b"two")
     assert store.load(here) == b"two"
     assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
+
+
+def test_a_file_that_may_not_have_heard_of_deletions_is_too_old(tmp_path):
+    store = FileSnapshotStore()
+    here = replace(place_of(3, str(tmp_path)), snapshot_age_ms_max=60_000)
+    store.save(here, b"young")
+    assert store.load(here) == b"young"
+    written_s = time.time() - 61
+    os.utime(tmp_path / "group-snapshot", (written_s, written_s))
+    assert store.load(here) is None
+    assert store.load(replace(here, snapshot_age_ms_max=None)) == b"young"
 
 
 def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):

@@ -1,0 +1,182 @@
+"""A compacted topic, as its clients see it: small, complete, and whole after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from highwater.embed.kafka_client import KafkaClient
+from tests.cluster.runner import Up
+from tests.support.process import wait_until
+
+TOPIC = "table"
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.bytes": str(1 << 20),
+    "file.delete.delay.ms": "100",
+}
+KEYS = 40
+FILLER = b"." * 2_000
+SIZE_MAX = 2_500_000
+"""Of one replica once it is clean: an active segment, and 80 kB of values."""
+
+Table = dict[bytes, tuple[int, bytes]]
+
+
+@pytest.fixture
+def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
+    made = Up(request.param, tmp_path)
+    made.process.set_environment("HIGHWATER_PARTITION_LOG_CLEANER_BACKOFF_MS", "200")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def make_topic(up: Up) -> None:
+    with KafkaClient(up.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=1, replication_factor=up.node_count, configs=CONFIGS)
+
+
+def update(up: Up, table: Table, rounds: int, *, codec: str = "none") -> None:
+    """Writes every key so many times; `table` is what a reader should end up with."""
+    producer = Producer(
+        {
+            "bootstrap.servers": up.bootstrap,
+            "compression.type": codec,
+            "batch.size": 20_000,
+            "enable.idempotence": True,
+        }
+    )
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            failures.append(error)
+            return
+        table[message.key()] = message.offset(), message.value()  # type: ignore[attr-defined]
+
+    for number in range(rounds * KEYS):
+        key = b"key %d" % (number % KEYS)
+        producer.produce(TOPIC, key=key, value=b"%d" % number + FILLER, on_delivery=delivered)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert failures == []
+
+
+def consume(up: Up, table: Table) -> tuple[Table, int]:
+    """What a consumer of the whole topic ends up with, and how many records it was."""
+    end = max(offset for offset, _ in table.values())
+    consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "none"})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: Table = {}
+    last, count = -1, 0
+    try:
+        while last < end:
+            message = consumer.poll(20)
+            assert message is not None, f"nothing after offset {last} of {end}"
+            assert message.error() is None
+            assert message.offset() > last
+            last = message.offset()
+            count += 1
+            found[message.key()] = last, message.value()
+    finally:
+        consumer.close()
+    return found, count
+
+
+def directories(up: Up) -> list[Path]:
+    return sorted(up.data_dir.rglob(f"{TOPIC}-0"))
+
+
+def size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.glob("*.log"))
+
+
+def wait_until_small(up: Up) -> None:
+    wait_until(
+        lambda: all(size(directory) < SIZE_MAX for directory in directories(up)),
+        timeout_s=60,
+        what="compaction",
+    )
+
+
+@pytest.mark.parametrize("up", ["embedded"], indirect=True)
+def test_a_table_stays_small_and_whole(up: Up) -> None:
+    make_topic(up)
+    table: Table = {}
+    update(up, table, 80)
+    (directory,) = directories(up)
+    update(up, table, 20, codec="lz4")
+    wait_until_small(up)
+    found, count = consume(up, table)
+    assert found == table
+    assert count < 50 * KEYS
+    assert (directory / ".highwater_gaps").exists()
+    producer = Producer({"bootstrap.servers": up.bootstrap})
+    refused: list[KafkaError] = []
+    producer.produce(TOPIC, value=b"no key", on_delivery=lambda error, _: refused.append(error))
+    producer.flush(20)
+    assert [error.code() for error in refused] == [KafkaError.INVALID_RECORD]
+    assert up.stop() == 0
+    up.start()
+    assert consume(up, table)[0] == table
+    update(up, table, 80)
+    wait_until_small(up)
+    assert consume(up, table)[0] == table
+
+
+@pytest.mark.parametrize("up", ["embedded"], indirect=True)
+def test_killed_while_it_cleans(up: Up) -> None:
+    make_topic(up)
+    table: Table = {}
+    children: set[int] = set()
+    for _ in range(3):
+        update(up, table, 80)
+        (directory,) = directories(up)
+        wait_until(
+            lambda directory=directory: bool(
+                [*directory.glob("*.cleaned"), *directory.glob("*.swap")]
+            ),
+            timeout_s=60,
+            what="a cleaning under way",
+            poll_s=0.002,
+        )
+        children |= {child.pid for child in psutil.Process(up.process.pid).children(recursive=True)}
+        up.kill()
+        up.start()
+        assert consume(up, table)[0] == table
+    wait_until_small(up)
+    assert consume(up, table)[0] == table
+    assert not any(psutil.pid_exists(pid) for pid in children), "no child outlives its node"
+
+
+@pytest.mark.parametrize("up", ["nodes3"], indirect=True)
+@pytest.mark.timeout(300)
+def test_a_follower_that_begins_at_0_copies_what_is_left(up: Up) -> None:
+    make_topic(up)
+    table: Table = {}
+    update(up, table, 80)
+    wait_until_small(up)
+    assert len(directories(up)) == 3
+    expected, _ = consume(up, table)
+    assert expected == table
+    assert up.stop() == 0
+    emptied = directories(up)[0]
+    for path in emptied.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    up.start()
+    update(up, table, 1)
+    wait_until(
+        lambda: (emptied / ".highwater_gaps").exists() and size(emptied) > 80_000,
+        timeout_s=60,
+        what="the copy",
+    )
+    assert consume(up, table)[0] == table
