@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from highwater.partition.core.replica_events import LagChecked
+from highwater.partition.replication import record_source
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink
 from tests.unit.partition.data_plane.node import stored
@@ -123,9 +124,14 @@ def _values(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
+@pytest.mark.parametrize("files", [False, True], ids=["bytes", "files"])
 @pytest.mark.parametrize("seed", range(6))
-async def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
-    partition = Partition(tmp_path, nodes=3, lag_ms_max=LAG_MS_MAX)
+async def test_nothing_acknowledged_is_lost(
+    tmp_path: Path, seed: int, files: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `files` followers read records where their leaders have them, while logs are cut."""
+    monkeypatch.setattr(record_source, "PLACE_BYTES_MIN", 0)
+    partition = Partition(tmp_path, nodes=3, lag_ms_max=LAG_MS_MAX, files=files)
     try:
         world = World(partition, seed)
         await world.run()

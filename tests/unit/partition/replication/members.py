@@ -18,6 +18,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.codec import FollowerRequest
 from highwater.partition.replication.fetchers import ReplicaFetchers
 from highwater.partition.replication.leader_session import LeaderSession
+from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.rpc.replicate_stream import read_slice
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
@@ -26,6 +27,9 @@ from highwater.runtime.logging import silent_logger
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
 from tests.unit.partition.data_plane.node import Node, stored
 from tests.unit.partition.replication.channel import Call, Channel, until
+
+INCARNATION = "all-of-them"
+"""The logs of all nodes lie in one directory."""
 
 
 class Member(Node):
@@ -39,6 +43,7 @@ class Member(Node):
         self.node = node
         self.failures: list[BaseException] = []
         self.sessions: dict[Call, LeaderSession] = {}
+        self.traffic = ReplicaTraffic()
         self.fetchers = ReplicaFetchers(
             identity=lambda: (node, 100 + node),
             flush=lambda log, done: loop.call_soon(lambda: (log.flush(), done())),
@@ -47,6 +52,8 @@ class Member(Node):
             clock=self.clock,
             log=silent_logger(),
             open_channel=partition.channel,  # type: ignore[arg-type]
+            traffic=self.traffic,
+            reads_files=partition.files,
         )
         self.follow = self.fetchers.follow
         self.stop_following = self.fetchers.stop_following
@@ -125,8 +132,17 @@ class Partition:
     """One partition on nodes 1 to n, and its record at the controller."""
 
     def __init__(
-        self, directory: Path, nodes: int = 2, *, lag_ms_max: int = 10_000, **config: int
+        self,
+        directory: Path,
+        nodes: int = 2,
+        *,
+        lag_ms_max: int = 10_000,
+        files: bool = False,
+        **config: int,
     ) -> None:
+        """`files`: the nodes are on one host, and followers read from each other's files."""
+        self.files = files
+        (directory / ".highwater_incarnation").write_text(INCARNATION)
         self.config = LogConfig(**config)
         self.lag_ms_max = lag_ms_max
         self.epoch = 0
@@ -140,7 +156,9 @@ class Partition:
         for node in self.reachable:
             self.members[node] = Member(self, node, directory / f"node-{node}")
         image = ClusterImage(
-            revision=1, cluster_id="test", nodes={NodeId(n): _state(n) for n in self.members}
+            revision=1,
+            cluster_id="test",
+            nodes={NodeId(n): _state(n, directory) for n in self.members},
         )
         for member in self.members.values():
             member.fetchers.image_changed(image)
@@ -253,12 +271,13 @@ def _epochs(member: Member) -> list[tuple[int, int]]:
     return [(epoch, start) for epoch, start in member.log.epochs.entries() if start < end]
 
 
-def _state(node: int) -> NodeState:
+def _state(node: int, directory: Path) -> NodeState:
     return NodeState(
         node_id=NodeId(node),
         node_epoch=100 + node,
         address=str(node),
         rack="",
-        incarnation=str(node),
+        incarnation=INCARNATION,
+        log_dirs=(str(directory),),
         fenced=False,
     )

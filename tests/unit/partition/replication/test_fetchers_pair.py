@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.replication import record_source
 from tests.support.log_batches import make_batch, read_all
 from tests.unit.partition.data_plane.node import stored
 from tests.unit.partition.replication.channel import until
 from tests.unit.partition.replication.members import Partition
 
 
-@pytest.fixture
-async def pair(tmp_path: Path):
-    made = Partition(tmp_path)
+@pytest.fixture(params=[False, True], ids=["bytes", "files"])
+async def pair(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    # However small, records are told by their place.
+    monkeypatch.setattr(record_source, "PLACE_BYTES_MIN", 0)
+    made = Partition(tmp_path, files=request.param)
     yield made
     await made.close()
 
@@ -47,6 +50,9 @@ async def test_many_groups_while_the_follower_copies(pair: Partition) -> None:
     assert {code for sink in sinks for code in sink.codes.values()} == {0}
     await pair.converged()
     assert pair[2].replica.high_watermark == 600
+    traffic = pair[2].traffic
+    assert traffic.bytes_in[1] == len(stored(pair[1].replica))
+    assert traffic.file_bytes_in[1] == (traffic.bytes_in[1] if pair.files else 0)
 
 
 async def test_nothing_is_acknowledged_while_the_leader_is_not_heard(pair: Partition) -> None:
