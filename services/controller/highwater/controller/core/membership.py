@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from highwater.controller.core.change_isr import MinIsr, replace_partitions
 from highwater.controller.core.change_leader import without_failed_replicas
@@ -12,6 +13,8 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.core.reassign import settled as move_settled
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
 from highwater.model.ids import NO_NODE, NodeId
+
+_NOBODY: Final[frozenset[NodeId]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +181,14 @@ def _elect_topic(
     min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
     changed = {}
     for p in topic.partitions:
-        able = candidates
-        if here := failed.get(p.partition):
-            able = replace(candidates, alive=candidates.alive - here)
+        here = failed.get(p.partition, _NOBODY)
+        if here:
             after = without_failed_replicas(p, here, candidates, min_isr=min_isr, unclean=unclean)
         else:
             after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
-        after = move_settled(p, after, able, min_isr=min_isr)
+        if p.adding_replicas or p.removing_replicas:
+            able = replace(candidates, alive=candidates.alive - here)
+            after = move_settled(p, after, able, min_isr=min_isr)
         if after is not None:
             changed[p.partition] = after
     return (replace_partitions(topic, changed), len(changed)) if changed else None
