@@ -56,17 +56,25 @@ def elect(
         new_eligible = _eligible(isr, eligible, new_isr, min_isr)
     # Who is recovered may have led before, with a tail that is lost: its offsets come again.
     moved = leader != partition.leader or recovered
-    after = replace(
+    if leader != NO_NODE:
+        last_known = leader
+    # Compared before anything is made: a dead node is a matter of 10 000 partitions.
+    if (
+        not moved
+        and new_isr == partition.isr
+        and new_eligible == partition.eligible_leaders
+        and last_known == partition.last_known_leader
+    ):
+        return None
+    return replace(
         partition,
         leader=leader,
         leader_epoch=LeaderEpoch(partition.leader_epoch + 1) if moved else partition.leader_epoch,
+        partition_epoch=partition.partition_epoch + 1,
         isr=new_isr,
         eligible_leaders=new_eligible,
-        last_known_leader=leader if leader != NO_NODE else last_known,
+        last_known_leader=last_known,
     )
-    if after == partition:
-        return None
-    return replace(after, partition_epoch=partition.partition_epoch + 1)
 
 
 def after_isr_change(

@@ -38,6 +38,8 @@ from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, Topi
 
 FORMAT_VERSION: Final = 1
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
 CLUSTER: Final = "cluster"
 PRODUCER_IDS: Final = "producer_ids"
 CLUSTER_CONFIGS: Final = "configs/cluster"
@@ -96,7 +98,7 @@ def node_configs(node: NodeId) -> str:
 
 def encode(values: Mapping[str, Any]) -> bytes:
     """A value with its version, as compact JSON."""
-    return json.dumps({"v": FORMAT_VERSION, **values}, separators=(",", ":")).encode()
+    return _ENCODER.encode({"v": FORMAT_VERSION, **values}).encode()
 
 
 def decode(key: str, value: bytes) -> dict[str, Any]:
