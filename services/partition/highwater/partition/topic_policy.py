@@ -4,8 +4,7 @@ A config that the topic does not set has the brokers' value: set for this node, 
 by the node's own settings, in this order (`broker_defaults`). Logs take the same two mappings
 (`storage.log_manager`).
 
-Not there yet: compaction. `cleanup.policy=compact` is accepted, its records must have keys, and the
-log is kept whole; `compact,delete` deletes by age and size as `delete` does. `compression.type` and
+Records of compacted topics must have keys, which takes deep validation. `compression.type` and
 `preallocate` change nothing: batches are stored as they come, and files grow as they are written.
 """
 

@@ -14,7 +14,7 @@ offset, its epoch, its producer and its sequence.
   every written file: the file then says up to where it replaces older ones (`compaction_swap`).
 * Control batches stay as they are, since nothing tells yet which transactions are still there.
 
-Nothing calls this yet.
+`cleaning` has what calls this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
