@@ -1,12 +1,15 @@
 """Damaged files: what a node finds on its disk when it starts again is not what it wrote.
 
 Only one replica is damaged, and while another one leads: what has been acknowledged is on at least
-two nodes, so nothing may be lost, and the damaged one has to get it again.
+two nodes, so nothing may be lost, and the damaged one has to get it again. The kernel stays the same,
+so the node reads its logs from their last index entries on (`storage/recovery.py`); what a power cut
+leaves behind is in `power_faults`. Bit rot comes while the node runs.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +19,13 @@ from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
 from tests.robustness.faults.history import History
 from tests.robustness.faults.workload import read_log
 from tests.support.partition_logs import segments
+from tests.support.process import wait_until
 from tests.support.replicated_cluster import Shape, empty_directory
 
 Who = Literal["leader", "follower"]
 
 _READ_S_MAX = 60.0
+_FOUND_S_MAX = 60.0
 _SMALL_SEGMENTS = {"segment.ms": "1500", "index.interval.bytes": "64"}
 """So that there are closed segments to damage, and indexes with something in them."""
 
@@ -118,6 +123,53 @@ class MissingSegment(DamagedNode):
         for path in directory.glob(f"{last.stem}.*"):
             path.unlink()
         return f"a segment of {size} bytes removed"
+
+
+@dataclass
+class BitRot(Fault):
+    """A bit of a closed segment changes on the disk while the node runs, in every partition that
+    it leads, or follows in.
+
+    The scrubber finds it, another replica leads if it has to, and what was damaged is fetched again.
+    """
+
+    who: Who = "follower"
+    topic_configs: dict[str, str] = field(default_factory=lambda: dict(_SMALL_SEGMENTS))
+
+    id = "F23"
+    title = "a bit of a closed segment changes"
+    complaints = ("log_damaged",)
+    shape = Shape(settings={"partition": {"log_scrub_interval_ms": "1000"}})
+
+    def inject(self, scene: Scene) -> None:
+        scene.progress(count=400)
+        scene.victim = scene.leader() if self.who == "leader" else scene.follower()
+        self._damaged = [
+            number
+            for number, part in scene.view().items()
+            if (part.leader == scene.victim) == (self.who == "leader")
+        ]
+        self._files = {
+            number: _flip_a_bit(scene.log_directory(scene.victim, number), scene)
+            for number in self._damaged
+        }
+        begun = time.monotonic()
+        wait_until(
+            lambda: all(_was_replaced(path, inode) for path, inode in self._files.values()),
+            timeout_s=_FOUND_S_MAX,
+            what="the damaged logs to be fetched again",
+        )
+        scene.note(
+            f"a bit in {len(self._files)} logs of {self.who} {scene.victim}, gone after "
+            f"{time.monotonic() - begun:.1f} s"
+        )
+
+    def heal(self, scene: Scene) -> None:
+        """It heals by itself."""
+
+    def check(self, scene: Scene) -> None:
+        told = [line for line in scene.cluster.complaints() if "log_damaged" in line]
+        assert len(told) >= len(self._damaged), told
 
 
 @dataclass
@@ -241,3 +293,22 @@ def _last_with_records(directory: Path) -> Path:
 def _other(path: Path) -> Path:
     """The same kind of file of another segment; itself if there is only one."""
     return next((p for p in sorted(path.parent.glob(f"*{path.suffix}")) if p != path), path)
+
+
+def _flip_a_bit(directory: Path, scene: Scene) -> tuple[Path, int]:
+    """At the end of the oldest closed segment with records; the file and its inode."""
+    path = next(p for p in segments(directory)[:-1] if p.stat().st_size > 0)
+    position = path.stat().st_size - 1  # In a record: not in an epoch, which no checksum covers.
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << scene.chance.randrange(8)]))
+    return path, path.stat().st_ino
+
+
+def _was_replaced(path: Path, inode: int) -> bool:
+    try:
+        return path.stat().st_ino != inode
+    except FileNotFoundError:
+        return True

@@ -37,6 +37,7 @@ def make_logs(*paths: Path, node_id: int = -1, failures: list[int] | None = None
         loop=asyncio.get_running_loop(),
         log=silent_logger(),
         on_dir_failure=failed,
+        on_damage=lambda _log, _damage: None,
     )
 
 

@@ -55,6 +55,7 @@ def make_service(path: Path) -> Any:
             fetched_bytes=30,
             waiting_fetches=4,
         ),
+        logs=SimpleNamespace(scrubber=SimpleNamespace(checked_bytes=70, damages=1)),
         groups=SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
     )
 
@@ -73,6 +74,9 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("fetched_bytes_total") == 30
     assert value("waiting_fetches") == 4
     assert value("leaders") == 1
+    assert value("scrubbed_bytes_total") == 70
+    assert value("damages_found_total") == 1
+    assert value("damaged_logs") == 0
     assert value("group_members") == 5
     assert value("groups", state="stable") == 2
     assert value("group_lag", group="readers", **where) == 25

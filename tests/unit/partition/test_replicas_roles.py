@@ -1,5 +1,6 @@
 """Replicas follow the image: made, given roles, told apart from broken ones, removed."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from highwater.partition.storage.errors import StorageError
 from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.logging import silent_logger
 from tests.support.controller_images import image_with, topic_state
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import append, make_batch
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import Fetched, Node, ask
 
@@ -44,6 +45,7 @@ class Logs:
     def delete_log(self, log):
         self.deleted.append(log.partition)
         log.close(clean=False)
+        shutil.rmtree(log.directory)
 
     def set_broker_configs(self, configs):
         pass
@@ -94,6 +96,7 @@ def moved(topic, partition, leader, **changes):
         states[partition],
         leader=leader,
         leader_epoch=states[partition].leader_epoch + 1,
+        partition_epoch=states[partition].partition_epoch + 1,
         **changes,
     )
     return replace(topic, partitions=tuple(states))
@@ -212,3 +215,50 @@ def test_what_cannot_be_used_is_there_for_the_controller_to_hear(f):
     assert before == {T.topic_id: [1]}, "another thread may be reading it"
     f.apply()
     assert f.replicas.offline == {}
+
+
+def test_a_replica_with_damaged_records_is_fetched_again(f):
+    """Out of service at once; made anew when the image says that nobody relies on it."""
+    f.apply(T)
+    leader = f.of(T, 0)
+    append(leader.log, make_batch(), make_batch(), epoch=5)
+    leader.log.note_damage(0, 1)
+    assert f.replicas.damaged(leader.log)
+    f.replicas.count()
+    assert f.replicas.offline == {T.topic_id: [0]}
+    assert leader.failed
+    f.apply(replace(T, configs={"retention.ms": "5"}))
+    assert f.of(T, 0) is leader, "the controller has not heard of it yet"
+    led_by_other = moved(T, 0, 2, isr=(2, 1))
+    f.apply(led_by_other)
+    assert f.of(T, 0) is leader, "it still counts as one that has everything"
+    states = list(led_by_other.partitions)
+    states[0] = replace(states[0], isr=(2,), partition_epoch=states[0].partition_epoch + 1)
+    f.apply(replace(led_by_other, partitions=tuple(states)))
+    again = f.of(T, 0)
+    assert again is not leader
+    assert f.logs.deleted == [0]
+    assert (again.failed, again.leader, again.leading) == (False, 2, False)
+    assert f.replicas.offline == {}
+
+
+def test_damaged_records_that_nobody_else_has_are_kept(f):
+    alone = topic_state("t", [(1, 2)])
+    alone = replace(alone, partitions=(replace(alone.partitions[0], isr=(1,)),))
+    f.apply(alone)
+    replica = f.of(alone, 0)
+    append(replica.log, make_batch(), make_batch(), make_batch(), epoch=5)
+    replica.log.note_damage(1, 2)
+    assert not f.replicas.damaged(replica.log)
+    assert replica.leading
+    assert not replica.failed
+    states = (
+        replace(
+            alone.partitions[0],
+            isr=(1, 2),
+            partition_epoch=alone.partitions[0].partition_epoch + 1,
+        ),
+    )
+    f.apply(replace(alone, partitions=states))
+    assert replica.failed, "now somebody has them"
+    assert f.replicas.offline == {alone.topic_id: [0]}

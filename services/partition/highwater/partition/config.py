@@ -80,6 +80,17 @@ class PartitionConfig(ServiceSettings):
         description="followers read records from the log directories of leaders on the same host, "
         "if they can open them; otherwise leaders send them",
     )
+    log_scrub_bytes_per_s: int = Field(
+        default=8 << 20,
+        ge=0,
+        description="how fast closed segments are read in each log directory, to find bytes that "
+        "have changed on the disk; 0 for never",
+    )
+    log_scrub_interval_ms: int = Field(
+        default=24 * 3600 * 1000,
+        ge=100,
+        description="from the end of one such round over all segments to the next one",
+    )
     drain_s: float = Field(
         default=2.0,
         ge=0,

@@ -19,6 +19,7 @@ from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
 from highwater.partition.storage.log_manager import LogManager
 from highwater.partition.storage.node_lineage import NodeLineage
+from highwater.partition.storage.scrubber import Damage, LogScrubber
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -36,7 +37,9 @@ class NodeLogs:
         loop: asyncio.AbstractEventLoop,
         log: Logger,
         on_dir_failure: Callable[[int, LogDirFailure], None],
+        on_damage: Callable[[PartitionLog, Damage], None],
     ) -> None:
+        """`on_damage` hears of records in closed segments that have changed on the disk."""
         self._config = config
         self._log = log
         self._membership: Membership | None = None
@@ -70,6 +73,13 @@ class NodeLogs:
                 backoff_ms=config.log_cleaner_backoff_ms,
                 dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_bytes,
             ),
+        )
+
+        self.scrubber = LogScrubber(
+            self.manager,
+            bytes_per_s=config.log_scrub_bytes_per_s,
+            pause_s=config.log_scrub_interval_ms / 1000,
+            on_damage=on_damage,
         )
 
     def open(self) -> NodeIdentity:
@@ -124,6 +134,8 @@ class NodeLogs:
         self.manager.start()
         tasks.start(self._maintenance.run(), name="log-maintenance")
         tasks.start(self.cleaner.run(), name="log-cleaner")
+        if self._config.log_scrub_bytes_per_s:
+            tasks.start(self.scrubber.run(), name="log-scrubber")
 
     def registered(self, membership: Membership) -> None:
         """The controller has said who this node is."""
@@ -165,6 +177,13 @@ class NodeLogs:
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         """Syncs a log off the loop, then calls `done` on it (flush.messages)."""
         self.manager.flush(log, done)
+
+    def note_damage(self, log: PartitionLog, damage: Damage) -> None:
+        """Records are not read any more that are known to be damaged, now and after a restart."""
+        try:
+            log.note_damage(damage.first, damage.end)
+        except LogDirFailure as failure:
+            self.manager.fail_dir(self.manager.dir_index(log), failure)
 
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""

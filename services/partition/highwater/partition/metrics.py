@@ -25,6 +25,7 @@ class PartitionCollector(Collector):
         yield from self._replicas()
         yield from self._groups()
         yield from self._lag()
+        yield from self._damage()
 
     def _replicas(self) -> Iterable[Metric]:
         plane = self._service.plane
@@ -75,3 +76,16 @@ class PartitionCollector(Collector):
             if end is not None:
                 lag.add_metric((key.group_id, topic, str(partition)), max(0, end - offset))
         yield lag
+
+    def _damage(self) -> Iterable[Metric]:
+        """What the scrubber does and has found."""
+        scrubber = self._service.logs.scrubber
+        checked = CounterMetricFamily(f"{_PREFIX}_scrubbed_bytes", "Closed segments checked.")
+        checked.add_metric((), scrubber.checked_bytes)
+        found = CounterMetricFamily(f"{_PREFIX}_damages_found", "Batches with bit rot.")
+        found.add_metric((), scrubber.damages)
+        rotten = sum(r.log.rotten for r in self._service.plane.replicas.values())
+        yield from (checked, found)
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_damaged_logs", "Logs with records that cannot be read.", value=rotten
+        )

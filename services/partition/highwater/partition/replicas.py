@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
-from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
 from highwater.partition.data_plane.plane import DataPlane
@@ -101,6 +101,8 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
+        self._refetching: set[Key] = set()
+        """Failed because records are damaged that others have; to be made anew."""
         self.elections = 0
         """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
@@ -172,11 +174,36 @@ class Replicas:
                     self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                     self._remove(topic, replica)
                 continue
+            if replica is not None and key in self._refetching and _counts_no_more(state, node_id):
+                self._remove(topic, replica)
+                replica = None
             if replica is None:
                 replica = self._make(topic, state.partition, node_id)
                 if replica is None:
                     continue
+            if replica.log.rotten:
+                self._quarantine(replica, state)
             self._set_role(topic, replica, state, min_isr)
+
+    def damaged(self, log: PartitionLog) -> bool:
+        """Takes a replica out of service whose log has lost records; False if nobody else has them.
+
+        The controller hears that it is offline, lets another one lead and takes it out of the ISR;
+        when the image says so its log is deleted, and a new one fetches everything again (R13).
+        """
+        for (topic_id, partition), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if replica.log is log and topic is not None and partition < len(topic.partitions):
+                return self._quarantine(replica, topic.partitions[partition])
+        return False
+
+    def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
+        others = {n for n in state.isr if n != replica.core.node and n not in self._ineligible}
+        if replica.failed or not others:
+            return False
+        self._refetching.add((replica.topic_id, replica.partition))
+        replica.fail()
+        return True
 
     def _reconfigure(self, topic: TopicState) -> None:
         """Configs apply from the next append on."""
@@ -264,6 +291,7 @@ class Replicas:
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
+        self._refetching.discard((topic.topic_id, replica.partition))
         replica.retire()
         self._resigned(topic, replica.partition)
         self._logs.delete_log(replica.log)
@@ -287,3 +315,9 @@ class Replicas:
             topic = self._topics.get(topic_id)
             if topic is not None and topic.instance == instance and not replica.failed:
                 yield replica
+
+
+def _counts_no_more(state: PartitionState, node_id: NodeId) -> bool:
+    """Whether others have all that is committed, and nobody relies on this node for it."""
+    led = state.leader not in (NO_NODE, node_id)
+    return led and node_id not in state.isr and node_id not in state.eligible_leaders

@@ -45,6 +45,8 @@ from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_se
 from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.static_configs import static_configs
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.scrubber import Damage
 from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
@@ -95,9 +97,7 @@ class PartitionService:
         self._health = GrpcHealth((SERVICE,))
         self._streams = StreamDrain()
         self._stack = AsyncExitStack()
-        self.logs = NodeLogs(
-            config, clock=clock, loop=loop, log=log, on_dir_failure=self._dir_failed
-        )
+        self.logs = self._make_logs()
         group_config = GroupConfig(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms
         )
@@ -130,6 +130,16 @@ class PartitionService:
         self._membership: Membership | None = None
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
+
+    def _make_logs(self) -> NodeLogs:
+        return NodeLogs(
+            self._config,
+            clock=self._clock,
+            loop=asyncio.get_running_loop(),
+            log=self._log,
+            on_dir_failure=self._dir_failed,
+            on_damage=self._log_damaged,
+        )
 
     def _make_replication(self) -> NodeReplication:
         return NodeReplication(
@@ -357,6 +367,23 @@ class PartitionService:
         self._tell_offline()
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
+
+    def _log_damaged(self, log: PartitionLog, damage: Damage) -> None:
+        """Bytes of a closed segment have changed on the disk (R13)."""
+        self.logs.note_damage(log, damage)
+        elsewhere = self.replicas.damaged(log)
+        self._log.error(
+            "log_damaged",
+            topic=log.topic,
+            partition=log.partition,
+            file=damage.file,
+            position=damage.position,
+            first_offset=damage.first,
+            end_offset=damage.end,
+            what=damage.what,
+            fetched_again=elsewhere,
+        )
+        self._tell_offline()
 
     def _tell_offline(self) -> None:
         """The controller makes those partitions leaderless, or lets another replica lead."""

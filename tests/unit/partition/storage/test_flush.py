@@ -50,7 +50,7 @@ def test_the_directory_is_synced_once_after_files_were_made(tmp_path: Path) -> N
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(files))
     append(log, make_batch(), epoch=0)
     log.flush()
-    assert files.synced == ["00000000000000000000.log", "topic-0"]
+    assert files.synced == ["00000000000000000000.log", "leader-epoch-checkpoint", "topic-0"]
     append(log, make_batch())
     files.synced.clear()
     log.flush()

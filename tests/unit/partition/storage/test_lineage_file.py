@@ -1,6 +1,7 @@
 """The lineage on disk: what is written is read, and anything else proves nothing."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ RECORD = DirectoryRecord(
     directory="x",
     directories=("x", "y"),
     lineage=Lineage(boot_id="boot", incarnations=("a", "b"), clean=True),
+    place="8:17",
 )
 
 
@@ -26,7 +28,14 @@ def test_the_file_is_as_documented() -> None:
         "boot_id": "boot",
         "incarnations": ["a", "b"],
         "clean": True,
+        "place": "8:17",
     }
+
+
+def test_a_file_of_before_there_was_a_place() -> None:
+    values = json.loads(encode(RECORD))
+    del values["place"]
+    assert decode(json.dumps(values).encode()) == replace(RECORD, place="")
 
 
 @pytest.mark.parametrize("length", range(len(encode(RECORD))))

@@ -7,9 +7,7 @@ import pytest
 
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.errors import (
-    OffsetOutOfRange,
-)
+from highwater.partition.storage.errors import DamagedRecordsError, OffsetOutOfRange
 from highwater.partition.storage.filesystem import FileSystem
 from tests.support.log_batches import (
     append,
@@ -181,3 +179,37 @@ def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> 
     assert [slice_of[:8] for slice_of in loaded] == [b"\0" * 8]
     assert len(loaded[0]) == found.length
     assert found.segment.pins == 0
+
+
+def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    assert not log.rotten
+    log.note_damage(2, 4)
+    assert log.rotten
+
+    def read(offset: int) -> list[int]:
+        found = log.read(offset, 1 << 20, end_offset=6)
+        return [header.base_offset for header in headers_in(slice_bytes(found))]
+
+    assert (read(0), read(1), read(4), read(5)) == ([0, 1], [1], [4, 5], [5])
+    for offset in (2, 3):
+        with pytest.raises(DamagedRecordsError):
+            read(offset)
+    log.close(clean=False)
+    log = open_log(tmp_path / "topic-0")
+    assert log.lost == ((2, 4),), "a restart knows it"
+    log.truncate_to(3)
+    append(log, make_batch(), make_batch(), epoch=1)
+    assert log.lost == ((2, 3),)
+    log.high_watermark = log.log_end_offset
+    log.advance_log_start(3)
+    assert not log.rotten
+    log.truncate_fully_and_start_at(1)
+    assert log.lost == ()
+    log.close(clean=False)
+    (tmp_path / "topic-0" / ".highwater_damage").write_text("0\n1\nx")
+    log = open_log(tmp_path / "topic-0")
+    assert log.lost == ((0, 1),), "something is, and nobody knows what"
+    log.close(clean=False)

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -130,8 +131,14 @@ def test_the_start_is_noted_before_anything_is_recovered(dirs: tuple[Path, Path]
 
 
 def test_a_disk_that_fails_is_noted_on_the_others(dirs: tuple[Path, Path]) -> None:
-    first = Start(*dirs, name="one").registered()
+    broken = FileSystem()
+    first = Start(*dirs, name="one", filesystems={dirs[1]: broken}).registered()
     failure = OSError(errno.EIO, "the disk is broken")
+
+    def fail(*_: object) -> int:
+        raise failure
+
+    broken.pwritev = fail
     first.manager.fail_dir(1, LogDirFailure(str(dirs[1]), failure))
     assert first.lineage.evidence == (), "not even a registration again may say otherwise"
     first.kill()
@@ -140,6 +147,45 @@ def test_a_disk_that_fails_is_noted_on_the_others(dirs: tuple[Path, Path]) -> No
     second = Start(*dirs, name="two")
     assert second.evidence == ()
     second.close()
+
+
+def test_a_disk_that_fails_is_noted_on_itself_if_that_works(tmp_path: Path) -> None:
+    first = Start(tmp_path / "a", name="one").registered()
+    failure = OSError(errno.EIO, "a sync failed")
+    first.manager.fail_dir(0, LogDirFailure(str(tmp_path / "a"), failure))
+    first.kill()
+    deadline = time.monotonic() + 5
+    while kept(tmp_path / "a").lineage.incarnations and time.monotonic() < deadline:
+        time.sleep(0.01)
+    second = Start(tmp_path / "a", name="two")
+    assert second.evidence == ()
+    assert not second.manager.dirs[0].cache_intact
+    second.close()
+
+
+def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Path) -> None:
+    first = Start(tmp_path / "a", name="one")
+    assert not first.manager.dirs[0].cache_intact
+    first.kill()
+    second = Start(tmp_path / "a", name="two")
+    assert not second.manager.dirs[0].cache_intact, "the first one was not heard to have recovered"
+    second.registered().kill()
+    third = Start(tmp_path / "a", name="three")
+    assert third.manager.dirs[0].cache_intact
+    third.kill()
+    fourth = Start(tmp_path / "a", name="four")
+    assert fourth.manager.dirs[0].cache_intact, "it had nothing to check that was in doubt"
+    fourth.registered().kill()
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    copied = Start(tmp_path / "copy", name="five")
+    assert not copied.manager.dirs[0].cache_intact
+    copied.kill()
+    rebooted = Start(tmp_path / "a", name="six", boot_id="other")
+    assert not rebooted.manager.dirs[0].cache_intact
+    rebooted.kill()
+    again = Start(tmp_path / "a", name="seven", boot_id="other")
+    assert not again.manager.dirs[0].cache_intact, "the one before may not have checked everything"
+    again.close()
 
 
 def test_a_disk_that_fails_at_the_end(dirs: tuple[Path, Path]) -> None:

@@ -44,6 +44,20 @@ class DirectoryRecord:
     directories: tuple[str, ...]
     """All that the node had at the time; without one of them its records are not all there."""
     lineage: Lineage
+    place: str = ""
+    """Where in the file system it was written, as only the running kernel knows it."""
+
+
+def cache_intact(found: DirectoryRecord | None, *, boot_id: str, place: str) -> bool:
+    """Whether the directory holds every write that was completed, synced or not.
+
+    So it is while the kernel that took the writes runs on. A directory that was copied or put back
+    since has another place; after a failed write nothing is sure.
+    """
+    if found is None or not boot_id or not place:
+        return False
+    same = found.lineage.boot_id == boot_id and found.place == place
+    return same and bool(found.lineage.incarnations)
 
 
 def agree(

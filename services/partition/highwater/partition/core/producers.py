@@ -5,7 +5,7 @@ the last five batches are kept, as many as a client may have in flight.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 ACCEPT: Final = -1
@@ -165,13 +165,32 @@ class ProducerStates:
                 current_txn_first_offset=producer.current_txn_first_offset,
             )
 
+    def history(self) -> Iterator[ProducerEntry]:
+        """As `entries`, with one entry for every batch that is remembered, oldest first."""
+        for newest in self.entries():
+            for _, last, base_offset, last_offset in self._producers[newest.producer_id].batches[
+                :-1
+            ]:
+                yield replace(
+                    newest,
+                    last_sequence=last,
+                    last_offset=last_offset,
+                    offset_delta=last_offset - base_offset,
+                )
+            yield newest
+
     def load(self, entries: Iterable[ProducerEntry], *, now_ms: int, expiration_ms: int) -> None:
-        """Adds a snapshot's producers, except those that have expired meanwhile."""
+        """Adds a snapshot's producers, except those that have expired meanwhile.
+
+        A producer may have several entries, as `history` gives them.
+        """
         for entry in entries:
             in_transaction = entry.current_txn_first_offset != NO_OFFSET
             if not in_transaction and now_ms - entry.timestamp >= expiration_ms:
                 continue
-            producer = self._producers[entry.producer_id] = _Producer(entry.producer_epoch)
+            producer = self._producers.get(entry.producer_id)
+            if producer is None or producer.epoch != entry.producer_epoch:
+                producer = self._producers[entry.producer_id] = _Producer(entry.producer_epoch)
             producer.last_sequence = entry.last_sequence
             producer.timestamp = entry.timestamp
             producer.coordinator_epoch = entry.coordinator_epoch

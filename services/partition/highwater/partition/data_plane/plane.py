@@ -15,7 +15,7 @@ from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import DamagedRecordsError, LogDirFailure
 
 
 class Meter(Protocol):
@@ -170,6 +170,8 @@ class DataPlane:
 
     def unreadable(self, replica: PartitionReplica, error: Exception) -> FetchedPartition:
         """Takes the partition offline, with its directory if the operating system refused."""
+        if isinstance(error, DamagedRecordsError):
+            return FetchedPartition(ErrorCode.CORRUPT_MESSAGE)
         if isinstance(error, LogDirFailure):
             replica.log_failed(error)
         else:

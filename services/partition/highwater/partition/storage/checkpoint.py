@@ -61,6 +61,25 @@ def write_epochs(
     _write_entries(filesystem, path, lines, durable=durable)
 
 
+def read_ranges(filesystem: FileSystem, path: str) -> list[tuple[int, int]]:
+    """[(first offset, end offset)] of damaged records; empty if there is no file.
+
+    Raises CorruptCheckpointError.
+    """
+    return [
+        (_number(path, first), _number(path, end))
+        for first, end in _read_entries(filesystem, path, fields=2)
+    ]
+
+
+def write_ranges(
+    filesystem: FileSystem, path: str, ranges: Iterable[tuple[int, int]], *, durable: bool
+) -> None:
+    """Replaces a file of ranges."""
+    lines = [f"{first} {end}" for first, end in ranges]
+    _write_entries(filesystem, path, lines, durable=durable)
+
+
 def read_topic_id(filesystem: FileSystem, path: str) -> TopicId | None:
     """The topic id in a `partition.metadata` file; None if there is no file, or an empty one.
 

@@ -19,6 +19,7 @@ class FlushJob:
         "_descriptors",
         "_indexes",
         "_directory",
+        "_epochs",
         "_filesystem",
         "_life",
         "offset",
@@ -36,14 +37,17 @@ class FlushJob:
         directory: str | None,
         filesystem: FileSystem,
         life: LogLife,
+        epochs: str | None = None,
     ) -> None:
         """The first `sealed` segments will not grow: their indexes are synced, too, since nobody
-        checks them after a crash. `directory` is synced if given: files were made in it.
+        checks them after a crash. `directory` is synced if given: files were made in it. `epochs`
+        is the leader epoch checkpoint if that has changed.
         """
         self.segments = segments
         self.offset = offset
         self.truncations = truncations
         self._directory = directory
+        self._epochs = epochs
         self._filesystem = filesystem
         self._life = life
         for segment in segments:
@@ -65,7 +69,10 @@ class FlushJob:
                 path = segment.file
                 self._filesystem.fdatasync(fd)
             for path in self._indexes:
-                self._sync_index(path)
+                self._sync_path(path)
+            if self._epochs is not None:
+                path = self._epochs
+                self._sync_path(path)
             if self._directory is not None:
                 path = self._directory
                 sync_directory(self._filesystem, path)
@@ -74,11 +81,13 @@ class FlushJob:
                 return
             raise LogDirFailure(path, error) from error
 
-    def _sync_index(self, path: str) -> None:
+    def _sync_path(self, path: str) -> None:
         try:
             fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # The segment was deleted by retention meanwhile, or has no index yet.
+            # The segment was deleted by retention meanwhile, or has no index yet; a log without
+            # records has no epochs.
+            return
         try:
             self._filesystem.fdatasync(fd)
         finally:

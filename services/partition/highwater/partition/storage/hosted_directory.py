@@ -104,6 +104,9 @@ class HostedDirectory:
         self.names: set[str] | None = None
         """Directories of all partitions that live here; None if it could never be read."""
         self.log_count = 0
+        self.cache_intact = False
+        """Whether nothing that was written here was lost when the last process ended; set before
+        `open_logs`."""
         self.closed_clean = False
         """After `close`: everything is on disk, and nothing failed or was under way."""
         self._cleaned: dict[Partition, int] = {}
@@ -176,6 +179,7 @@ class HostedDirectory:
             log_start_offset=offsets.log_starts.get(partition, 0),
             first_dirty=self._cleaned.get(partition, 0),
             compacted=partition in self._cleaned,
+            cache_intact=self.cache_intact,
         )
         high_watermark = offsets.high_watermarks.get(partition, 0)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)

@@ -15,7 +15,7 @@ import mmap
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -45,6 +45,7 @@ class OffsetIndex:
         "_stored",
         "_tail",
         "base_offset",
+        "before_flush",
         "entered",
         "max_entries",
         "path",
@@ -68,6 +69,9 @@ class OffsetIndex:
         self.base_offset = base_offset
         self.max_entries = max_bytes // ENTRY_BYTES
         self.verified = stored_bytes == 0
+        self.before_flush: Callable[[], None] | None = None
+        """Called before entries are written: whatever recovery finds beside them in the file must
+        be there already (`recovery.resume_point`)."""
         self.pins = 0
         self.referenced = False
         self.entered = False
@@ -83,6 +87,16 @@ class OffsetIndex:
     def is_full(self) -> bool:
         """Whether another entry would exceed segment.index.bytes; the segment must then roll."""
         return self._stored + len(self._tail) >= self.max_entries
+
+    @property
+    def waiting(self) -> int:
+        """Entries that are not in the file yet."""
+        return len(self._tail)
+
+    @property
+    def first_waiting(self) -> int:
+        """The position of the first of them; there must be one."""
+        return self._tail[0] & _POSITION_MASK
 
     def append(self, last_offset: int, position: int) -> None:
         """Adds the batch that ends with `last_offset` and starts at `position`."""
@@ -151,11 +165,14 @@ class OffsetIndex:
     def reset(self) -> None:
         """Forgets everything, before the index is rebuilt from the segment."""
         del self._tail[:]
-        self._cut_file(0)
+        if self._stored:
+            self._cut_file(0)
         self.verified = True
 
     def flush(self) -> None:
         """Writes the entries that wait in memory; creates the file if there is none."""
+        if self.before_flush is not None:
+            self.before_flush()
         data = array("q", self._tail)
         data.byteswap()
         fd = self._filesystem.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,7 +1,8 @@
 """The file `.highwater_lineage` of a log directory: whose records it holds without a gap.
 
     {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
-     "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false}
+     "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false,
+     "place": "<device>:<inode of the directory>"}
 
 See `highwater.partition.core.lineage` for what it means.
 """
@@ -24,6 +25,7 @@ def encode(record: DirectoryRecord) -> bytes:
         "boot_id": record.lineage.boot_id,
         "incarnations": record.lineage.incarnations,
         "clean": record.lineage.clean,
+        "place": record.place,
     }
     return json.dumps(values, separators=(",", ":")).encode()
 
@@ -42,8 +44,9 @@ def decode(content: bytes) -> DirectoryRecord | None:
                 incarnations=tuple(_text(value) for value in values["incarnations"]),
                 clean=values["clean"],
             ),
+            place=_text(values.get("place", "")),
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -7,6 +7,7 @@ come from the newest snapshot that is not beyond that end and the headers after 
 from their checkpoint and the headers that were scanned.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +26,12 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
 from highwater.partition.storage.names import (
+    DAMAGE,
     GAPS_MARKER,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
+    RECENT_PRODUCERS,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -37,7 +40,14 @@ from highwater.partition.storage.names import (
     parse_offset_file,
 )
 from highwater.partition.storage.producer_recovery import newest_snapshot, replay
-from highwater.partition.storage.recovery import BatchReplay, rebuild_indexes, recover_segment
+from highwater.partition.storage.recovery import (
+    BatchReplay,
+    ResumePoint,
+    looks_torn,
+    rebuild_indexes,
+    recover_segment,
+    resume_point,
+)
 from highwater.partition.storage.segment import Segment, SegmentFactory
 
 
@@ -60,6 +70,10 @@ class LoadedLog:
     """Whether names in the directory may not be on disk yet."""
     truncated_bytes: int
     """Bytes cut off behind the last whole batch, in all segments."""
+    damaged: bool
+    """Whether batches were cut off that no crash of a process can have torn."""
+    lost: tuple[tuple[int, int], ...]
+    """[first, end) offsets of records that were found damaged before."""
 
 
 class LogLoader:
@@ -76,10 +90,12 @@ class LogLoader:
         recovery_point: int,
         log_start_offset: int,
         compacted: bool = False,
+        cache_intact: bool = False,
     ) -> None:
         """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown.
 
-        `compacted`: the cleaner's checkpoint has the log.
+        `compacted`: the cleaner's checkpoint has the log. `cache_intact`: every write is there which
+        ended before the last process did.
         """
         self._directory = directory
         self._config = config
@@ -90,8 +106,11 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._gaps = compacted
+        self._cache_intact = cache_intact and not clean
+        self._epochs_known = False
         self._recovered = 0
         self._truncated_bytes = 0
+        self._damaged = False
 
     def load(self) -> LoadedLog:
         """Reads the directory. Raises OSError, CorruptLogError, UnsupportedFormatError."""
@@ -101,7 +120,10 @@ class LogLoader:
         marked = GAPS_MARKER in names
         self._gaps |= marked
         segments = self._segments(names)
-        epochs, epochs_known = self._epochs()
+        if not self._cache_intact and RECENT_PRODUCERS in names:
+            self._unlink(RECENT_PRODUCERS)
+        epochs = self._epochs()
+        before = epochs.entries()
         producers, snapshot = self._newest_snapshot(None)
         batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
         end = self._find_end(segments, batch_replay)
@@ -113,11 +135,12 @@ class LogLoader:
         if snapshot > end:
             batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
             self._replay_producers(segments, batch_replay, end=end)
-        if not epochs_known:
+        if not self._epochs_known:
             epochs = self._rebuild_epochs(segments)
-        changed = epochs.truncate_from_end(end)
-        changed |= not epochs_known and len(epochs) > 0
-        if epochs.truncate_from_start(start) or changed:
+        epochs.truncate_from_end(end)
+        epochs.truncate_from_start(start)
+        if epochs.entries() != before:
+            # Also when the scan has found some: the next start may not look at their batches.
             self._write_epochs(epochs)
         return LoadedLog(
             segments=segments,
@@ -130,6 +153,8 @@ class LogLoader:
             recovered_segments=self._recovered,
             files_created=not (names and self._clean),
             truncated_bytes=self._truncated_bytes,
+            damaged=self._damaged,
+            lost=self._lost(end) if DAMAGE in names else (),
         )
 
     def _find_end(self, segments: list[Segment], batch_replay: BatchReplay) -> int:
@@ -137,6 +162,8 @@ class LogLoader:
         if not segments:
             return self._log_start_offset
         unchecked = self._first_to_check(segments)
+        if self._cache_intact:
+            unchecked = self._first_not_whole(segments, unchecked)
         for segment in segments[:unchecked]:
             self._complete_indexes(segment)
         if self._clean:
@@ -146,6 +173,10 @@ class LogLoader:
                 return end
             self._clean = False
             unchecked = len(segments) - 1
+        if self._cache_intact and unchecked == len(segments) - 1:
+            end = self._check_tail(segments, batch_replay)
+            if end is not None:
+                return end
         self._replay_producers(
             segments[:unchecked], batch_replay, end=segments[unchecked].base_offset
         )
@@ -234,22 +265,77 @@ class LogLoader:
                 self._drop_from(segments, number)
                 break
             size = segment.size
-            end_position, expected = recover_segment(
-                self._filesystem,
-                segment,
-                index_interval=self._config.index_interval_bytes,
-                expected_offset=segment.base_offset,
-                gaps_allowed=self._gaps_allowed,
-                replay=batch_replay,
-            )
+            end_position, expected = self._recover(segment, batch_replay)
             self._recovered += 1
             if end_position < size:
+                self._note_damage(segment, end_position, expected, last=number == len(segments) - 1)
                 self._cut(segment, end_position)
                 self._drop_from(segments, number + 1)
                 break
             segment.preallocated = True  # It may be; sealing gives back what was reserved.
             segment.seal()
         return expected
+
+    def _recover(
+        self, segment: Segment, batch_replay: BatchReplay, start: ResumePoint | None = None
+    ) -> tuple[int, int]:
+        return recover_segment(
+            self._filesystem,
+            segment,
+            index_interval=self._config.index_interval_bytes,
+            expected_offset=segment.base_offset,
+            gaps_allowed=self._gaps_allowed,
+            replay=batch_replay,
+            start=start,
+        )
+
+    def _first_not_whole(self, segments: list[Segment], number: int) -> int:
+        """The first segment from `number` on that does not end where the next one begins.
+
+        The last one at the latest. All before it were complete when they were rolled, and the
+        kernel still has what was written then.
+        """
+        while number < len(segments) - 1:
+            following = self._end_of_clean(segments[number])
+            base = segments[number + 1].base_offset
+            if following is None or following > base:
+                break
+            if following < base and not self._gaps_allowed:
+                break
+            number += 1
+        return number
+
+    def _check_tail(self, segments: list[Segment], batch_replay: BatchReplay) -> int | None:
+        """Checks the last segment behind its last index entry; the end offset, or None if that
+        entry cannot be relied on. Leaves the segment as it is, to be appended to.
+        """
+        segment = segments[-1]
+        start = resume_point(self._filesystem, segment)
+        if start is None:
+            return None
+        if start.base_offset >= self._log_start_offset:
+            known = batch_replay.epochs.epoch_for(start.base_offset)
+            self._epochs_known &= known == start.leader_epoch
+        end_position, end = start.position, start.base_offset
+        with contextlib.suppress(CorruptLogError):
+            self._replay_producers(segments, batch_replay, end=end, limit=end_position)
+            end_position, end = self._recover(segment, batch_replay, start)
+        if end_position == start.position:
+            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(None)
+            return None
+        if end_position < segment.size:
+            self._note_damage(segment, end_position, end, last=True)
+            self._cut(segment, end_position)
+        segment.preallocated = True  # It may be; sealing gives back what was reserved.
+        return end
+
+    def _note_damage(
+        self, segment: Segment, end_position: int, expected: int, *, last: bool
+    ) -> None:
+        """Whether what is about to be cut off is more than a write that was cut short."""
+        if self._cache_intact:
+            torn = last and looks_torn(self._filesystem, segment, end_position, expected)
+            self._damaged |= not torn
 
     def _end_of_clean(self, segment: Segment) -> int | None:
         """The end offset by the headers behind the last index entry; None if they do not fit."""
@@ -312,7 +398,12 @@ class LogLoader:
         )
 
     def _replay_producers(
-        self, segments: list[Segment], batch_replay: BatchReplay, *, end: int
+        self,
+        segments: list[Segment],
+        batch_replay: BatchReplay,
+        *,
+        end: int,
+        limit: int | None = None,
     ) -> None:
         replay(
             self._filesystem,
@@ -320,6 +411,7 @@ class LogLoader:
             batch_replay.producers,
             start=batch_replay.producers_from,
             end=end,
+            limit=limit,
         )
 
     def _headers(self, segment: Segment) -> Iterator[tuple[int, ...]]:
@@ -328,17 +420,26 @@ class LogLoader:
             for _, fields in walk:
                 yield fields
 
-    def _epochs(self) -> tuple[LeaderEpochCache, bool]:
-        """The checkpoint's epochs, and whether it could be used.
+    def _epochs(self) -> LeaderEpochCache:
+        """The checkpoint's epochs; `_epochs_known` says whether it could be used.
 
         One without entries tells nothing: a power cut empties a file that was not synced.
         """
         path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
         try:
             entries = checkpoint.read_epochs(self._filesystem, path)
-            return LeaderEpochCache(entries or ()), bool(entries)
+            epochs = LeaderEpochCache(entries or ())
         except (CorruptCheckpointError, ValueError):
-            return LeaderEpochCache(), False
+            return LeaderEpochCache()
+        self._epochs_known = bool(entries)
+        return epochs
+
+    def _lost(self, end: int) -> tuple[tuple[int, int], ...]:
+        try:
+            ranges = checkpoint.read_ranges(self._filesystem, self._path(DAMAGE))
+        except CorruptCheckpointError:
+            return ((0, end),)  # Something is lost, and where is not known.
+        return tuple(found for found in ranges if found[0] < end)
 
     def _rebuild_epochs(self, segments: list[Segment]) -> LeaderEpochCache:
         """Epochs from the batches; a segment whose neighbours agree is not walked through."""

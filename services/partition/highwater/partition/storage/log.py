@@ -62,11 +62,15 @@ class PartitionLog(CleanableLog):
         log_start_offset: int = 0,
         first_dirty: int = 0,
         compacted: bool = False,
+        cache_intact: bool = False,
     ) -> Self:
         """Opens a partition's directory, which is created if there is none, and recovers it.
 
-        `clean` says that the log directory was shut down in order; `recovery_point` and
-        `log_start_offset` come from its checkpoints. Raises LogDirFailure if I/O fails,
+        `clean` says that the log directory was shut down in order; `recovery_point`,
+        `log_start_offset` and `first_dirty` come from its checkpoints; `compacted` says that the
+        cleaner's has the log, so that offsets may be missing. `cache_intact`: the process that had
+        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). Raises
+        LogDirFailure if I/O fails,
         CorruptLogError if sealed data is damaged, UnsupportedFormatError for old messages.
         """
         environment = environment or InlineEnvironment()
@@ -90,6 +94,7 @@ class PartitionLog(CleanableLog):
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 compacted=compacted,
+                cache_intact=cache_intact,
             ).load()
         except OSError as error:
             raise LogDirFailure(path, error) from error
@@ -163,6 +168,7 @@ class PartitionLog(CleanableLog):
     def _truncated(self, segment: Segment, end: int) -> None:
         """Brings everything that is derived from the batches in line with the new end."""
         self._truncations += 1
+        self._forget_lost(end)
         self._positions.clear()
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)

@@ -192,10 +192,18 @@ class LogDirectory:
         except OSError as error:
             raise LogDirFailure(path, error) from error
 
-    def write_lineage(self, record: DirectoryRecord) -> None:
-        """Replaces the lineage, durably. Raises LogDirFailure. Any thread."""
+    def write_lineage(self, record: DirectoryRecord, *, durable: bool = True) -> None:
+        """Replaces the lineage. Raises LogDirFailure. Any thread."""
         text = lineage_file.encode(record).decode()
-        self._replace(os.path.join(self.path, lineage_file.LINEAGE_FILE), text)
+        self._replace(os.path.join(self.path, lineage_file.LINEAGE_FILE), text, durable=durable)
+
+    def place(self) -> str:
+        """Device and inode of the directory: no copy of it has the same. Empty if unknown."""
+        try:
+            found = self.filesystem.stat(self.path)
+        except OSError:
+            return ""
+        return f"{found.st_dev}:{found.st_ino}"
 
     def sync(self) -> None:
         """Makes the names of partitions' directories survive a power cut. Any thread."""
@@ -204,14 +212,14 @@ class LogDirectory:
         except OSError as error:
             raise LogDirFailure(self.path, error) from error
 
-    def _replace(self, path: str, text: str) -> None:
+    def _replace(self, path: str, text: str, *, durable: bool = True) -> None:
         try:
             replace_file(
                 self.filesystem,
                 path,
                 text.encode(),
                 temporary=path + TEMPORARY_SUFFIX,
-                durable=True,
+                durable=durable,
             )
         except OSError as error:
             raise LogDirFailure(path, error) from error

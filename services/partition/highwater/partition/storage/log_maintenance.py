@@ -27,6 +27,8 @@ class MaintenanceIntervals:
     """Kafka: recovery points each minute, high watermarks each five seconds; here in one go."""
     flush_ms: int = 500
     """How often flush.ms is looked after: it is kept to this precision."""
+    tails_ms: int = 2_000
+    """How far what a start after kill -9 reads may fall behind: see `PartitionLog.shorten_tail`."""
     removal_ms: int = 200
     """How late file.delete.delay.ms may be: space that nobody uses is wanted back."""
     producer_expiration_ms: int = 600_000
@@ -50,6 +52,7 @@ class LogMaintenance:
                 (self.retention, intervals.retention_ms),
                 (self.checkpoints, intervals.checkpoint_ms),
                 (self.flushes, intervals.flush_ms),
+                (self.tails, intervals.tails_ms),
                 (self.removals, intervals.removal_ms),
                 (self.producers, intervals.producer_expiration_ms),
             ):
@@ -82,6 +85,10 @@ class LogMaintenance:
                 entry.directory.flush(entry)
 
         return self._each(look)
+
+    def tails(self) -> Iterator[None]:
+        """Writes index entries and producers that a start would have to find out."""
+        return self._each(lambda entry: entry.log.shorten_tail())
 
     def checkpoints(self) -> Iterator[None]:
         """Writes the offset checkpoints."""

@@ -118,15 +118,28 @@ class LogManager:
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
-            for logs, unusable in found:
+            for hosted, (logs, unusable) in zip(usable, found, strict=True):
                 self.unusable.update(unusable)
                 for entry in logs:
                     self._add(entry)
+                self._recovered(hosted, logs, unusable)
         except StorageError:
             for hosted in opened:
                 hosted.directory.close()
             raise
         return identity
+
+    def _recovered(
+        self, hosted: HostedDirectory, logs: Sequence[HostedLog], unusable: Mapping[str, object]
+    ) -> None:
+        lineage = self._lineage
+        if lineage is None:
+            return
+        if not unusable:
+            lineage.recovered(hosted)
+        if any(entry.log.damaged for entry in logs):
+            # More is gone than a killed process can have left unwritten (R12, R13).
+            lineage.doubt()
 
     def _open_dir(self, hosted: HostedDirectory, opened: list[HostedDirectory]) -> None:
         try:
@@ -201,7 +214,7 @@ class LogManager:
 
     def _doubt_lineage(self, failed: HostedDirectory) -> None:
         if self._lineage is not None and self._lineage.took_part(failed):
-            self._lineage.failed(self.online())
+            self._lineage.failed(self.online(), failed)
 
     # -- logs -----------------------------------------------------------------------------------
 

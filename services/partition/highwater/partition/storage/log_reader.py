@@ -22,6 +22,7 @@ from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import (
     CorruptIndexError,
     CorruptLogError,
+    DamagedRecordsError,
     LogDirFailure,
     OffsetOutOfRange,
 )
@@ -73,12 +74,14 @@ class LogReader:
         "_segments",
         "clock",
         "config",
+        "damaged",
         "directory",
         "epochs",
         "gaps",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
+        "lost",
         "partition",
         "producers",
         "recovered_segments",
@@ -112,6 +115,9 @@ class LogReader:
         self.producers = loaded.producers
         self.recovered_segments = loaded.recovered_segments
         self.truncated_bytes = loaded.truncated_bytes
+        self.damaged = loaded.damaged
+        self.lost = loaded.lost
+        """[first, end) offsets of records that are known to be damaged; as a rule none."""
         self._environment = environment
         self._index_interval = config.index_interval_bytes
         self._segments = loaded.segments
@@ -146,6 +152,8 @@ class LogReader:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         if offset >= end_offset or offset == self.log_end_offset:
             return None
+        if self.lost:
+            end_offset = self._before_lost(offset, end_offset)
         segment = self._active
         if offset < segment.base_offset:
             segment = self._segments[bisect_right(self._bases, offset) - 1]
@@ -210,6 +218,22 @@ class LogReader:
             done(read[0])
 
         self._environment.run_later(lambda: read.append(pread(fd, length, position)), ready)
+
+    @property
+    def rotten(self) -> bool:
+        """Whether records that may be asked for are known to be damaged."""
+        return any(end > self.log_start_offset for _, end in self.lost)
+
+    def _before_lost(self, offset: int, end_offset: int) -> int:
+        """Where a read from `offset` has to end. Raises DamagedRecordsError if it cannot begin."""
+        for first, end in self.lost:
+            if first <= offset < end:
+                raise DamagedRecordsError(
+                    f"{self.directory}: records {first} to {end - 1} are damaged"
+                )
+            if offset < first < end_offset:
+                end_offset = first
+        return end_offset
 
     def _end_of(self, segment: Segment) -> int:
         """The offset that follows a segment."""

@@ -278,8 +278,8 @@ class LogWriter(DurableLog):
             while batch < count:
                 entry_end = ends[batch - 1] if batch else 0
                 following = base_offsets[batch + 1] if batch + 1 < count else next_offset
-                segment.index.append(following - 1, position + entry_end)
                 segment.time_index.append(segment.max_timestamp or 0, segment.max_timestamp_offset)
+                segment.index.append(following - 1, position + entry_end)
                 since = -entry_end
                 batch = bisect_right(ends, interval + entry_end, batch) + 1
         except OSError as error:

@@ -1,10 +1,12 @@
 """The node's side of `core.lineage`: what its log directories prove, and what is kept in them.
 
-Lifecycle: `begin` (before recovery) -> `registered` -> `close`, with `failed` at any time after
+Lifecycle: `begin` (before recovery) -> `recovered` -> `registered` -> `close`, with `failed` at any time after
 `begin`. On the owner's thread, but for `begin`.
 """
 
+import contextlib
 import os
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -12,6 +14,7 @@ from highwater.partition.core import lineage
 from highwater.partition.core.lineage import NOTHING, DirectoryRecord, Lineage
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.hosted_directory import HostedDirectory
+from highwater.partition.storage.log_directory import LogDirectory
 
 
 def _new_id() -> str:
@@ -33,6 +36,8 @@ class NodeLineage:
         self._present: Lineage = NOTHING
         self._ids: dict[HostedDirectory, str] = {}
         """Of the directories that take part: they could be read and written at the start."""
+        self._places: dict[HostedDirectory, str] = {}
+        """What may be said of where a directory is; nothing until its logs are recovered."""
         self._directories: tuple[str, ...] = ()
 
     def begin(self, opened: Sequence[HostedDirectory], *, unreadable: int) -> None:
@@ -47,6 +52,10 @@ class NodeLineage:
                 found[hosted] = hosted.directory.read_lineage()
             except LogDirFailure as failure:
                 hosted.failure = failure
+        for hosted, record in found.items():
+            place = hosted.directory.place()
+            hosted.cache_intact = lineage.cache_intact(record, boot_id=self.boot_id, place=place)
+            self._places[hosted] = place if hosted.cache_intact else ""
         agreed, missing = lineage.agree(
             list(found.values()),
             unreadable=unreadable + len(opened) - len(found),
@@ -60,12 +69,21 @@ class NodeLineage:
             known = record is not None and agreed is not NOTHING
             self._ids[hosted] = record.directory if record and known else self._new_id()
         self._directories = (*sorted(self._ids.values()), *missing)
-        for hosted in found:
+        for hosted, record in found.items():
             try:
-                self.keep(hosted)
+                # A record of a running process that is lost leaves one of another such behind,
+                # which proves no more after a power cut than this one.
+                self._write(hosted, durable=record is None or record.lineage.clean)
             except LogDirFailure as failure:
                 hosted.failure = failure
                 del self._ids[hosted]
+
+    def recovered(self, hosted: HostedDirectory) -> None:
+        """All logs of a directory are open and checked: the next start on this kernel may rely on
+        that. Whoever is killed before leaves a directory to be checked as before.
+        """
+        if hosted in self._places:
+            self._places[hosted] = hosted.directory.place()
 
     def registered(self) -> None:
         """The controller knows this incarnation; `keep` it everywhere."""
@@ -77,15 +95,22 @@ class NodeLineage:
         self._present = lineage.failed(self._present)
         self.evidence = ()
 
-    def failed(self, online: Sequence[HostedDirectory]) -> None:
-        """As `doubt`, and has it noted in the others.
+    def failed(self, online: Sequence[HostedDirectory], broken: HostedDirectory) -> None:
+        """As `doubt`, and has it noted in the others; in the broken one, too, if that works.
 
-        By their workers: one disk that hangs must not stop the loop.
+        By other threads: one disk that hangs must not stop the loop.
         """
         self.doubt()
+        if broken in self._ids:
+            record = self._record_of(broken)
+            threading.Thread(
+                target=_try_to_write, args=(broken.directory, record), daemon=True
+            ).start()
         for hosted in online:
             if hosted in self._ids:
-                write = partial(hosted.directory.write_lineage, self._record_of(hosted))
+                write = partial(
+                    hosted.directory.write_lineage, self._record_of(hosted), durable=False
+                )
                 hosted.run_later(write, _nothing)
 
     def close(
@@ -110,9 +135,15 @@ class NodeLineage:
         return later
 
     def keep(self, hosted: HostedDirectory) -> None:
-        """Writes what a directory has to keep now. Raises LogDirFailure."""
+        """Writes what a directory has to keep now. Raises LogDirFailure.
+
+        Only a clean end has to survive a power cut; `begin` cares for what it replaces.
+        """
+        self._write(hosted, durable=self._present.clean)
+
+    def _write(self, hosted: HostedDirectory, *, durable: bool) -> None:
         if hosted in self._ids:
-            hosted.directory.write_lineage(self._record_of(hosted))
+            hosted.directory.write_lineage(self._record_of(hosted), durable=durable)
 
     def took_part(self, hosted: HostedDirectory) -> bool:
         """Whether the directory could be read and written at the start."""
@@ -120,8 +151,16 @@ class NodeLineage:
 
     def _record_of(self, hosted: HostedDirectory) -> DirectoryRecord:
         return DirectoryRecord(
-            directory=self._ids[hosted], directories=self._directories, lineage=self._present
+            directory=self._ids[hosted],
+            directories=self._directories,
+            lineage=self._present,
+            place=self._places[hosted],
         )
+
+
+def _try_to_write(directory: LogDirectory, record: DirectoryRecord) -> None:
+    with contextlib.suppress(LogDirFailure):  # As may be expected of it.
+        directory.write_lineage(record, durable=False)
 
 
 def _nothing() -> None:

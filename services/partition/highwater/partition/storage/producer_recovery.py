@@ -1,15 +1,39 @@
-"""Rebuilds a partition's producers from the newest snapshot and the batches after it."""
+"""Rebuilds a partition's producers from the newest snapshot and the batches after it.
+
+Snapshots are taken when a segment ends, which may be a gigabyte ago. `.highwater_producers` is one
+that is replaced every few hundred KiB and never synced: for a process that was killed, on the same
+kernel. After a power cut it may tell of batches that are gone, and is removed.
+
+    uint32 CRC-32C of all that follows, int64 offset, then what a snapshot file holds
+"""
 
 import os
 from collections.abc import Sequence
+from struct import Struct
+from typing import Final
 
-from highwater.partition.core.producers import ProducerStates, last_sequence
+from crc32c import crc32c
+
+from highwater.partition.core.producers import ProducerEntry, ProducerStates, last_sequence
 from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.batches import headers
 from highwater.partition.storage.errors import CorruptCheckpointError, CorruptIndexError
-from highwater.partition.storage.filesystem import FileSystem, unlink_if_present
-from highwater.partition.storage.names import SNAPSHOT_SUFFIX, offset_file
+from highwater.partition.storage.filesystem import (
+    FileSystem,
+    read_file,
+    replace_file,
+    unlink_if_present,
+)
+from highwater.partition.storage.names import (
+    RECENT_PRODUCERS,
+    SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
+    offset_file,
+)
 from highwater.partition.storage.segment import Segment
+
+_CRC: Final = Struct(">I")
+_OFFSET: Final = Struct(">q")
 
 
 def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
@@ -35,24 +59,67 @@ def newest_snapshot(
     limit: int | None,
     now_ms: int,
     expiration_ms: int,
+    names: Sequence[str] | None = None,
 ) -> tuple[ProducerStates, int]:
     """Producers of the newest readable snapshot up to `limit`, and its offset (0 if none).
 
-    Snapshots beyond `limit` are removed: they tell of batches that are not in the log.
+    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. `names`
+    are those of the directory, if the caller knows them.
     """
     producers = ProducerStates()
-    for offset in reversed(producer_snapshots.offsets(filesystem.listdir(directory))):
+    present = filesystem.listdir(directory) if names is None else names
+    recent, recent_offset = _recent(filesystem, directory, present, limit)
+    for offset in reversed(producer_snapshots.offsets(present)):
         path = os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
         if limit is not None and offset > limit:
             unlink_if_present(filesystem, path)
             continue
+        if offset <= recent_offset:
+            break
         try:
             entries = producer_snapshots.read(filesystem, path)
         except (CorruptCheckpointError, FileNotFoundError):
             continue
         producers.load(entries, now_ms=now_ms, expiration_ms=expiration_ms)
         return producers, offset
-    return producers, 0
+    producers.load(recent, now_ms=now_ms, expiration_ms=expiration_ms)
+    return producers, recent_offset
+
+
+def write_recent(
+    filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
+) -> None:
+    """Replaces `.highwater_producers`, not durably. Raises OSError."""
+    content = _OFFSET.pack(offset) + producer_snapshots.encode(entries)
+    path = os.path.join(directory, RECENT_PRODUCERS)
+    replace_file(
+        filesystem,
+        path,
+        _CRC.pack(crc32c(content)) + content,
+        temporary=path + TEMPORARY_SUFFIX,
+        durable=False,
+    )
+
+
+def _recent(
+    filesystem: FileSystem, directory: str, names: Sequence[str], limit: int | None
+) -> tuple[list[ProducerEntry], int]:
+    """What `.highwater_producers` says, and its offset; (nothing, 0) if it is of no use."""
+    if RECENT_PRODUCERS not in names:
+        return [], 0
+    path = os.path.join(directory, RECENT_PRODUCERS)
+    try:
+        data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
+        content = data[_CRC.size :]
+        if len(content) < _OFFSET.size or _CRC.unpack_from(data)[0] != crc32c(content):
+            return [], 0
+        offset = int(_OFFSET.unpack_from(content)[0])
+        if limit is not None and offset > limit:
+            unlink_if_present(filesystem, path)
+            return [], 0
+        return producer_snapshots.decode(content[_OFFSET.size :]), offset
+    except (CorruptCheckpointError, FileNotFoundError, ValueError):
+        return [], 0
 
 
 def replay(
@@ -62,8 +129,11 @@ def replay(
     *,
     start: int,
     end: int,
+    limit: int | None = None,
 ) -> None:
-    """Feeds the batches of `segments` from offset `start` on; the last segment ends at `end`."""
+    """Feeds the batches of `segments` from offset `start` on; the last segment ends at `end`,
+    which is at position `limit` in it (None: at its own end).
+    """
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
         following = end if last else segments[number + 1].base_offset
@@ -73,7 +143,8 @@ def replay(
             position = segment.index.floor(start) if start > segment.base_offset else 0
         except CorruptIndexError:
             position = 0
-        walk = headers(filesystem.pread, segment.open(), position=position, limit=segment.size)
+        stop = segment.size if limit is None or not last else limit
+        walk = headers(filesystem.pread, segment.open(), position=position, limit=stop)
         for _, fields in walk:
             if fields[0] >= start:
                 replay_batch(producers, fields)

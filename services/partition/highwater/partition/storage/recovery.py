@@ -1,10 +1,18 @@
 """Finds the last whole batch of a segment and rebuilds its indexes (Kafka's `LogSegment.recover`).
 
+After a power cut every byte behind the recovery point is in doubt, and is read. A process that was
+killed leaves every write that it completed in the kernel's memory, so that only its last one may be
+torn: while the kernel is the same (`core.lineage.Lineage.survives`) it is enough to look behind the
+last index entry on disk, which was written after its batch, and after everything else that recovery
+derives from the batches before it (`resume_point`). What is damaged before it is not a matter of
+crashes; the scrubber and whoever reads it find that.
+
 Files are read, not mapped, so that a bad sector is an error of one log and not a signal.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -18,7 +26,7 @@ from highwater.partition.storage.batches import (
     HEADER_BYTES,
     headers,
 )
-from highwater.partition.storage.errors import UnsupportedFormatError
+from highwater.partition.storage.errors import CorruptIndexError, UnsupportedFormatError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.producer_recovery import replay_batch
 from highwater.partition.storage.segment import Segment
@@ -59,6 +67,50 @@ class BatchReplay:
             replay_batch(self.producers, fields)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumePoint:
+    """The batch of a segment's last index entry, and what the indexes say up to there."""
+
+    position: int
+    base_offset: int
+    leader_epoch: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+def resume_point(filesystem: FileSystem, segment: Segment) -> ResumePoint | None:
+    """Where checking may begin if no completed write was lost; None: at the segment's beginning.
+
+    Index entries follow their batches, and an entry is on disk only when the time index is, up to
+    there. An entry that does not fit its batch proves nothing. Raises OSError.
+    """
+    try:
+        entry = segment.index.last_entry()
+        timestamp, timestamp_offset = segment.time_index.last_entry()
+    except CorruptIndexError:
+        return None
+    if entry is None or timestamp == NO_TIMESTAMP:
+        return None
+    last_offset, position = entry
+    if not 0 < position <= segment.size - HEADER_BYTES:
+        return None
+    header = filesystem.pread(segment.open(), HEADER_BYTES, position)
+    if len(header) < HEADER_BYTES:
+        return None
+    fields = HEADER.unpack(header)
+    if fields[3] != MAGIC or fields[6] < 0 or fields[0] + fields[6] != last_offset:
+        return None
+    if fields[0] <= segment.base_offset:
+        return None
+    return ResumePoint(
+        position=position,
+        base_offset=fields[0],
+        leader_epoch=fields[2],
+        max_timestamp=timestamp,
+        max_timestamp_offset=timestamp_offset,
+    )
+
+
 def recover_segment(
     filesystem: FileSystem,
     segment: Segment,
@@ -67,17 +119,19 @@ def recover_segment(
     expected_offset: int,
     gaps_allowed: bool,
     replay: BatchReplay,
+    start: ResumePoint | None = None,
 ) -> tuple[int, int]:
     """Checks structure and CRC of every batch and rebuilds both indexes.
 
     Returns (end position, next offset) of the valid prefix; the caller cuts what follows. The
     first batch begins at `expected_offset` and each one where the one before ends, or later if
-    gaps are allowed. Raises UnsupportedFormatError on
+    gaps are allowed. With `start` the batches before it and the indexes up to it are taken as they
+    are; an end at `start.position` then means that they cannot be. Raises UnsupportedFormatError on
     sound messages of format 0 or 1, which must not be cut off as if they were torn, and OSError.
     """
-    builder = IndexBuilder(segment, index_interval)
-    end, following = 0, expected_offset
-    for position, data in _whole_batches(filesystem, segment):
+    builder = IndexBuilder(segment, index_interval, start)
+    end, following = (0, expected_offset) if start is None else (start.position, start.base_offset)
+    for position, data in _whole_batches(filesystem, segment, end):
         fields = HEADER.unpack_from(data)
         if fields[0] < following or fields[6] < 0:
             break
@@ -89,7 +143,21 @@ def recover_segment(
         builder.add(position, len(data), following - 1, fields[8])
         replay.batch(fields)
         end = position + len(data)
+    builder.finish()
     return end, following
+
+
+def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected: int) -> bool:
+    """Whether what follows a valid prefix may be the beginning of the batch that was to come.
+
+    That is all that a killed process can leave behind; anything else is damage. Raises OSError.
+    """
+    left = segment.size - position
+    if left < HEADER_BYTES:
+        return True
+    fields = HEADER.unpack(filesystem.pread(segment.open(), HEADER_BYTES, position))
+    follows = bool(fields[3] == MAGIC and fields[0] >= expected)
+    return follows and fields[1] + LENGTH_OVERHEAD > left
 
 
 def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval: int) -> None:
@@ -103,42 +171,68 @@ def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval:
 
 
 class IndexBuilder:
-    """Applies Kafka's rule for index entries to the batches of a segment, from its beginning."""
+    """Applies Kafka's rule for index entries to the batches of a segment.
 
-    __slots__ = ("_interval", "_segment")
+    From its beginning, or from a batch on that has an entry already.
+    """
 
-    def __init__(self, segment: Segment, interval: int) -> None:
-        """Empties the segment's indexes."""
-        segment.index.reset()
-        segment.time_index.reset()
+    __slots__ = ("_doubted", "_first_known", "_interval", "_segment")
+
+    def __init__(self, segment: Segment, interval: int, start: ResumePoint | None = None) -> None:
+        """Without `start` empties the segment's indexes."""
         segment.bytes_since_index = 0
-        segment.max_timestamp = NO_TIMESTAMP
-        segment.max_timestamp_offset = segment.base_offset
         segment.first_timestamp = None
+        if start is None:
+            segment.index.reset()
+            segment.time_index.reset()
+            segment.max_timestamp = NO_TIMESTAMP
+            segment.max_timestamp_offset = segment.base_offset
+        else:
+            segment.max_timestamp = start.max_timestamp
+            segment.max_timestamp_offset = start.max_timestamp_offset
+        self._first_known = start is not None
+        self._doubted = start
+        """Until its batch was seen, the stored largest timestamp is only what a file says."""
         self._segment = segment
         self._interval = interval
 
     def add(self, position: int, nbytes: int, last_offset: int, max_timestamp: int) -> None:
         """Takes the next batch."""
         segment = self._segment
-        if segment.first_timestamp is None:
+        if not self._first_known:
+            self._first_known = True
             segment.first_timestamp = max_timestamp
+        doubted = self._doubted
+        if (
+            doubted is not None
+            and doubted.max_timestamp_offset == last_offset
+            and doubted.max_timestamp == max_timestamp
+        ):
+            self._doubted = None
         if segment.max_timestamp is None or max_timestamp > segment.max_timestamp:
             segment.max_timestamp = max_timestamp
             segment.max_timestamp_offset = last_offset
         if segment.bytes_since_index > self._interval:
-            segment.index.append(last_offset, position)
             segment.time_index.append(segment.max_timestamp, segment.max_timestamp_offset)
+            segment.index.append(last_offset, position)
             segment.bytes_since_index = 0
         segment.bytes_since_index += nbytes
 
+    def finish(self) -> None:
+        """After the last batch: whoever needs a largest timestamp that was not seen looks it up."""
+        segment, doubted = self._segment, self._doubted
+        if doubted is not None and segment.max_timestamp == doubted.max_timestamp:
+            segment.max_timestamp = None
 
-def _whole_batches(filesystem: FileSystem, segment: Segment) -> Iterator[tuple[int, memoryview]]:
+
+def _whole_batches(
+    filesystem: FileSystem, segment: Segment, position: int
+) -> Iterator[tuple[int, memoryview]]:
     """(position, bytes) of batches by their length field, up to what cannot be a whole batch."""
     fd = segment.open()
     pread: Callable[[int, int, int], bytes] = filesystem.pread
     size = segment.size
-    window, start, position = memoryview(b""), 0, 0
+    window, start = memoryview(b""), position
     while size - position >= HEADER_BYTES:
         relative = position - start
         if relative + HEADER_BYTES > len(window):

@@ -173,8 +173,8 @@ class Segment:
             self.preallocated = False
         if self.max_timestamp is not None and self.max_timestamp > NO_TIMESTAMP:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        self.index.flush()
         self.time_index.flush()
+        self.index.flush()
 
     def close(self) -> None:
         """Releases the descriptor and the maps; a pinned descriptor stays until `unpin`."""
@@ -308,6 +308,7 @@ class SegmentFactory:
             handles=self.files,
         )
         segment.indexes_missing = min(index_bytes, time_index_bytes) < 0
+        segment.index.before_flush = segment.time_index.flush_waiting
         return segment
 
     def _size_of(self, file: str) -> int:

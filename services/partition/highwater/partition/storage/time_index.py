@@ -155,9 +155,15 @@ class TimeIndex:
         """Forgets everything, before the index is rebuilt from the segment."""
         del self._tail_timestamps[:]
         del self._tail_offsets[:]
-        self._cut_file(0)
+        if self._stored:
+            self._cut_file(0)
         self._last_timestamp = NO_TIMESTAMP
         self.verified = True
+
+    def flush_waiting(self) -> None:
+        """As `flush`, if there is anything to write."""
+        if self._tail_timestamps:
+            self.flush()
 
     def flush(self) -> None:
         """Writes the entries that wait in memory; creates the file if there is none."""

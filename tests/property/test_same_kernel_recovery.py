@@ -1,0 +1,137 @@
+"""A start on the same kernel finds what a check of every byte finds, from far less of the log.
+
+A log is written, rolled, truncated and flushed at random, and its process killed in the middle of a
+write. One copy is opened as after a power cut that lost nothing, one as after a kill.
+"""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.log import PartitionLog
+from tests.support.log_batches import ManualClock, append, make_batch, read_all
+
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=200)
+PRODUCERS = 3
+
+
+def opened(directory: Path, *, recovery_point: int, cache_intact: bool) -> PartitionLog:
+    return PartitionLog.open(
+        directory,
+        topic="topic",
+        partition=0,
+        config=CONFIG,
+        clock=ManualClock(50_000),
+        recovery_point=recovery_point,
+        cache_intact=cache_intact,
+    )
+
+
+class Writer:
+    """A leader's or a follower's log, and the sequences of its producers."""
+
+    def __init__(self, log: PartitionLog, chance: random.Random) -> None:
+        self.log = log
+        self.chance = chance
+        self.epoch = 0
+        self.sequences = [0] * PRODUCERS
+
+    def batch(self) -> bytearray:
+        producer = self.chance.randrange(PRODUCERS + 1) - 1
+        count = self.chance.randint(1, 3)
+        first = self.sequences[producer] if producer >= 0 else -1
+        if producer >= 0:
+            self.sequences[producer] += count
+        return make_batch(
+            timestamps=tuple(self.chance.randint(1, 40_000) for _ in range(count)),
+            value=b"v" * self.chance.choice((1, 10, 300)),
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            base_sequence=first,
+        )
+
+    def step(self) -> None:
+        match self.chance.randrange(12):
+            case 0:
+                self.epoch += 1
+                if self.chance.random() < 0.7:
+                    self.log.begin_epoch(self.epoch)
+            case 1:
+                self.log.shorten_tail()
+            case 2:
+                self.log.active_segment.index.flush()
+            case 3 if self.log.active_segment.size:
+                self.log.roll()
+            case 4:
+                self.log.flush()
+            case 5 if self.log.log_end_offset:
+                low = max(0, self.log.log_end_offset - 12)
+                self.log.truncate_to(self.chance.randint(low, self.log.log_end_offset))
+                self.sequences = [n + 100 for n in self.sequences]
+            case _:
+                epoch = max(self.epoch, self.log.epochs.latest)
+                batches = [self.batch() for _ in range(self.chance.randint(1, 4))]
+                append(self.log, *batches, epoch=epoch)
+
+
+def state(log: PartitionLog) -> dict[str, object]:
+    """Everything that is derived from the batches, and the batches."""
+    end = log.log_end_offset
+    return {
+        "end": (log.log_start_offset, end, log.size_bytes),
+        "batches": [(h.base_offset, h.crc) for h in read_all(log, 700)],
+        "epochs": log.epochs.entries(),
+        "producers": sorted(log.producers.entries(), key=repr),
+        "segments": [(s.base_offset, s.size) for s in log.segments],
+        "largest": log.max_timestamp(),
+        "timestamps": [log.offset_for_timestamp(t) for t in range(0, 40_000, 3000)],
+        "index": [list(s.index.entries()) for s in log.segments],
+        "time index": [list(s.time_index.entries()) for s in log.segments[:-1]],
+    }
+
+
+@pytest.mark.timeout(300)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(1, 60), torn=st.integers(0, 400))
+def test_both_ways_find_the_same(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, torn: int
+) -> None:
+    root = tmp_path_factory.mktemp("killed")
+    chance = random.Random(seed)
+    log = opened(root / "topic-0", recovery_point=0, cache_intact=False)
+    writer = Writer(log, chance)
+    for _ in range(steps):
+        writer.step()
+    recovery_point = log.recovery_point
+    before, history = state(log), set(log.producers.history())
+    next_batch = make_batch(base_offset=log.log_end_offset, value=b"n" * 400)
+    path = Path(log.active_segment.file)
+    log.close(clean=False)
+    with path.open("ab") as file:
+        file.write(next_batch[: min(torn, len(next_batch) - 1)])
+    shutil.copytree(root / "topic-0", root / "copy" / "topic-0")
+    scanned = opened(root / "copy" / "topic-0", recovery_point=recovery_point, cache_intact=False)
+    resumed = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
+    assert not resumed.damaged
+    found = state(resumed)
+    assert found == state(scanned)
+    for key in ("end", "batches", "index", "largest", "timestamps", "producers", "segments"):
+        assert found[key] == before[key], key
+    # A snapshot holds the newest batch of a producer only, so less may be remembered, not other.
+    assert set(resumed.producers.history()) <= history
+    # Epochs without a record may be forgotten, and nothing else.
+    epochs = [entry for entry in before["epochs"] if entry[1] < resumed.log_end_offset]  # type: ignore[attr-defined]
+    assert found["epochs"] == epochs
+    for again in (scanned, resumed):
+        append(again, make_batch(timestamps=(50_000,)), epoch=99)
+        assert again.offset_for_timestamp(45_000) is not None
+        again.close(clean=False)
+    last = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
+    assert last.log_end_offset == resumed.log_end_offset
+    assert last.epochs.latest == 99
+    last.close(clean=False)
+    shutil.rmtree(root)
