@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
+
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.robustness.faults.fault import Fault, Scene
 
@@ -13,6 +16,8 @@ _LIBRARIES = (
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
+_OFF_S_MAX = 60.0
+_READ_S_MAX = 20.0
 
 
 class ClockJump(Fault):
@@ -21,6 +26,8 @@ class ClockJump(Fault):
     id = "F26"
     title = "the wall clock of every node jumps by an hour"
     pause_s_max = 1.0
+    # So that records tell what the nodes take for the time.
+    topic_configs: ClassVar[Mapping[str, str]] = {"message.timestamp.type": "LogAppendTime"}
 
     def probe(self) -> str | None:
         if not any(Path(path).exists() for path in _LIBRARIES):
@@ -47,8 +54,25 @@ class ClockJump(Fault):
             self._file.write_text(f"{jump}\n")
             time.sleep(3)
             scene.progress()
+            seen_s = _time_of_last_record(scene) - time.time()
+            scene.note(f"told {jump} s, records say {seen_s:+.0f} s")
+            assert abs(seen_s - int(jump)) < _OFF_S_MAX, "the clock of the nodes did not jump"
         after = {p.partition: p.leader_epoch for p in scene.view().values()}
         assert after == before, "nobody lost its session"
 
     def heal(self, scene: Scene) -> None:
         self._file.write_text("+0\n")
+
+
+def _time_of_last_record(scene: Scene) -> float:
+    """In seconds, as the leader of partition 0 stamped it."""
+    consumer = Consumer({"bootstrap.servers": scene.cluster.bootstrap, "group.id": "clock"})
+    try:
+        partition = TopicPartition(scene.topic, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=_READ_S_MAX)
+        consumer.assign([TopicPartition(scene.topic, 0, end - 1)])
+        message = consumer.poll(_READ_S_MAX)
+        assert message is not None and message.error() is None
+        return float(message.timestamp()[1]) / 1000
+    finally:
+        consumer.close()
