@@ -35,6 +35,7 @@ from highwater.partition.storage.handles import HandleClock
 from highwater.partition.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_file
 from highwater.partition.storage.recovery import IndexBuilder
 from highwater.partition.storage.segment import Segment, SegmentFactory
+from highwater.partition.storage.time_index import NO_TIMESTAMP
 
 WRITE_BYTES: Final = 1 << 20
 """Gathered before they are written."""
@@ -194,7 +195,9 @@ class _NewFile:
     def add(self, batch: bytes) -> None:
         """Appends a batch."""
         view = RecordBatchView(batch, 0, len(batch))
-        self._builder.add(self.size, len(batch), view.last_offset, view.max_timestamp)
+        # As in Kafka, a header without records is nothing that a timestamp could lead to.
+        timestamp = view.max_timestamp if view.record_count else NO_TIMESTAMP
+        self._builder.add(self.size, len(batch), view.last_offset, timestamp)
         self._waiting.append(batch)
         self._waiting_bytes += len(batch)
         if self._waiting_bytes >= WRITE_BYTES:
