@@ -25,7 +25,7 @@ from tests.docker.engine import WORK, Engine, NoEngineError
 PUBLIC_BASE = "python:3.11-slim-bookworm"
 PACKAGES = ("python3", "python3-venv", "ca-certificates")
 OLDEST_PYTHON = (3, 11)
-DEBOOTSTRAP_S = 900
+DEBOOTSTRAP_S = 600
 PULL_S = 120
 
 

@@ -10,13 +10,13 @@ from tests.docker.engine import NoEngineError, find_engine
 from tests.docker.stack import Stack, compose_command
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     """The whole stack, running: three nodes, two gateways."""
-    with ExitStack() as stack:
+    with ExitStack() as owned:
         try:
             engine = find_engine()
-            stack.callback(engine.close)
+            owned.callback(engine.close)
             command = compose_command(engine)
             images.build(engine)
             engine.isolate()
@@ -24,6 +24,6 @@ def stack() -> Iterator[Stack]:
             pytest.skip(str(error))
         made = Stack(engine, command)
         if engine.keeps:
-            stack.callback(made.down)
+            owned.callback(made.down)
         made.up()
         yield made

@@ -170,8 +170,9 @@ class OwnEngine(Engine):
         """Ends dockerd in good order, so that its images are whole."""
         assert self._process is not None
         for process in _family(self._process):
-            if process.name() == "dockerd":
-                process.terminate()
+            with suppress(psutil.NoSuchProcess):  # Its children come and go.
+                if process.name() == "dockerd":
+                    process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_S)
         self._kill()

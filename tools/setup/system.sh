@@ -1,7 +1,9 @@
 #!/bin/sh
 # Makes sure that the system has the programs that a make target needs.
 #
-# Usage: sh tools/setup/system.sh NEED...     (python etcd kcat java maven gcc node go docker)
+# Usage: sh tools/setup/system.sh NEED...
+#
+# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime
 #
 # What is missing is installed from the distribution when we are root on Debian or Ubuntu;
 # otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
@@ -54,7 +56,10 @@ satisfied() {
         gcc) have gcc && have make ;;
         node) have node && have npm ;;
         go) go_is_new_enough ;;
-        docker) have dockerd && compose_works && have debootstrap ;;
+        docker) have dockerd && have iptables && have ip ;;
+        compose) compose_works ;;
+        debootstrap) have debootstrap ;;
+        faketime) have faketime ;;
         *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
     esac
 }
@@ -70,7 +75,10 @@ packages_of() {
         gcc) echo "gcc+libc6-dev+make" ;;
         node) echo "nodejs+npm" ;;
         go) echo "golang-1.24-go golang-1.23-go golang-1.22-go golang-go" ;;
-        docker) echo "docker.io+docker-compose+debootstrap+iptables" ;;
+        faketime) echo "faketime" ;;
+        docker) echo "docker.io+iptables+iproute2" ;;
+        compose) echo "docker-compose docker-compose-v2" ;;
+        debootstrap) echo "debootstrap" ;;
     esac
 }
 
