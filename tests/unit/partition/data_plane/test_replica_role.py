@@ -76,7 +76,7 @@ def test_a_follower_cuts_what_its_leader_does_not_have(node: Node) -> None:
         node.append(make_batch())
     follower_fetched(replica, 2, 1)
     follow(replica, 2, EPOCH + 1)
-    assert port.asked == [("follow", 2, EPOCH + 1)]
+    assert port.asked == [("stop",), ("follow", 2, EPOCH + 1)], "a leader follows nobody"
     parted = Diverged(
         leader_epoch=EPOCH + 1,
         fetch_offset=3,
@@ -115,7 +115,7 @@ def test_who_lags_is_proposed_to_leave_the_isr(node: Node) -> None:
     node.append(make_batch())
     follower_fetched(replica, 2, 1, now_ms=9_000)
     replica.handle(LagChecked(now_ms=12_000))
-    assert port.asked == [("propose", (1, 2))]
+    assert port.asked == [("stop",), ("propose", (1, 2))]
     assert replica.high_watermark == 0, "the one that leaves may yet be elected"
 
 

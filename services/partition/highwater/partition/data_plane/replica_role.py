@@ -142,6 +142,7 @@ class ReplicaRole:
             case effect.HighWatermarkMoved():
                 self._take_high_watermark(wanted.high_watermark)
             case effect.StartLeading():
+                self.ask_port(effect.StopFollowing())
                 self.log.begin_epoch(wanted.leader_epoch)
             case effect.StopLeading():
                 self._stopped_leading(ErrorCode.REQUEST_TIMED_OUT)
