@@ -157,6 +157,8 @@ def test_spans_and_how_long_they_wait(tmp_path: Path) -> None:
         (lambda log: log.close(clean=True), 1),
         (lambda log: log.delete("0" * 32), 1),
         (lambda log: log.roll(), 0),
+        (lambda log: log.reconfigure(CONFIG), 0),
+        (lambda log: log.reconfigure(LogConfig()), 1),
     ],
 )
 def test_what_ends_a_cleaning(log: PartitionLog, change: object, count: int) -> None:

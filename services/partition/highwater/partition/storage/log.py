@@ -268,6 +268,8 @@ class PartitionLog(CleanableLog):
 
     def reconfigure(self, config: LogConfig) -> None:
         """Follows changed topic configs; segments that exist keep their index sizes."""
+        if not config.compact:
+            self._stop_cleaning()
         self.config = config
         self._index_interval = config.index_interval_bytes
         self._factory.index_bytes = config.segment_index_bytes

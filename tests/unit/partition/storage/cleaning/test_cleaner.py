@@ -301,6 +301,25 @@ async def test_a_child_that_dies_is_tried_again_but_not_for_ever(
     await stopped(stopped_child.task)
 
 
+async def test_a_bug_does_not_end_the_node(
+    node: CleanedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = node.log()
+    node.fill(log)
+
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(module.CleaningRun, "swap", broken)
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.uncleanable == 1)
+    assert len(node.logged("cleaner_failed")) == 1
+    assert len(records_in(log)) == 61
+    assert log.cleaning is None
+    await stopped(task)
+
+
 async def test_it_can_be_switched_off(node: CleanedNode) -> None:
     log = node.log()
     node.fill(log)

@@ -169,6 +169,10 @@ class Cleaner:
             limits = {UNREADABLE: 1, IO: None}
             self._failed(entry, str(error), attempts_max=limits.get(error.kind, ATTEMPTS_MAX))
             return False
+        except Exception:  # noqa: BLE001 - a bug here must not end the node; it is logged.
+            self._log.exception("cleaner_failed", log=entry.name)
+            self._failed(entry, "a bug", attempts_max=1)
+            return False
         finally:
             await self._end(run, process)
         self._failures.pop(entry, None)
