@@ -47,6 +47,9 @@ NULL_MEANS_ALL_FROM: Final = 1
 CATCH_UP_MS_MAX: Final = 1_000
 """Longest wait for an image that a node knew before us."""
 
+TOPICS_AT_ONCE: Final = 100
+"""Of answers about more, one is made in each turn of the loop."""
+
 Told = Mapping[tuple[TopicId, int], int]
 """Leader epochs that clients were told and that the image does not have."""
 
@@ -58,6 +61,19 @@ async def handle(context: RequestContext, request: MetadataRequest) -> MetadataR
     if asked is not None and request.allow_auto_topic_creation:
         codes = await _create_missing(context, asked)
     await _catch_up(context, asked)
+    if asked is None or len(asked) > TOPICS_AT_ONCE:
+        async with context.backend.shared.long_answers:
+            return _answer(context, request, asked, codes)
+    return _answer(context, request, asked, codes)
+
+
+def _answer(
+    context: RequestContext,
+    request: MetadataRequest,
+    asked: list[str] | None,
+    codes: Mapping[str, int],
+) -> MetadataResponse:
+    """From the newest image; `codes` are of the topics that were to be created."""
     image = context.backend.image
     told = context.backend.routing.ahead
     brokers = visible_brokers(image)

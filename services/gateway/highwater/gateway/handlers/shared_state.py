@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from highwater.gateway.handlers.one_a_turn import OneATurn
 from highwater.gateway.handlers.producer_ids import ProducerIds
 from highwater.model.ids import InstanceId
 
@@ -13,9 +14,11 @@ CREATIONS_MAX: Final = 10_000
 class SharedState:
     """One per gateway, made with it and handed to handlers as `Backend.shared`."""
 
-    __slots__ = ("creations", "producer_ids")
+    __slots__ = ("creations", "long_answers", "producer_ids")
 
     def __init__(self) -> None:
         self.creations: dict[tuple[InstanceId, str], asyncio.Future[int]] = {}
         """Topics under creation, with the error code that will come of it."""
+        self.long_answers = OneATurn()
+        """For answers about every topic there is."""
         self.producer_ids = ProducerIds()
