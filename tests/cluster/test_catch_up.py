@@ -133,7 +133,7 @@ def test_logs_are_the_same_by_files_and_by_bytes(
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("by_files", [True, False])
+@pytest.mark.parametrize("by_files", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_who_catches_up_is_held_to_the_rate_and_nobody_else(
     replicated: ReplicatedCluster, metrics_ports: dict[int, int], by_files: bool
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.java_tools import CONFIGS, REASSIGN_PARTITIONS, java_tool
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.replicated_cluster import ReplicatedCluster, Shape
 
-pytestmark = [pytest.mark.etcd, pytest.mark.java]
+pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.full]
 
 SHAPE = Shape(nodes=4, controllers=1, etcd_members=1, settings={"controller": FAST_SESSIONS})
 SLOW = 1_000

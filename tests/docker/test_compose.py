@@ -110,6 +110,7 @@ def test_killing_a_partition_container_under_load_loses_nothing(stack, topic):
     wait_for_brokers(stack, 1, 2, 3)  # It is the node that it was.
 
 
+@pytest.mark.full
 def test_killing_the_active_controller_lets_the_other_take_over(stack, topic):
     def active():
         both = stack.containers("controller-1") + stack.containers("controller-2")
@@ -131,6 +132,7 @@ def test_killing_the_active_controller_lets_the_other_take_over(stack, topic):
     victim.start()
 
 
+@pytest.mark.full
 def test_clients_of_a_killed_gateway_come_back_through_the_balancer(stack, topic):
     (balancer,) = stack.containers("balancer")
     victim, other = stack.containers("gateway")
