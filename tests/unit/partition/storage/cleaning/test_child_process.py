@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -54,6 +55,19 @@ async def test_children_that_misbehave(job: CleaningJob, text: str, why: str) ->
         await process.next_report()
     assert await process.end()
     assert await process.end(), "it may be ended twice"
+
+
+async def test_it_is_reaped_although_its_node_stops(job: CleaningJob) -> None:
+    process = CleanerProcess(script("time.sleep(300)"))
+    await process.start(job)
+    pid = process.pid or -1
+    ending = asyncio.create_task(process.end())
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 async def test_it_is_killed_and_reaped(job: CleaningJob) -> None:

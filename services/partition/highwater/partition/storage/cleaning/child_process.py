@@ -92,12 +92,23 @@ class CleanerProcess:
                 return  # It has just ended by itself.
 
     async def end(self) -> bool:
-        """Kills the child if it still lives and reaps it; False if it does not go."""
+        """Kills the child if it still lives and reaps it; False if it does not go.
+
+        Who is cancelled meanwhile is so only afterwards: nobody else would reap it.
+        """
         if self._process is None:
             return True
         self.kill()
-        try:
-            await asyncio.wait_for(self._process.wait(), END_S_MAX)
-        except TimeoutError:
-            return False
-        return True
+        deadline_s = asyncio.get_running_loop().time() + END_S_MAX
+        cancelled: asyncio.CancelledError | None = None
+        while self._process.returncode is None:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._process.wait()
+            except TimeoutError:
+                break
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        return self._process.returncode is not None
