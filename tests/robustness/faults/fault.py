@@ -34,6 +34,9 @@ class Scene:
         """What the fault did and saw, for the report."""
         self.victim = -1
         """The node that a fault chose."""
+        self.begun_s = 0.0
+        """Of the monotonic clock: acknowledgements are missed from here on. A fault whose
+        preparation costs a pause of its own moves it."""
 
     def note(self, text: str) -> None:
         self.notes.append(text)

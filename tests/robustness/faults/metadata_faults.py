@@ -183,7 +183,7 @@ class OldSnapshot(Fault):
         scene.wait_whole()
         scene.progress()
         self._before = scene.view()
-        self._begun = time.monotonic()
+        self._begun = scene.begun_s = time.monotonic()
         cluster.etcd.restore(snapshot)
         self._flow_beside_the_store(scene)
         scene.note(f"wrote for {_since(self._begun)} beside an etcd that had gone back")
@@ -213,6 +213,7 @@ class OldSnapshotNewControllers(OldSnapshot):
 
     id = "F16-accepted"
     title = "etcd is restored from an old snapshot, controllers restart, and the loss is accepted"
+    pause_s_max = FAILOVER_S_MAX  # All leaders get new epochs at once.
 
     def inject(self, scene: Scene) -> None:
         super().inject(scene)

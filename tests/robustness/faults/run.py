@@ -69,7 +69,7 @@ def run_in(cluster: ReplicatedCluster, faults: list[Fault], seed: int) -> None:
 
 
 def _break_and_heal(scene: Scene, fault: Fault) -> None:
-    begun_s = time.monotonic()
+    begun_s = scene.begun_s = time.monotonic()
     fault.inject(scene)
     injected_s = time.monotonic()
     fault.heal(scene)
@@ -78,7 +78,7 @@ def _break_and_heal(scene: Scene, fault: Fault) -> None:
     whole_s = time.monotonic()
     if fault.producer_survives:
         scene.progress(STEADY)
-    pause_s = scene.workload.pause_s(since=begun_s, until=time.monotonic())
+    pause_s = scene.workload.pause_s(since=scene.begun_s, until=time.monotonic())
     print(
         f"\n{fault.id} {fault.title}: longest pause {pause_s:.2f} s; broken for "
         f"{injected_s - begun_s:.1f} s, repaired in {healed_s - injected_s:.1f} s, whole "
