@@ -187,7 +187,9 @@ class Replica:
 
     def _eligibility(self, event: on.IneligibleChanged) -> list[Effect]:
         self.ineligible = event.nodes
-        return []
+        for follower in self.progress:
+            follower.near = follower.near and follower.node not in event.nodes
+        return self._moved(self._advance()) if self.role is Role.LEADER else []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
         """Proposes an ISR without those who fell behind; who caught up joins when it fetches."""
