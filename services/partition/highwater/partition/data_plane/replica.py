@@ -317,7 +317,7 @@ class PartitionReplica(ReplicaRole):
         elif self.leading:
             # The lead was lost and won again meanwhile; the group was answered as unknown.
             self.led_late(group.leader_epoch, next_offset, nbytes)
-        else:
+        elif not self.failed:
             # A follower by now, which could not fetch while this was being written.
             self.core.log_end_offset = self.log.log_end_offset
             self.port.follow(self, self.leader, self.leader_epoch)
