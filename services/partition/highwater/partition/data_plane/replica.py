@@ -132,6 +132,11 @@ class PartitionReplica(ReplicaRole):
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
         return self._stalled is None and super().resign()
 
+    @property
+    def handed_over(self) -> bool:
+        """See `ReplicaRole`. Nor does a group wait for a flush, which would be in doubt."""
+        return not self._unflushed and super().handed_over
+
     # ---- append ----
 
     def append(self, group: AppendGroup, waited: bool = False) -> None:  # noqa: C901 - see below.
