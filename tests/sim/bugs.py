@@ -108,9 +108,9 @@ class TakesIsrWithoutItsMinimum(Replica):
     __slots__ = ()
 
     def _answered(self, event: on.IsrAnswered) -> list[effect.Effect]:
-        ours = event.leader_epoch == self.leader_epoch
+        ours, before = event.leader_epoch == self.leader_epoch, self.isr.committed
         if ours and self.isr.commit(event.partition_epoch, event.isr):
-            return self._isr_moved()
+            return self._isr_moved(before)
         return super()._answered(event)
 
 

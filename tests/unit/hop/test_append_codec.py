@@ -62,6 +62,14 @@ def test_a_message_says_the_same_at_the_other_end():
     assert {group.deadline_ms for group in groups} == {70_500}, "on the receiver's clock"
 
 
+def test_the_latest_deadline_of_a_group_counts():
+    """A client with a short timeout must not end the wait of one whose batch came beside its own."""
+    group = group_of(b"a", b"b", deadline_ms=1_005)
+    group.later_deadlines = {1: 1_090}
+    _, (decoded,) = decode_request(encode_request(1, [group], 1_000), 500)
+    assert decoded.deadline_ms == 590
+
+
 def test_groups_for_which_nobody_waits_do_not_make_others_wait_longer():
     over, waiting = group_of(b"a", deadline_ms=NEVER_MS), group_of(b"b", deadline_ms=1_030)
     _, (_, decoded) = decode_request(encode_request(1, [over, waiting], 1_000), 500)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,23 @@ async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None
     for follower in (2, 3):
         follower_fetched(quick, follower, 0)
     assert await hand_over([slow, quick], 0.02) == [slow]
+
+
+async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
+    """Its records are on the followers, and when another leads nobody would be told so."""
+    replica = leader_of_three(node)
+    replica.log.flush_at_offset = 1
+    flushes: list[Callable[[], None]] = []
+    replica._flush = lambda _log, done: flushes.append(done)
+    sink = node.append(make_batch())
+    for follower in (2, 3):
+        follower_fetched(replica, follower, 1)
+    handing = asyncio.create_task(hand_over([replica], 5))
+    await turns()
+    assert not handing.done()
+    flushes.pop()()
+    assert await handing == []
+    assert sink.codes == {0: 0}
 
 
 @pytest.mark.parametrize("relieved", [True, False], ids=["relieved", "failed"])

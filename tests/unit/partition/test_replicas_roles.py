@@ -262,3 +262,28 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
     f.apply(replace(alone, partitions=states))
     assert replica.failed, "now somebody has them"
     assert f.replicas.offline == {alone.topic_id: [0]}
+
+
+def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched_again(f):
+    """Nothing would change in the image if it failed now, and so nobody would make it anew."""
+    behind = topic_state("t", [(2, 1)])
+    behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,)),))
+    f.apply(behind)
+    replica = f.of(behind)
+    append(replica.log, make_batch(), make_batch(), epoch=5)
+    replica.log.note_damage(0, 1)
+    assert not f.replicas.damaged(replica.log)
+    f.apply(replace(behind, configs={"retention.ms": "5"}))
+    assert not replica.failed
+    joined = replace(
+        behind.partitions[0],
+        isr=(2, 1),
+        partition_epoch=behind.partitions[0].partition_epoch + 1,
+    )
+    f.apply(replace(behind, partitions=(joined,)))
+    assert replica.failed
+    assert f.replicas.offline == {behind.topic_id: [0]}
+    left = replace(joined, isr=(2,), partition_epoch=joined.partition_epoch + 1)
+    f.apply(replace(behind, partitions=(left,)))
+    assert f.of(behind) is not replica
+    assert f.replicas.offline == {}

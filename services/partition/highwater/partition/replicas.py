@@ -186,10 +186,11 @@ class Replicas:
             self._set_role(topic, replica, state, min_isr)
 
     def damaged(self, log: PartitionLog) -> bool:
-        """Takes a replica out of service whose log has lost records; False if nobody else has them.
+        """Takes a replica out of service whose log has lost records.
 
-        The controller hears that it is offline, lets another one lead and takes it out of the ISR;
-        when the image says so its log is deleted, and a new one fetches everything again (R13).
+        False if nobody else has them, or if it is not in the ISR yet. The controller hears that
+        it is offline, lets another one lead and takes it out of the ISR; when the image says so
+        its log is deleted, and a new one fetches everything again (R13).
         """
         for (topic_id, partition), replica in self._plane.replicas.items():
             topic = self._topics.get(topic_id)
@@ -198,6 +199,10 @@ class Replicas:
         return False
 
     def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
+        if _counts_no_more(state, NodeId(replica.core.node)):
+            # The controller would change nothing, so no image would say that it was heard. The
+            # replica comes here again when it has caught up, and is in the ISR.
+            return False
         others = {n for n in state.isr if n != replica.core.node and n not in self._ineligible}
         if replica.failed or not others:
             return False

@@ -189,6 +189,12 @@ class AppendGroup:
             later.setdefault(place, self.deadline_ms)
         self.deadline_ms = deadline_ms
 
+    @property
+    def last_deadline_ms(self) -> int:
+        """Until when somebody waits for a batch of the group."""
+        later = self.later_deadlines
+        return max(self.deadline_ms, *later.values()) if later else self.deadline_ms
+
     def release_bytes(self) -> None:
         """Lets go of what is in the log already, if nobody here could want to send it again.
 

@@ -62,8 +62,9 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
         batch_bytes.extend(map(len, group.batches))
         payload.extend(group.batches)
         nbytes += group.nbytes
-        if deadline_ms < group.deadline_ms < NEVER_MS:
-            deadline_ms = group.deadline_ms
+        last_ms = group.last_deadline_ms if group.later_deadlines else group.deadline_ms
+        if deadline_ms < last_ms < NEVER_MS:
+            deadline_ms = last_ms
     header.batch_bytes.extend(batch_bytes)
     header.deadline_ms = min(max(0, deadline_ms - now_ms), DEADLINE_MS_MAX)
     return frame(header.SerializeToString(), payload, nbytes)

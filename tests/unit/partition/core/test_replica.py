@@ -279,3 +279,40 @@ def test_replicas_come_and_go() -> None:
     told.record(1, 1, 2, replicas=(1, 2, 4), isr=(1, 2))
     assert sorted(told.replica.followers) == [2, 4]
     assert told.replica.followers[2].node_epoch == 102, "what is known of it stays"
+
+
+def test_who_left_the_isr_joins_by_what_it_fetches_from_then_on() -> None:
+    """Its log may have failed and begun anew since: another follower's fetch must not vouch for it."""
+    told = Conversation()
+    told.record(1, 1, 1)
+    told.appends(5)
+    told.fetches(2, 5)
+    told.fetches(3, 5)
+    told.record(1, 1, 2, isr=(1,))
+    assert not told.replica.isr_due
+    told.fetches(2, 5)
+    assert told.proposes().isr == (1, 2)
+    told.hears(
+        on.IsrAnswered(attempt=1, error_code=0, leader_epoch=1, partition_epoch=3, isr=(1, 2))
+    )
+    assert told.fetches(3, 0) is None
+    assert told.appends(6) is None
+    assert told.fetches(2, 6) == 6, "3 begins anew, which nobody waits for"
+    told.fetches(3, 6)
+    assert told.proposes().isr == (1, 2, 3)
+
+
+def test_a_follower_that_hangs_does_not_join_without_a_fetch() -> None:
+    told = Conversation()
+    told.record(1, 1, 1, replicas=(1, 2), isr=(1, 2), min_isr=2)
+    told.fetches(2, 0)
+    told.appends(5)
+    (proposal,) = told.hears(on.LagChecked(now_ms=LAG_MS + 1))
+    assert proposal == ProposeIsr(
+        attempt=1, leader_epoch=1, partition_epoch=1, isr=(1,), node_epochs=(101,)
+    )
+    told.hears(on.IsrAnswered(attempt=1, error_code=0, leader_epoch=1, partition_epoch=2, isr=(1,)))
+    assert told.replica.under_min_isr
+    assert not told.replica.isr_due, "it has everything committed, but it does not fetch"
+    told.fetches(2, 0, now_ms=LAG_MS + 2)
+    assert told.proposes().isr == (1, 2)

@@ -2,6 +2,7 @@
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.replica_effects import HighWatermarkMoved
 from tests.unit.partition.core.conversation import LAG_MS, Conversation
 
 
@@ -132,3 +133,16 @@ def test_a_follower_takes_the_leaders_high_watermark_as_far_as_its_log_goes() ->
     assert told.replica.high_watermark == 5
     told.replica.log_start_moved(3)
     assert told.replica.log_start_offset == 3
+
+
+def test_the_high_watermark_does_not_wait_for_who_is_fenced_while_it_catches_up() -> None:
+    told = Conversation()
+    told.record(1, 1, 1, isr=(1,))
+    told.appends(5)
+    told.fetches(2, 5, now_ms=10)
+    told.proposes()
+    told.hears(on.IsrAnswered(attempt=1, error_code=ErrorCode.INELIGIBLE_REPLICA))
+    told.fetches(2, 5, now_ms=20)
+    assert told.appends(6) is None
+    moved = told.hears(on.IneligibleChanged(nodes=frozenset({2})))
+    assert moved == [HighWatermarkMoved(high_watermark=6)], "not only when lags are looked at"

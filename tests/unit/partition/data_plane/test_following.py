@@ -409,3 +409,36 @@ def test_nothing_of_a_file_is_taken_that_is_not_as_promised(
     assert follower.answer(*batches, last_epoch=3) is Outcome.STALE
     assert stored(follower.replica) == b""
     assert follower.ends == (0, 0, 0, 0)
+
+
+def test_who_loses_the_lead_during_a_flush_can_be_told_where_the_logs_part(tmp_path: Path) -> None:
+    """What waited for the flush is in the log, and so in the place that the follower asks from."""
+    follower = Follower(tmp_path, flush_messages=1)
+    lead(follower.replica, EPOCH + 1)
+    flushes: list[Any] = []
+    follower.replica._flush = lambda _log, done: flushes.append(done)
+    sink = follower.append(make_batch(), epoch=EPOCH + 1)
+    follow(follower.replica, LEADER, EPOCH + 2)
+    assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
+    assert follower.ends == (0, 0, 1, 1)
+    asked = asked_of(follower.replica)
+    assert asked is not None
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (1, EPOCH + 1)
+    assert follower.answer(diverging_epoch=EPOCH, diverging_end_offset=0) is Outcome.DONE
+    assert follower.ends == (0, 0, 0, 0)
+    flushes.pop()()
+    assert follower.ends == (0, 0, 0, 0)
+
+
+def test_who_leads_on_in_another_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> None:
+    """Nobody is told, but what is on disk can be read."""
+    node = Follower(tmp_path, flush_messages=1)
+    lead(node.replica, EPOCH + 1)
+    flushes: list[Any] = []
+    node.replica._flush = lambda _log, done: flushes.append(done)
+    node.append(make_batch(), epoch=EPOCH + 1)
+    lead(node.replica, EPOCH + 2)
+    assert node.ends == (0, 0, 1, 0)
+    node.log.flush()
+    flushes.pop()()
+    assert node.ends == (0, 1, 1, 1)

@@ -25,6 +25,7 @@ from tests.support.log_batches import ManualClock, make_batch, read_all
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
 from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
+from tests.unit.partition.data_plane.test_replica_role import Port
 
 
 class SlowDisk(InlineEnvironment):
@@ -231,6 +232,17 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
     assert third.offsets == {0: 1}
     assert replica.log.epochs.latest == EPOCH + 2
     assert len(first.results) == len(second.results) == 1
+
+
+def test_a_replica_is_taken_offline_during_a_write(node: Node, disk: SlowDisk) -> None:
+    """It follows nobody then, least of all this node, which the image still has as the leader."""
+    replica = node.add(environment=disk)
+    replica.port = port = Port()
+    sink = node.append(make_batch())
+    replica.fail()
+    assert outcomes(sink) == [(ErrorCode.KAFKA_STORAGE_ERROR, OUTCOME_UNKNOWN)]
+    disk.finish()
+    assert port.asked == [("stop",)]
 
 
 def test_a_topic_is_deleted_during_a_write(node: Node, disk: SlowDisk) -> None:

@@ -81,6 +81,17 @@ def test_whose_time_is_over_is_answered_and_forgotten():
     assert len(late.results) == 1
 
 
+def test_a_group_is_waited_for_until_the_last_of_its_deadlines():
+    waiters, sink = Waiters(), Sink()
+    group = group_of(b"a", b"b", sink=sink, deadline_ms=40)
+    group.later_deadlines = {1: 90}
+    waiters.add_commit(CommitWait(group, [0, 1], None, 2))
+    waiters.expire_commits(89, ErrorCode.REQUEST_TIMED_OUT)
+    assert sink.codes == {}
+    waiters.expire_commits(90, ErrorCode.REQUEST_TIMED_OUT)
+    assert sink.codes == dict.fromkeys((0, 1), ErrorCode.REQUEST_TIMED_OUT)
+
+
 def test_a_batch_with_a_failure_of_its_own_keeps_it():
     waiters, sink = Waiters(), Sink()
     group = group_of(b"a", b"b", sink=sink, deadline_ms=1)

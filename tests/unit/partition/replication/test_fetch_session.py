@@ -356,3 +356,24 @@ def test_who_waits_can_be_removed_added_and_asked_for_again(node: Follower) -> N
     node.limit(None)
     node.clock.now_ms += WAIT_MS_MAX
     assert node.asked() == [(1, EPOCH)]
+
+
+def test_a_replica_that_is_made_anew_leaves_the_leaders_session_even_if_it_has_to_wait(
+    node: Follower,
+) -> None:
+    """Else the leader counts the place of the one before as that of a fetch, again and again."""
+    replica = node.replicas[0]
+    for followed in node.replicas:
+        node.session.add(followed)
+    node.request()
+    node.session.remove(replica)
+    node.session.add(replica, due=False)
+    node.answer(1)
+    request = node.request()
+    assert request is not None
+    assert (request.forgotten, request.asked) == ([(TOPIC, 0)], [])
+    node.session.remove(replica)
+    node.session.add(replica)
+    request = node.request()
+    assert request is not None
+    assert (request.forgotten, request.asked) == ([], [place(0)])

@@ -355,6 +355,23 @@ async def test_who_does_not_lead_any_more_is_told_and_left_alone(
     assert len(controller.calls) == 1
 
 
+async def test_what_a_leader_proposed_before_its_log_failed_is_not_sent(
+    leaders: Leaders, controller: Controller
+) -> None:
+    """A follower that it wanted out of the ISR may be the one that has to lead now."""
+    controller.open.clear()
+    leaders.caught_up(leaders.add(0))
+    await leaders.later(0)
+    replica = leaders.add(1)
+    replica.handle(on.LagChecked(now_ms=leaders.clock.now_ms + 60_000))
+    assert replica.core.isr.pending == 1
+    replica.fail()
+    controller.open.set()
+    await leaders.later(0)
+    assert controller.proposed() == [[(0, (1, 3, 2))]]
+    assert len(replica.ends()) == 1
+
+
 async def test_a_replica_with_a_bug_does_not_keep_the_others_from_their_answers(
     leaders: Leaders,
 ) -> None:

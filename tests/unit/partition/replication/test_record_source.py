@@ -2,12 +2,15 @@
 
 import pytest
 
+from highwater.partition.replication import cold_reads
 from highwater.partition.replication import record_source as module
+from highwater.partition.replication.cold_reads import ColdReads
 from highwater.partition.replication.record_source import HELD, RecordSource
 from highwater.partition.replication.rows import SegmentPlace
 from highwater.partition.replication.session_row import SessionRow
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import PartitionLog
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, stored
@@ -180,6 +183,35 @@ def test_who_is_not_throttled_any_more_goes_at_once(leader, source, throttle, ch
     else:
         row.replica.core.followers[FOLLOWER].in_maximal_isr = True
     assert source.next_held() is row
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+def test_who_is_held_back_keeps_nobody_from_reading(
+    leader, source, throttle, monkeypatch, was_read
+):
+    """Neither with what was read for it, nor as the next in the queue for a read."""
+    looked, loads = [], []
+    source.cold = ColdReads(looked.append)
+    monkeypatch.setattr(cold_reads, "READS_MAX", 1)
+    monkeypatch.setattr(module, "read_in_memory", lambda _found: None)
+    monkeypatch.setattr(PartitionLog, "load", lambda _log, found, done: loads.append((found, done)))
+    held, other, busy = row_of(leader, 0), row_of(leader, 7), row_of(leader, 1)
+    if was_read:
+        assert source.records(held, found_in(held)) is None
+        assert source.records(other, found_in(other)) is None
+        found, done = loads.pop()
+        done(b"y" * found.length)
+    else:
+        for row in (busy, held, other):
+            assert source.records(row, found_in(row)) is None
+        source.forget(busy)
+    assert looked.pop() is held
+    throttle.passed(0, RATE)
+    assert source.limit(held, 1000) == HELD
+    assert looked == [other]
+    loads.clear()
+    assert source.records(other, found_in(other)) is None
+    assert len(loads) == 1
 
 
 def test_the_end_lets_everybody_go(leader, source, throttle):

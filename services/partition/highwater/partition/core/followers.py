@@ -3,6 +3,7 @@
 Hot path: plain slots, changed in place by each fetch.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -51,6 +52,15 @@ class FollowerProgress:
         self.near = False
         self.told_high_watermark = UNKNOWN
 
+    def leave_isr(self) -> None:
+        """Out of the ISR, or refused there: its log may have failed since, and begun anew.
+
+        So it is waited for, and joins, by what it fetches from now on.
+        """
+        self.log_end_offset = UNKNOWN
+        self.caught_up_ms = NEVER_MS
+        self.leader_end_at_fetch = 0
+
     def admit(self, node_epoch: int) -> bool:
         """False for a fetch of a former incarnation; a new one begins with nothing known."""
         if node_epoch == self.node_epoch:
@@ -79,3 +89,12 @@ class FollowerProgress:
     def is_caught_up(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
         """False if it has been behind for longer than replica.lag.time.max.ms."""
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_ms_max
+
+
+def leave_isr(
+    progress: Iterable[FollowerProgress], before: Collection[int], maximal: Collection[int]
+) -> None:
+    """Of those that were in an ISR `before`, whoever is not in the maximal one begins anew."""
+    for follower in progress:
+        if follower.node in before and follower.node not in maximal:
+            follower.leave_isr()

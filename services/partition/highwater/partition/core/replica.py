@@ -11,7 +11,7 @@ from typing import Final
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import divergence, truncation_offset
-from highwater.partition.core.followers import FollowerProgress
+from highwater.partition.core.followers import FollowerProgress, leave_isr
 from highwater.partition.core.isr import IsrState
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.replica_effects import (
@@ -168,6 +168,7 @@ class Replica:
 
     def _record_changed(self, event: on.PartitionChanged) -> list[Effect]:
         """The same leader in the same epoch, with another ISR, replicas or min.insync.replicas."""
+        before = self.isr.committed
         if not self.isr.commit(event.partition_epoch, event.isr):
             return []
         self.min_isr = event.min_isr
@@ -175,7 +176,7 @@ class Replica:
             self.replicas = event.replicas
             return []
         self._set_replicas(event.replicas)
-        return self._isr_moved()
+        return self._isr_moved(before)
 
     def _assigned_in_vain(self, event: on.PartitionChanged) -> list[Effect]:
         """Notes who leads instead of a replica that is offline, for those who ask."""
@@ -186,7 +187,9 @@ class Replica:
 
     def _eligibility(self, event: on.IneligibleChanged) -> list[Effect]:
         self.ineligible = event.nodes
-        return []
+        for follower in self.progress:
+            follower.near = follower.near and follower.node not in event.nodes
+        return self._moved(self._advance()) if self.role is Role.LEADER else []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
         """Proposes an ISR without those who fell behind; who caught up joins when it fetches."""
@@ -226,13 +229,15 @@ class Replica:
         ]
 
     def _answered(self, event: on.IsrAnswered) -> list[Effect]:
+        before, attempted = self.isr.committed, self.isr.maximal
         if event.error_code == 0 and self._is_next(event):
             self.isr.commit(event.partition_epoch, event.isr)
-            return self._isr_moved()
+            return self._isr_moved(before)
         if event.error_code in OUTDATED_CODES:
             self.isr.refused(event.attempt, outdated=True)
         elif event.error_code in REFUSED_CODES:
             self.isr.refused(event.attempt, outdated=False)
+            leave_isr(self.progress, attempted, self.isr.maximal)
         else:
             # A success of a state that is not newer is the echo of an attempt that the image
             # has overtaken; other errors leave open whether the attempt was carried out.
@@ -258,8 +263,9 @@ class Replica:
         self.isr_due = True
         return []
 
-    def _isr_moved(self) -> list[Effect]:
-        """After any change of the committed or the maximal ISR."""
+    def _isr_moved(self, before: tuple[int, ...]) -> list[Effect]:
+        """After any change of the committed ISR, which was `before`."""
+        leave_isr(self.progress, before, self.isr.maximal)
         self._mark_maximal()
         self.isr_due = self.isr.doubtful or any(map(self._can_join, self.progress))
         return self._moved(self._advance())

@@ -118,6 +118,9 @@ class PartitionReplica(ReplicaRole):
         # In the order in which they came, because gateways send them again in the order of ends.
         super()._stopped_leading(error_code)
         unflushed, self._unflushed = self._unflushed, {}
+        if unflushed and not self.leading:
+            # A follower asks from the log's end, and only answers about that place are heeded.
+            self.core.log_end_offset = self.log.log_end_offset
         for group in unflushed:
             group.fail(unknown(error_code, "the flush was not seen to end"))
         if self._stalled is not None:
@@ -128,6 +131,11 @@ class PartitionReplica(ReplicaRole):
     def resign(self) -> bool:
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
         return self._stalled is None and super().resign()
+
+    @property
+    def handed_over(self) -> bool:
+        """See `ReplicaRole`. Nor does a group wait for a flush, which would be in doubt."""
+        return not self._unflushed and super().handed_over
 
     # ---- append ----
 
@@ -314,7 +322,7 @@ class PartitionReplica(ReplicaRole):
         elif self.leading:
             # The lead was lost and won again meanwhile; the group was answered as unknown.
             self.led_late(group.leader_epoch, next_offset, nbytes)
-        else:
+        elif not self.failed:
             # A follower by now, which could not fetch while this was being written.
             self.core.log_end_offset = self.log.log_end_offset
             self.port.follow(self, self.leader, self.leader_epoch)
@@ -348,6 +356,17 @@ class PartitionReplica(ReplicaRole):
         if group in self._unflushed:
             del self._unflushed[group]
             self._commit(group, base_offsets, failures, next_offset, nbytes)
+        elif self.leading and self.core.log_end_offset < next_offset <= self.log.log_end_offset:
+            # The lead was lost and won again meanwhile; the group was answered as unknown.
+            self.waiters.appended(next_offset, nbytes)
+            self.moved(self.core.appended(self._end_on_disk()))
+            self.tell_listeners()
+
+    def _end_on_disk(self) -> int:
+        """As far as the log may be seen: nobody may see what still waits for a flush."""
+        if not self._unflushed:
+            return self.log.log_end_offset
+        return max(self.log.recovery_point, self.core.log_end_offset)
 
     def _commit(
         self,
@@ -360,12 +379,8 @@ class PartitionReplica(ReplicaRole):
         if not nbytes:
             self._acknowledge(group, base_offsets, failures, next_offset)
             return
-        core = self.core
-        end = self.log.log_end_offset
-        if self._unflushed:
-            # Nobody may see what is not yet on disk.
-            end = max(self.log.recovery_point, core.log_end_offset)
-        moved = core.appended(end)
+        end = self._end_on_disk() if self._unflushed else self.log.log_end_offset
+        moved = self.core.appended(end)
         waiters = self.waiters
         if moved is not None:
             self.high_watermark = moved

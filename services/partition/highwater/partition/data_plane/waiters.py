@@ -144,7 +144,7 @@ class Waiters:
 
 def _is_late(group: AppendGroup, now_ms: int) -> bool:
     # Groups of this node's own have no deadline, which is 0.
-    return 0 < group.deadline_ms <= now_ms
+    return 0 < group.last_deadline_ms <= now_ms
 
 
 def _late(error_code: ErrorCode) -> Failure:

@@ -96,7 +96,6 @@ class FetchSession:
         """Follows a replica from its present place, in its present epoch; if `due`, at once."""
         key = (replica.topic_id, replica.partition)
         self._followed[key] = _Followed(replica)
-        self._forgotten.pop(key, None)
         self._throttled.pop(key, None)
         if due:
             self._due[key] = None
@@ -188,6 +187,8 @@ class FetchSession:
             if asked is not None:
                 followed.asked = asked
                 self._named.add(key)
+                # A new question takes the place of the one before; until then, that has to go.
+                self._forgotten.pop(key, None)
                 questions.append(asked)
             del due[key]
         return questions

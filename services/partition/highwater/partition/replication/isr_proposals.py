@@ -19,6 +19,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.model.errors import HighwaterError
 from highwater.model.time import Clock
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.isr import NO_ATTEMPT
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.runtime.logging import Logger
@@ -114,7 +115,9 @@ class IsrProposals:
         kept: list[_Waiting] = []
         while self._waiting and len(taken) < PROPOSALS_MAX:
             one = self._waiting.popleft()
-            if one.replica.core.isr.pending != one.proposal.attempt:
+            pending = one.replica.core.isr.pending if one.replica.leading else NO_ATTEMPT
+            if pending != one.proposal.attempt:
+                # Of a log that has failed, too: its leader must not be left alone in the ISR.
                 self._end(one.replica, on.IsrUnanswered(attempt=one.proposal.attempt))
             elif one.replica in self._again_ms:
                 kept.append(one)

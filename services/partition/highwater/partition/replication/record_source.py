@@ -60,6 +60,8 @@ class RecordSource:
             row.held = True
             throttle.holds += 1
             self._held.append(row)
+            # Others want to read meanwhile; what it has read is in memory when its turn comes.
+            self.cold.forget(row)
             return HELD
         row.throttled = True
         return min(max_bytes, room)
