@@ -5,10 +5,16 @@ import asyncio
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.core.membership import Registration
+from highwater.controller.members import NodeHeartbeat
+from highwater.controller.service import ControllerService
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import NodeState
+from highwater.model.ids import NO_NODE, NodeId
+from highwater.runtime.tasks import TaskOwner
 from tests.support.controller import (
     FakeNode,
     gateway_state,
@@ -44,6 +50,33 @@ async def test_the_same_incarnation_keeps_its_epoch(client: ControllerClient) ->
     first = await node(client, 1).join()
     again = await node(client, 1).register()
     assert (again.error.error_code, again.node_epoch) == (0, first.epoch)
+
+
+async def test_a_registration_whose_caller_gave_up_is_the_same_one(
+    controller: ControllerService, client: ControllerClient
+) -> None:
+    """Otherwise it would be a node that never comes, or have an epoch that the store lacks."""
+    active = controller.active
+    assert active is not None
+    wanted = Registration(
+        node_id=NO_NODE,
+        address="h:1",
+        rack="",
+        incarnation="a",
+        log_dirs=(),
+        previous_node_epoch=-1,
+        lineage=(),
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.register_node(wanted, ""), name="register")
+    await asyncio.sleep(0)
+    assert not active.image.nodes
+    given_up.cancel()
+    admitted = await active.members.register_node(wanted, "")
+    assert set(active.image.nodes) == {1}
+    assert isinstance(admitted, NodeState)
+    assert (await active.members.register_node(wanted, "")) == admitted
+    await tasks.close(timeout_s=1)
 
 
 async def test_another_clusters_node_is_refused(client: ControllerClient) -> None:
@@ -295,3 +328,31 @@ async def test_a_drained_node_comes_back(
     )
     assert [r.error.error_code for r in elected.results] == [0]
     await image_when(watch, lambda i: partition_of(i, "t").leader == 1)
+
+
+async def test_a_drain_of_a_former_incarnation_does_not_count(
+    controller: ControllerService,
+    client: ControllerClient,
+    watch: ClusterWatch,
+    endpoints: ControllerEndpoints,
+) -> None:
+    one, _, _ = await pair(client)
+    assert (await one.beat(wants_shutdown=True)).may_shut_down
+    revision = (await image_when(watch, lambda i: i.nodes[1].draining)).revision
+    await die(endpoints, one)
+    again = await node(client, 1, "b").join()
+    active = controller.active
+    assert active is not None
+    beat = NodeHeartbeat(
+        node_id=NodeId(1),
+        node_epoch=again.epoch,
+        applied_revision=revision,
+        wants_shutdown=True,
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.heartbeat(beat), name="heartbeat")
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await image_when(watch, lambda i: i.nodes[1].draining)
+    assert not (await active.members.heartbeat(beat)).may_shut_down, "it has not heard of it"
+    await tasks.close(timeout_s=1)

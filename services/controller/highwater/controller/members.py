@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from highwater.controller.absent_nodes import IsRefused, close_ended
@@ -10,12 +10,12 @@ from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
     Registration,
+    admit,
     change_nodes,
     drain,
     fence,
+    id_for,
     movable_leaderships,
-    next_node_id,
-    register,
     same_place,
     unfence,
 )
@@ -247,9 +247,7 @@ class Members:
 
     async def _register(self, wanted: Registration) -> NodeState | Refusal:
         image = self._writer.image
-        if wanted.node_id == NO_NODE:
-            wanted = _with_id(wanted, next_node_id(image))
-        node_id = wanted.node_id
+        node_id = id_for(image, wanted)
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
@@ -275,10 +273,11 @@ class Members:
                     offline=self._offline,
                 )
             )
-        await self._writer.commit(lambda image: register(wanted, image.nodes.get(node_id)))
+        node_id, _ = await self._writer.commit(lambda image: admit(image, wanted))
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
+        self._drained_at.pop(node_id, None)  # That was another incarnation's drain.
         self._log.info(
             "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
         )
@@ -428,10 +427,6 @@ class Members:
 def _confirmed(table: SessionTable[K], member: K) -> bool:
     session = table.get(member)
     return session is not None and session.confirmed
-
-
-def _with_id(wanted: Registration, node_id: NodeId) -> Registration:
-    return replace(wanted, node_id=node_id)
 
 
 def _refusal(code: ErrorCode, message: str) -> Refusal:
