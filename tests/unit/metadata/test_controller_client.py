@@ -14,7 +14,7 @@ from highwater.metadata.controller_client import (
 )
 from highwater.metadata.status import InProcessRpcError
 from highwater.model.errors import UnreachableError
-from tests.support.fake_controllers import FakeController, fake_cluster, not_controller, unavailable
+from tests.support.fake_controllers import FakeController, fake_cluster, not_controller
 
 ONCE = (
     "create_topics",
@@ -88,10 +88,11 @@ async def test_isrs_are_proposed_once_and_the_next_proposal_goes_to_the_right_on
     assert len(fakes["a:1"].calls) == len(fakes["b:1"].calls) == 1
 
 
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED])
 @pytest.mark.parametrize("method", REQUESTS)
-async def test_a_lost_call(method: str) -> None:
+async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
-    fakes["a:1"].answer = failing_first(unavailable())
+    fakes["a:1"].answer = failing_first(InProcessRpcError(code, "down", ()))
     fakes["b:1"].answer = lambda _method, _request: "done"
     client = ControllerClient(endpoints)
     if method in ONCE:

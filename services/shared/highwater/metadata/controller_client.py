@@ -23,7 +23,11 @@ ATTEMPT_TIMEOUT_S: Final = 3.0
 _PAUSE_S: Final = (0.02, 0.5)
 """First and greatest pause between tries; an election takes about as long as the sum of a few."""
 
-_AGAIN_ELSEWHERE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_AGAIN_ELSEWHERE: Final = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.ABORTED,  # The controller itself cannot tell what became of the call.
+)
 
 _R = TypeVar("_R")
 
