@@ -26,6 +26,7 @@ from highwater.controller.store.port import StoreUnavailableError
 from highwater.controller.writer import MetadataWriter
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
+from highwater.model.errors import LimitExceededError
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
@@ -40,6 +41,9 @@ DRAIN_WAIT_MS: Final = 300
 
 NODE_ID_MAX: Final = 10_000
 """Every node has a port of its own on every gateway, and ports are few."""
+
+_NOT_NOW: Final = (StoreUnavailableError, LimitExceededError)
+"""Errors of commits that may be tried again later."""
 
 _CHECK_MS_MAX: Final = 250
 _STALL_MS: Final = 1_000
@@ -240,7 +244,7 @@ class Members:
             last_ms = now_ms
             try:
                 await self._end_sessions(now_ms)
-            except StoreUnavailableError as error:
+            except _NOT_NOW as error:
                 self._log.warning("cannot_fence", error=str(error))
                 await asyncio.sleep(_CHECK_MS_MAX / 1000)
                 last_ms = self._clock.monotonic_ms()
@@ -305,14 +309,19 @@ class Members:
         self._offline[beat.node_id] = beat.offline_replicas
         if self._writer.image.nodes[beat.node_id].fenced:
             return  # It leads nothing; elections follow when it may.
+        elected = False
         try:
             elections, _ = await self._writer.commit(
                 lambda image: change_nodes(image, (), self._elections, offline=self._offline)
             )
-        except StoreUnavailableError as error:
-            self._offline[beat.node_id] = known  # The next heartbeat asks again.
+            elected = True
+        except _NOT_NOW as error:
             self._log.warning("cannot_elect", node=beat.node_id, error=str(error))
             return
+        finally:
+            # Also if the node has given up on this heartbeat: its next one asks again.
+            if not elected and self._offline.get(beat.node_id) is beat.offline_replicas:
+                self._offline[beat.node_id] = known
         partitions = sum(len(numbers) for numbers in beat.offline_replicas.values())
         self._log.warning(
             "replicas_offline", node=beat.node_id, partitions=partitions, elections=elections
@@ -328,7 +337,7 @@ class Members:
                 not node.draining or movable_leaderships(self._writer.image, beat.node_id)
             ):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
-        except StoreUnavailableError as error:
+        except _NOT_NOW as error:
             # The session goes on; the next heartbeat asks again.
             self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
 
