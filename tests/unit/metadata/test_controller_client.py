@@ -6,13 +6,14 @@ import grpc
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.store.port import StoreUnavailableError
 from highwater.metadata import controller_client
 from highwater.metadata.controller_client import (
     CallOutcomeUnknownError,
     ControllerCallError,
     ControllerClient,
 )
-from highwater.metadata.status import InProcessRpcError
+from highwater.metadata.status import REASON_KEY, InProcessRpcError
 from highwater.model.errors import UnreachableError
 from tests.support.fake_controllers import FakeController, fake_cluster, not_controller
 
@@ -101,6 +102,24 @@ async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
         assert fakes["b:1"].calls == [], "never sent twice"
     else:
         assert await call(client, method) == "done"
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: str) -> None:
+    """Its watchers and heartbeats would leave it, too."""
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    reason = ((REASON_KEY, StoreUnavailableError.reason),)
+    fakes["a:1"].answer = failing_first(
+        InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "no etcd", reason)
+    )
+    client = ControllerClient(endpoints)
+    if method in ONCE:
+        with pytest.raises(CallOutcomeUnknownError):
+            await call(client, method)
+    else:
+        assert await call(client, method) == "done"
+    assert endpoints.present == "a:1"
+    assert fakes["b:1"].calls == []
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
