@@ -10,6 +10,7 @@ from highwater.controller.leadership import MARGIN_MS, Leadership
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import (
     CreateRevisionIs,
+    Delete,
     Put,
     StoreUnavailableError,
     StoreWentBackError,
@@ -168,6 +169,25 @@ async def test_a_leader_that_ended_is_not_waited_for(tasks: TaskOwner) -> None:
         [Put(key="x", value=b"")],
     )
     assert not late.succeeded, "wherever that leader is, it cannot write"
+    await until(lambda: not one.serving)
+    await until(lambda: one.leadership.active_address == "two:1", 2.0)
+    assert two.serving
+    await store.close()
+
+
+async def test_a_leader_whose_key_is_removed_stands_again(tasks: TaskOwner) -> None:
+    """Its lease lasts, and it has nothing to write: nothing else would tell it."""
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    await store.txn((), [Put(key=f"{one.fences[0].key}b", value=b"")])
+    await store.txn((), [Delete(key=f"{one.fences[0].key}b")])
+    store.compact(store.revision)
+    await asyncio.sleep(0.7)
+    assert one.serving, "another key was removed"
+    await store.txn((), [Delete(key=one.fences[0].key)])
+    await until(lambda: len(one.fences) == 2, 2.0)
+    assert one.fences[1].controller_epoch > one.fences[0].controller_epoch
     await store.close()
 
 

@@ -1,20 +1,36 @@
 """Registration, sessions and fencing, as nodes and gateways meet them."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller import writer
+from highwater.controller.core.membership import Registration
+from highwater.controller.members import NodeHeartbeat
+from highwater.controller.service import ControllerService
+from highwater.controller.store.memory import MemoryStore
+from highwater.controller.store.port import (
+    Compare,
+    Operation,
+    StoreUnavailableError,
+    TxnResult,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import NodeState
+from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.runtime.tasks import TaskOwner
 from tests.support.controller import (
     FakeNode,
     gateway_state,
     image_when,
     node,
     partition_of,
+    started,
     topic,
 )
 
@@ -44,6 +60,33 @@ async def test_the_same_incarnation_keeps_its_epoch(client: ControllerClient) ->
     first = await node(client, 1).join()
     again = await node(client, 1).register()
     assert (again.error.error_code, again.node_epoch) == (0, first.epoch)
+
+
+async def test_a_registration_whose_caller_gave_up_is_the_same_one(
+    controller: ControllerService, client: ControllerClient
+) -> None:
+    """Otherwise it would be a node that never comes, or have an epoch that the store lacks."""
+    active = controller.active
+    assert active is not None
+    wanted = Registration(
+        node_id=NO_NODE,
+        address="h:1",
+        rack="",
+        incarnation="a",
+        log_dirs=(),
+        previous_node_epoch=-1,
+        lineage=(),
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.register_node(wanted, ""), name="register")
+    await asyncio.sleep(0)
+    assert not active.image.nodes
+    given_up.cancel()
+    admitted = await active.members.register_node(wanted, "")
+    assert set(active.image.nodes) == {1}
+    assert isinstance(admitted, NodeState)
+    assert (await active.members.register_node(wanted, "")) == admitted
+    await tasks.close(timeout_s=1)
 
 
 async def test_another_clusters_node_is_refused(client: ControllerClient) -> None:
@@ -192,6 +235,79 @@ async def test_a_failed_log_directory_takes_its_partitions_leaders(
     assert partition_of(image, "u").leader == 1
 
 
+class HeldStore(MemoryStore):
+    """Transactions wait while it is held, and fail while it is out of reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+        self.reached.set()
+        self.fails = False
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        await self.reached.wait()
+        if self.fails:
+            raise StoreUnavailableError("no")
+        return await super().txn(compares, operations)
+
+
+async def test_what_a_node_cannot_serve_is_asked_again_after_a_heartbeat_that_was_given_up() -> (
+    None
+):
+    store = HeldStore()
+    service = await started(store=store)
+    client = ControllerClient(service.in_process_endpoints())
+    active = service.active
+    assert active is not None
+    first = await node(client, 1).join()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")], timeout_ms=1))
+    beat = NodeHeartbeat(
+        node_id=NodeId(1),
+        node_epoch=first.epoch,
+        applied_revision=created.revision,
+        offline_replicas={TopicId(created.results[0].topic.topic_id): frozenset({0})},
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    store.reached.clear()
+    given_up = tasks.start(active.members.heartbeat(beat), name="heartbeat")
+    await asyncio.sleep(0.01)
+    given_up.cancel()
+    store.fails = True
+    store.reached.set()
+    await asyncio.sleep(0.01)
+    store.fails = False
+    await active.members.heartbeat(beat)
+    assert partition_of(active.image, "t").leader == -1
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+async def test_a_crowd_of_changes_puts_fencing_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "JOBS_MAX", 3)
+    store = HeldStore()
+    service = await started(store=store)
+    endpoints = service.in_process_endpoints()
+    client = ControllerClient(endpoints)
+    term = service.active
+    assert term is not None
+    first = await node(client, 1).join()
+    store.reached.clear()
+    tasks = TaskOwner(lambda _name, _error: None)
+    for number in range(4):
+        tasks.start(term.allocate_producer_ids(), name=f"change-{number}")
+        await asyncio.sleep(0.01)
+    await die(endpoints, first)
+    await asyncio.sleep(0.5)
+    store.reached.set()
+    async with asyncio.timeout(5.0):
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)
+    assert service.active is term
+    assert not service.failed.done()
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
 async def pair(client: ControllerClient, *, min_isr: str = "1") -> tuple[FakeNode, FakeNode, bytes]:
     """Nodes 1 and 2, and the id of topic "t" with one partition on both, led by 1."""
     one, two = await node(client, 1).join(), await node(client, 2).join()
@@ -295,3 +411,31 @@ async def test_a_drained_node_comes_back(
     )
     assert [r.error.error_code for r in elected.results] == [0]
     await image_when(watch, lambda i: partition_of(i, "t").leader == 1)
+
+
+async def test_a_drain_of_a_former_incarnation_does_not_count(
+    controller: ControllerService,
+    client: ControllerClient,
+    watch: ClusterWatch,
+    endpoints: ControllerEndpoints,
+) -> None:
+    one, _, _ = await pair(client)
+    assert (await one.beat(wants_shutdown=True)).may_shut_down
+    revision = (await image_when(watch, lambda i: i.nodes[1].draining)).revision
+    await die(endpoints, one)
+    again = await node(client, 1, "b").join()
+    active = controller.active
+    assert active is not None
+    beat = NodeHeartbeat(
+        node_id=NodeId(1),
+        node_epoch=again.epoch,
+        applied_revision=revision,
+        wants_shutdown=True,
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.heartbeat(beat), name="heartbeat")
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await image_when(watch, lambda i: i.nodes[1].draining)
+    assert not (await active.members.heartbeat(beat)).may_shut_down, "it has not heard of it"
+    await tasks.close(timeout_s=1)

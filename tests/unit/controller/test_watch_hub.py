@@ -1,6 +1,7 @@
 """Watchers of the image: snapshots, deltas, and those that fall behind."""
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from highwater.controller import watch_hub
 from highwater.controller.errors import NotActiveError
 from highwater.controller.watch_hub import WatchHub
 from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.errors import LimitExceededError
 from tests.support.controller_images import image_with, node_state
 
 
@@ -63,6 +65,21 @@ async def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await take(hub, 107, 3) == [(False, 108), (False, 109), (False, 110)]
     assert await take(hub, 106, 1) == [(True, 110)]
     assert await anext(slow) is hub.image, "whoever falls behind gets a snapshot"
+
+
+async def test_the_number_of_watchers_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_hub, "WATCHERS_MAX", 2)
+    hub = WatchHub(image_with(1))
+    watchers = [hub.changes(0, "") for _ in range(3)]
+    async with contextlib.AsyncExitStack() as stack:
+        for one in watchers:
+            await stack.enter_async_context(contextlib.aclosing(one))  # type: ignore[type-var]
+        await anext(watchers[0])
+        await anext(watchers[1])
+        with pytest.raises(LimitExceededError):
+            await anext(watchers[2])
+    assert hub.watchers == 0
+    assert await anext(hub.changes(0, "")) is hub.image
 
 
 async def test_the_end_of_a_term() -> None:

@@ -47,6 +47,10 @@ class TroubledStore(MemoryStore):
         self.sizes.append(len(operations))
         return await super().txn(compares, operations)
 
+    def held(self) -> asyncio.Lock:
+        """Entered, it lets no transaction go on."""
+        return self._writing
+
 
 class Term:
     """A writer with its fence in place, and its running task."""
@@ -163,16 +167,31 @@ async def test_an_unreachable_store_changes_nothing(term: Term) -> None:
         (1, OutcomeUnknownError("?")),
         (2, StoreUnavailableError("no")),
         (2, OutcomeUnknownError("?")),
+        (2, ValueError("etcd refuses it")),
     ],
 )
 async def test_half_a_change_ends_the_term(term: Term, number: int, error: Exception) -> None:
+    """Nor is its caller told that nothing happened, or it would ask the next controller again."""
     term.store.troubles[number] = error
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic_state("big", [(1,)] * LARGE),))
-    with pytest.raises(NotActiveError):
+    with pytest.raises(OutcomeUnknownError):
         await term.writer.commit(lambda _: Decision(delta=delta, result=None))
     assert term.writer.image.topics == {}, "nobody has seen any of it"
     with pytest.raises(NotActiveError):
         await term.running
+
+
+async def test_what_is_being_written_when_the_term_ends_may_have_happened(term: Term) -> None:
+    async with term.store.held():
+        under_way = term.tasks.start(term.writer.commit(lambda _: instance("a")), name="a")
+        waiting = term.tasks.start(term.writer.commit(lambda _: instance("b")), name="b")
+        await asyncio.sleep(0.01)
+        term.running.cancel()
+        with pytest.raises(OutcomeUnknownError):
+            await under_way
+        term.writer.close()
+        with pytest.raises(NotActiveError):
+            await waiting
 
 
 async def test_a_mistake_in_one_decision_harms_no_other(term: Term) -> None:

@@ -6,15 +6,16 @@ import grpc
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.store.port import StoreUnavailableError
 from highwater.metadata import controller_client
 from highwater.metadata.controller_client import (
     CallOutcomeUnknownError,
     ControllerCallError,
     ControllerClient,
 )
-from highwater.metadata.status import InProcessRpcError
+from highwater.metadata.status import REASON_KEY, InProcessRpcError
 from highwater.model.errors import UnreachableError
-from tests.support.fake_controllers import FakeController, fake_cluster, not_controller, unavailable
+from tests.support.fake_controllers import FakeController, fake_cluster, not_controller
 
 ONCE = (
     "create_topics",
@@ -88,10 +89,11 @@ async def test_isrs_are_proposed_once_and_the_next_proposal_goes_to_the_right_on
     assert len(fakes["a:1"].calls) == len(fakes["b:1"].calls) == 1
 
 
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED])
 @pytest.mark.parametrize("method", REQUESTS)
-async def test_a_lost_call(method: str) -> None:
+async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
-    fakes["a:1"].answer = failing_first(unavailable())
+    fakes["a:1"].answer = failing_first(InProcessRpcError(code, "down", ()))
     fakes["b:1"].answer = lambda _method, _request: "done"
     client = ControllerClient(endpoints)
     if method in ONCE:
@@ -100,6 +102,24 @@ async def test_a_lost_call(method: str) -> None:
         assert fakes["b:1"].calls == [], "never sent twice"
     else:
         assert await call(client, method) == "done"
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: str) -> None:
+    """Its watchers and heartbeats would leave it, too."""
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    reason = ((REASON_KEY, StoreUnavailableError.reason),)
+    fakes["a:1"].answer = failing_first(
+        InProcessRpcError(grpc.StatusCode.UNAVAILABLE, "no etcd", reason)
+    )
+    client = ControllerClient(endpoints)
+    if method in ONCE:
+        with pytest.raises(CallOutcomeUnknownError):
+            await call(client, method)
+    else:
+        assert await call(client, method) == "done"
+    assert endpoints.present == "a:1"
+    assert fakes["b:1"].calls == []
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])

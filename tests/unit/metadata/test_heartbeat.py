@@ -15,6 +15,7 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, InLoopHeartbeats
 from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY
 from highwater.runtime.grpc_server import GrpcServer
+from tests.support.etcd import free_ports
 
 
 class RecordingController(rpc.ControllerServiceServicer):
@@ -160,3 +161,25 @@ async def test_it_follows_to_the_active_controller() -> None:
     await endpoints.close()
     await standby.stop()
     await active.stop()
+
+
+async def test_while_nobody_is_active_it_asks_a_few_times_a_second() -> None:
+    """Each failure moves the endpoints on, which is no reason to ask again without a pause."""
+    closed = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    endpoints = ControllerEndpoints(closed)
+    asked: list[float] = []
+
+    def request() -> pb.HeartbeatRequest:
+        asked.append(time.monotonic())
+        return pb.HeartbeatRequest(node_id=1)
+
+    beats = HeartbeatLoop(
+        endpoints, make_request=request, on_response=lambda _: None, interval_ms=1_000
+    )
+    beats.start()
+    await asyncio.sleep(1.0)
+    begun = time.monotonic()
+    await beats.stop()
+    assert time.monotonic() - begun < 1.0
+    assert 3 <= len(asked) <= 20
+    await endpoints.close()

@@ -108,7 +108,7 @@ class ActiveController:
     ) -> "ActiveController":
         """Takes over what the store holds.
 
-        Raises NotActiveError, StoreUnavailableError, StoreWentBackError.
+        Raises NotActiveError, StoreUnavailableError, OutcomeUnknownError, StoreWentBackError.
         """
         state = load(await store.range(""))
         past.check(state.head)

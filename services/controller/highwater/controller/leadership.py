@@ -7,7 +7,9 @@ have let the lease end: the deadline counts from before the renewal was sent. Sa
 on this; every write compares the election key.
 
 A standby does not wait for the lease of a leader whose process is gone: it removes the key of a
-leader that it was connected to and that refuses connections now.
+leader that it was connected to and that refuses connections now. A leader that lives all the same
+(something between them refused) sees its key go: otherwise it would keep its members, while the next
+one takes them for dead.
 
 Nobody stands for election while the store lacks what it held before (`store_past`).
 
@@ -147,9 +149,11 @@ class Leadership:
         await self._wait_for_turn(candidacy)
         self._log.info("elected", controller_epoch=candidacy.create_revision)
         self.active_address = self._address
+        losing = group.create_task(self._until_removed(candidacy)) if candidacy.lease else None
         await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
-        if renewing is not None:
-            renewing.cancel()
+        for task in (renewing, losing):
+            if task is not None:
+                task.cancel()
 
     async def _stand(self) -> _Candidacy:
         """Puts the key. Former keys of this very candidate go first: it was killed, or lost."""
@@ -192,7 +196,7 @@ class Leadership:
     async def _until_left(self, leader: Entry, revision: int) -> None:
         """Returns when a candidate's key is gone; removes a leader's that has ended."""
         async with asyncio.TaskGroup() as group:
-            removal = group.create_task(self._removal(revision + 1))
+            removal = group.create_task(self._removal(keys.ELECTION, revision + 1))
             end = group.create_task(self._gone(_address_of(leader)))
             await asyncio.wait((removal, end), return_when=asyncio.FIRST_COMPLETED)
             ended = end.done() and not removal.done()
@@ -203,12 +207,23 @@ class Leadership:
             await self._store.txn((same,), (Delete(key=leader.key),))
             self._log.warning("leader_ended", active=_address_of(leader))
 
-    async def _removal(self, from_revision: int) -> None:
-        watch = self._store.watch(keys.ELECTION, from_revision)
+    async def _removal(self, prefix: str, from_revision: int) -> None:
+        watch = self._store.watch(prefix, from_revision)
         async with contextlib.aclosing(watch):
             async for batch in watch:
                 if any(event.value is None for event in batch.events):
                     break
+
+    async def _until_removed(self, candidacy: _Candidacy) -> None:
+        """Raises LeaseLostError when the leader's key is gone, whether or not its lease lasts."""
+        while True:
+            try:
+                snapshot = await self._store.range(candidacy.key)
+                if all(entry.key != candidacy.key for entry in snapshot.entries):
+                    raise LeaseLostError("the election key was removed")
+                await self._removal(candidacy.key, snapshot.revision + 1)
+            except (CompactedError, StoreUnavailableError):
+                await asyncio.sleep(_RETRY_S)  # The lease tells meanwhile.
 
     def _note_leader(self, leader: Entry) -> None:
         address = _address_of(leader)

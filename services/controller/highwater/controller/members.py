@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from highwater.controller.absent_nodes import IsRefused, close_ended
@@ -10,12 +10,12 @@ from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
     Registration,
+    admit,
     change_nodes,
     drain,
     fence,
+    id_for,
     movable_leaderships,
-    next_node_id,
-    register,
     same_place,
     unfence,
 )
@@ -26,6 +26,7 @@ from highwater.controller.store.port import StoreUnavailableError
 from highwater.controller.writer import MetadataWriter
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
+from highwater.model.errors import LimitExceededError
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
@@ -40,6 +41,9 @@ DRAIN_WAIT_MS: Final = 300
 
 NODE_ID_MAX: Final = 10_000
 """Every node has a port of its own on every gateway, and ports are few."""
+
+_NOT_NOW: Final = (StoreUnavailableError, LimitExceededError)
+"""Errors of commits that may be tried again later."""
 
 _CHECK_MS_MAX: Final = 250
 _STALL_MS: Final = 1_000
@@ -240,16 +244,14 @@ class Members:
             last_ms = now_ms
             try:
                 await self._end_sessions(now_ms)
-            except StoreUnavailableError as error:
+            except _NOT_NOW as error:
                 self._log.warning("cannot_fence", error=str(error))
                 await asyncio.sleep(_CHECK_MS_MAX / 1000)
                 last_ms = self._clock.monotonic_ms()
 
     async def _register(self, wanted: Registration) -> NodeState | Refusal:
         image = self._writer.image
-        if wanted.node_id == NO_NODE:
-            wanted = _with_id(wanted, next_node_id(image))
-        node_id = wanted.node_id
+        node_id = id_for(image, wanted)
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
@@ -275,10 +277,11 @@ class Members:
                     offline=self._offline,
                 )
             )
-        await self._writer.commit(lambda image: register(wanted, image.nodes.get(node_id)))
+        node_id, _ = await self._writer.commit(lambda image: admit(image, wanted))
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
+        self._drained_at.pop(node_id, None)  # That was another incarnation's drain.
         self._log.info(
             "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
         )
@@ -306,14 +309,19 @@ class Members:
         self._offline[beat.node_id] = beat.offline_replicas
         if self._writer.image.nodes[beat.node_id].fenced:
             return  # It leads nothing; elections follow when it may.
+        elected = False
         try:
             elections, _ = await self._writer.commit(
                 lambda image: change_nodes(image, (), self._elections, offline=self._offline)
             )
-        except StoreUnavailableError as error:
-            self._offline[beat.node_id] = known  # The next heartbeat asks again.
+            elected = True
+        except _NOT_NOW as error:
             self._log.warning("cannot_elect", node=beat.node_id, error=str(error))
             return
+        finally:
+            # Also if the node has given up on this heartbeat: its next one asks again.
+            if not elected and self._offline.get(beat.node_id) is beat.offline_replicas:
+                self._offline[beat.node_id] = known
         partitions = sum(len(numbers) for numbers in beat.offline_replicas.values())
         self._log.warning(
             "replicas_offline", node=beat.node_id, partitions=partitions, elections=elections
@@ -329,7 +337,7 @@ class Members:
                 not node.draining or movable_leaderships(self._writer.image, beat.node_id)
             ):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
-        except StoreUnavailableError as error:
+        except _NOT_NOW as error:
             # The session goes on; the next heartbeat asks again.
             self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
 
@@ -428,10 +436,6 @@ class Members:
 def _confirmed(table: SessionTable[K], member: K) -> bool:
     session = table.get(member)
     return session is not None and session.confirmed
-
-
-def _with_id(wanted: Registration, node_id: NodeId) -> Registration:
-    return replace(wanted, node_id=node_id)
 
 
 def _refusal(code: ErrorCode, message: str) -> Refusal:

@@ -10,6 +10,7 @@ from typing import Final
 
 from highwater.controller.errors import NotActiveError
 from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.errors import LimitExceededError
 
 HISTORY_DELTAS_MAX: Final = 1_000
 HISTORY_PARTITIONS_MAX: Final = 200_000
@@ -56,7 +57,22 @@ class WatchHub:
     async def changes(
         self, from_revision: int, cluster_id: str
     ) -> AsyncIterator[ClusterImage | ClusterDelta]:
-        """Snapshots and deltas, beginning after `from_revision` if that is still known."""
+        """Snapshots and deltas, beginning after `from_revision` if that is still known.
+
+        Raises LimitExceededError with WATCHERS_MAX others, and NotActiveError after `close`.
+        """
+        if self.watchers >= WATCHERS_MAX:
+            raise LimitExceededError(f"{WATCHERS_MAX} watch the metadata already")
+        self.watchers += 1
+        try:
+            async for change in self._changes(from_revision, cluster_id):
+                yield change
+        finally:
+            self.watchers -= 1
+
+    async def _changes(
+        self, from_revision: int, cluster_id: str
+    ) -> AsyncIterator[ClusterImage | ClusterDelta]:
         revision = from_revision if cluster_id == self._image.cluster_id else 0
         while True:
             if self._closed:

@@ -23,7 +23,6 @@ from highwater.controller.store.port import (
     Operation,
     OutcomeUnknownError,
     Put,
-    StoreUnavailableError,
     StoreWentBackError,
     chunks,
 )
@@ -76,8 +75,8 @@ class MetadataWriter:
     async def commit(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
         """Decides on the then-present image, makes it durable, and gives result and revision.
 
-        Goes on if the caller is cancelled. Raises StoreUnavailableError (nothing changed),
-        NotActiveError, LimitExceededError, and what `decide` raises.
+        Goes on if the caller is cancelled. Raises StoreUnavailableError, NotActiveError and
+        LimitExceededError (nothing changed), OutcomeUnknownError, and what `decide` raises.
         """
         if self._closed:
             raise NotActiveError
@@ -94,14 +93,14 @@ class MetadataWriter:
             job = await self._jobs.get()
             try:
                 result = await self._carry_out(job.decide)
-            except (NotActiveError, OutcomeUnknownError) as error:
-                _fail(job, NotActiveError())
-                raise NotActiveError from error
-            except StoreWentBackError:
+            except (NotActiveError, StoreWentBackError):
                 _fail(job, NotActiveError())
                 raise
+            except OutcomeUnknownError as error:
+                _fail(job, error)
+                raise NotActiveError from error
             except asyncio.CancelledError:
-                _fail(job, NotActiveError())
+                _fail(job, OutcomeUnknownError("this controller's term ended meanwhile"))
                 raise
             except Exception as error:  # noqa: BLE001 - the caller's to handle; others go on.
                 _fail(job, error)
@@ -154,12 +153,16 @@ class MetadataWriter:
             head = put_head(controller_epoch=self._fence.controller_epoch, raise_epochs=pending)
             try:
                 result = await self._store.txn(self._compares, (*chunk, head))
-            except StoreUnavailableError as error:
+            except StoreWentBackError:
+                raise
+            except Exception as error:
                 if not first:
                     raise
                 # The store holds a part of the change: only a fresh load tells the truth again.
-                raise NotActiveError from error
+                raise OutcomeUnknownError("a part of the change is written") from error
             if not result.succeeded:
+                if first:
+                    raise OutcomeUnknownError("another controller leads; a part is written")
                 raise NotActiveError
             first = first or result.revision
             last = result.revision

@@ -12,6 +12,7 @@ from highwater.metadata.status import (
     code_of,
     details_of,
     is_not_controller,
+    is_store_unavailable,
     trailing_value,
 )
 from highwater.model.errors import Fault, HighwaterError, UnreachableError
@@ -23,7 +24,11 @@ ATTEMPT_TIMEOUT_S: Final = 3.0
 _PAUSE_S: Final = (0.02, 0.5)
 """First and greatest pause between tries; an election takes about as long as the sum of a few."""
 
-_AGAIN_ELSEWHERE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_AGAIN_ELSEWHERE: Final = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.ABORTED,  # The controller itself cannot tell what became of the call.
+)
 
 _R = TypeVar("_R")
 
@@ -207,7 +212,7 @@ class ControllerClient:
             return await getattr(endpoint.controller, method)(request, timeout=timeout_s)
         except grpc.RpcError as error:
             if once and not is_not_controller(error) and code_of(error) in _AGAIN_ELSEWHERE:
-                self._endpoints.rotate(endpoint.address)  # For the next call; this one is over.
+                self._leave(error, endpoint.address)  # For the next call; this one is over.
                 raise CallOutcomeUnknownError(method, code_of(error), details_of(error)) from error
             raise
 
@@ -225,6 +230,14 @@ class ControllerClient:
                 self._endpoints.rotate(address)
             return f"{address} is not active"
         if code_of(error) in _AGAIN_ELSEWHERE:
-            self._endpoints.rotate(address)
+            self._leave(error, address)
             return f"{address}: {details_of(error)}"
         raise ControllerCallError(method, code_of(error), details_of(error)) from error
+
+    def _leave(self, error: grpc.RpcError, address: str) -> None:
+        """Another one may be active; but not where the active one waits for its store.
+
+        The watch and the heartbeats would move, too, and to that one look like a death.
+        """
+        if not is_store_unavailable(error):
+            self._endpoints.rotate(address)

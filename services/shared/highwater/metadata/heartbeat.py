@@ -23,6 +23,11 @@ from highwater.runtime.tasks import TaskOwner
 ATTEMPT_TIMEOUT_S: Final = 1.0
 """One try; several fit into a session of six seconds, on more than one controller."""
 
+_FAILED_PAUSE_S: Final = (0.02, 0.1)
+"""First and greatest pause after heartbeats that failed. A failure moves the endpoints on, which is
+a reason to try at once: while no controller is active, members would do nothing else, and take the
+processor from the controllers that start."""
+
 _STOP_TIMEOUT_S: Final = 3.0
 
 MakeRequest = Callable[[], pb.HeartbeatRequest | None]
@@ -68,7 +73,8 @@ class HeartbeatLoop:
         self._interval_s = interval_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._due = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._failed_pause_s = _FAILED_PAUSE_S[0]
         self._address = endpoints.present
         endpoints.on_change(self._follow)
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
@@ -83,7 +89,7 @@ class HeartbeatLoop:
 
     async def stop(self) -> None:
         """Ends the thread; waits for a heartbeat under way, at most a few seconds."""
-        self._stopping = True
+        self._stopping.set()
         self._due.set()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, _STOP_TIMEOUT_S)
@@ -93,18 +99,21 @@ class HeartbeatLoop:
         self._due.set()
 
     def _run(self) -> None:
-        while not self._stopped():
+        while not self._stopping.is_set():
             address = self._address
             with grpc.insecure_channel(address, options=_OPTIONS) as channel:
                 stub = rpc.ControllerServiceStub(channel)  # type: ignore[no-untyped-call]
-                while self._address == address and not self._stopped():
-                    failed = self._beat(stub, address)
-                    # A failed heartbeat is repeated soon: the session goes on running down.
-                    self._due.wait(min(self._interval_s, 0.2) if failed else self._interval_s)
-                    self._due.clear()
+                while self._address == address and not self._stopping.is_set():
+                    self._pause(failed=self._beat(stub, address))
 
-    def _stopped(self) -> bool:
-        return self._stopping  # Set by another thread, which a type checker cannot know.
+    def _pause(self, *, failed: bool) -> None:
+        first_s, greatest_s = _FAILED_PAUSE_S
+        if failed:
+            self._stopping.wait(self._failed_pause_s)
+        self._failed_pause_s = min(greatest_s, 2 * self._failed_pause_s) if failed else first_s
+        # A failed heartbeat is repeated soon: the session goes on running down.
+        self._due.wait(min(self._interval_s, 0.2) if failed else self._interval_s)
+        self._due.clear()
 
     def _beat(self, stub: Any, address: str) -> bool:
         request = self._make_request()

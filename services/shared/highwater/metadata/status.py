@@ -11,6 +11,7 @@ import grpc
 REASON_KEY: Final = "highwater-reason"
 ACTIVE_KEY: Final = "highwater-active"
 NOT_CONTROLLER: Final = "NOT_CONTROLLER"
+STORE_UNAVAILABLE: Final = "STORE_UNAVAILABLE"
 
 
 class InProcessRpcError(grpc.RpcError):
@@ -64,3 +65,8 @@ def trailing_value(error: grpc.RpcError, key: str) -> str:
 def is_not_controller(error: grpc.RpcError) -> bool:
     """True if the callee is not the active controller; it has then done nothing."""
     return trailing_value(error, REASON_KEY) == NOT_CONTROLLER
+
+
+def is_store_unavailable(error: grpc.RpcError) -> bool:
+    """True if the callee is the active controller and cannot reach its store at the moment."""
+    return trailing_value(error, REASON_KEY) == STORE_UNAVAILABLE

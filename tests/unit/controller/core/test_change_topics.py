@@ -50,6 +50,18 @@ def test_the_factor_of_a_topic_that_moves_is_that_of_its_target() -> None:
     assert len(larger.partitions[2].replicas) == 1
 
 
+def test_a_request_has_a_limit() -> None:
+    """As CreateTopics has; each of these topics may become as large for itself."""
+    topics = [topic_state(name, [(1,)]) for name in "abc"]
+    growths = [Growth(topic_id=t.topic_id, count=10_000) for t in topics]
+    decision = create_partitions(
+        image_with(3, topics=topics), DEFAULT_INSTANCE, growths, lambda _: 0
+    )
+    assert decision.delta is None
+    assert {r.code for r in decision.result if r is not None} == {ErrorCode.POLICY_VIOLATION}
+    assert None not in decision.result
+
+
 def test_refusals() -> None:
     topic_id = TOPIC.topic_id
     assert grow(Growth(topic_id=topic_id, count=2)) == ErrorCode.INVALID_PARTITIONS

@@ -44,6 +44,15 @@ def test_a_sign_of_life_within_the_grace(table: SessionTable[int], sign: str) ->
     assert not table.may_be_replaced(1, 5_000)
 
 
+def test_a_heartbeat_that_was_sent_before_the_end_proves_nothing(table: SessionTable[int]) -> None:
+    """It came by another connection than the stream, and is read after the stream's end."""
+    table.stream_opened(1, epoch=7)
+    table.stream_closed(1, epoch=7, now_ms=1_000)
+    table.heard(1, now_ms=1_020, applied_revision=0)
+    assert table.may_be_replaced(1, 1_030)
+    assert table.expired(1_500) == [1]
+
+
 def test_only_the_last_stream_counts(table: SessionTable[int]) -> None:
     table.stream_opened(1, epoch=7)
     table.stream_opened(1, epoch=7)

@@ -6,9 +6,11 @@ from typing import Any
 from highwater.controller.core.membership import (
     ElectionRules,
     Registration,
+    admit,
     change_nodes,
     drain,
     fence,
+    id_for,
     leaderless,
     movable_leaderships,
     next_node_id,
@@ -18,7 +20,7 @@ from highwater.controller.core.membership import (
 )
 from highwater.controller.store.image_store import operations
 from highwater.controller.store.port import chunks
-from highwater.model.ids import NodeId
+from highwater.model.ids import NO_NODE, NodeId
 from tests.support.controller_images import image_with, node_state, topic_state
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
@@ -61,6 +63,25 @@ def test_a_node_that_is_taken_out_of_use_remains_so() -> None:
     fresh = register(registration(), node_state(1)).delta
     assert fresh is not None
     assert not fresh.nodes[0].decommissioning
+
+
+def test_an_incarnation_is_admitted_once() -> None:
+    """Its node epoch is the revision of the only record that the store has of it."""
+    admitted = admit(image_with(2), registration(node_id=NodeId(3)))
+    assert admitted.delta is not None
+    assert [n.node_id for n in admitted.delta.nodes] == [admitted.result] == [3]
+    known = image_with(3)
+    again = admit(known, registration(node_id=NodeId(3), incarnation="i3"))
+    assert (again.delta, again.result) == (None, 3)
+
+
+def test_an_incarnation_without_an_id_keeps_the_one_it_was_given() -> None:
+    """The answer to its first try was lost, or is still under way."""
+    known = image_with(3)
+    unnamed = registration(node_id=NO_NODE, incarnation="i2")
+    assert id_for(known, unnamed) == 2
+    assert (admit(known, unnamed).delta, admit(known, unnamed).result) == (None, 2)
+    assert admit(known, registration(node_id=NO_NODE)).result == 4
 
 
 def test_an_election_ends_a_move_that_it_makes_possible() -> None:

@@ -107,8 +107,16 @@ async def test_files_that_are_not_ours(tmp_path: Path) -> None:
 class FailingConnection:
     """A connection whose next statement of a kind fails, once."""
 
-    def __init__(self, real: sqlite3.Connection, statement: str, *, in_transaction: bool) -> None:
+    def __init__(
+        self,
+        real: sqlite3.Connection,
+        statement: str,
+        *,
+        in_transaction: bool,
+        code: int = sqlite3.SQLITE_IOERR,
+    ) -> None:
         self._real = real
+        self._code = code
         self._statement = statement
         self._in_transaction = in_transaction
 
@@ -117,7 +125,9 @@ class FailingConnection:
             self._statement = "never again"
             if not self._in_transaction:
                 self._real.execute("ROLLBACK")
-            raise sqlite3.OperationalError("disk I/O error")
+            error = sqlite3.OperationalError("disk trouble")
+            error.sqlite_errorcode = self._code
+            raise error
         return self._real.execute(sql, *args)
 
     def __getattr__(self, name: str) -> Any:
@@ -136,6 +146,25 @@ async def test_a_failed_write_had_no_effect(tmp_path: Path, statement: str) -> N
         await store.txn((), [Put(key="a", value=b"")])
     assert await store.range("") == before
     assert (await store.txn((), [Put(key="a", value=b"")])).revision == before.revision + 1
+    await store.close()
+
+
+async def test_a_full_volume_is_no_end(tmp_path: Path) -> None:
+    """SQLite writes at the commit, and rolls back by itself if it cannot."""
+    store = await opened(tmp_path / "metadata.sqlite")
+    before = await store.range("")
+    assert store._connection is not None
+    store._connection = FailingConnection(  # type: ignore[assignment]
+        store._connection, "COMMIT", in_transaction=False, code=sqlite3.SQLITE_FULL
+    )
+    with pytest.raises(StoreUnavailableError):
+        await store.txn((), [Put(key="a", value=b"1")])
+    assert await store.range("") == before
+    assert (await store.txn((), [Put(key="a", value=b"2")])).revision == before.revision + 1
+    in_memory = await store.range("")
+    await store.close()
+    store = await opened(tmp_path / "metadata.sqlite")
+    assert await store.range("") == in_memory
     await store.close()
 
 

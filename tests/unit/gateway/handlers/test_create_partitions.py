@@ -67,3 +67,11 @@ async def test_checking_only():
     response = await Client(backend).call(ask(GROW("orders", 5, None), validate_only=True), 3)
     assert codes(response) == [("orders", 0)]
     assert backend.controller.requests[0].validate_only
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_was_deleted_meanwhile_is_an_unknown_name(version):
+    backend = FakeBackend(image_of(topic("orders")))
+    backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
+    response = await Client(backend).call(ask(GROW("orders", 5, None)), version)
+    assert codes(response) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]

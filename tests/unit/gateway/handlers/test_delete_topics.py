@@ -106,6 +106,22 @@ async def test_refusals_of_the_controller(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_what_others_deleted_meanwhile_is_an_unknown_name(version):
+    backend = backend_of()
+    backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
+    response = await Client(backend).call(ask(version, "orders"), version)
+    assert codes(response) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+async def test_what_others_deleted_meanwhile_is_an_unknown_id():
+    backend = backend_of()
+    backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
+    request = DeleteTopicsRequest([STATE(None, topic_id("orders"))])
+    response = await Client(backend).call(request, 6)
+    assert [r.error_code for r in response.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_without_controller_clients_look_for_it(version):
     backend = backend_of()
     backend.controller.raises = UnreachableError("no controller")

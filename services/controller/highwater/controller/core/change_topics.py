@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highwater.controller.core.create_topics import (
+    PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     check_assignment,
     new_partition,
     too_few_nodes,
     usable_racks,
 )
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
 from highwater.controller.core.placement import RandomBelow, place_replicas, walk_start
 from highwater.controller.core.reassign import target_replicas
 from highwater.kafka.error_codes import ErrorCode
@@ -31,6 +32,9 @@ def create_partitions(
     image: ClusterImage, instance: InstanceId, growths: Sequence[Growth], random_below: RandomBelow
 ) -> Decision[list[Refusal | None]]:
     """Larger topics; None in the result is success."""
+    limit = _over_limit(image, growths)
+    if limit is not None:
+        return unchanged([limit] * len(growths))
     results: list[Refusal | None] = []
     grown: dict[TopicId, TopicState] = {}
     for growth in growths:
@@ -74,6 +78,21 @@ def topic_of(image: ClusterImage, instance: InstanceId, topic_id: TopicId) -> To
     if topic is None or topic.instance != instance:
         return _refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id.hex()}")
     return topic
+
+
+def _over_limit(image: ClusterImage, growths: Sequence[Growth]) -> Refusal | None:
+    """The same limit as for new topics: one request must not stop the controller's loop."""
+    added = 0
+    for growth in growths:
+        topic = image.topics.get(growth.topic_id)
+        if topic is not None and growth.count <= PARTITIONS_PER_TOPIC_MAX:
+            added += max(0, growth.count - len(topic.partitions))
+    if added <= PARTITIONS_PER_REQUEST_MAX:
+        return None
+    return _refusal(
+        ErrorCode.POLICY_VIOLATION,
+        f"a request may create {PARTITIONS_PER_REQUEST_MAX} partitions, not {added}",
+    )
 
 
 def _grow(

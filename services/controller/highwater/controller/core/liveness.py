@@ -2,14 +2,19 @@
 
 A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
 watch stream closed, which is how the death of a process shows at once. A heartbeat after the close
-proves that the process lives, and so does a new stream. Time comes in as milliseconds of a
+proves that the process lives, and so does a new stream; but not a heartbeat right after it, which
+came by another connection and may have been sent before. Time comes in as milliseconds of a
 monotonic clock.
 """
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
+
+LATE_PARTS: Final = 5
+"""Heartbeats prove nothing in the first fifth of the grace: 100 ms by default, longer than a
+controller that is short of the processor leaves one unread."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class SessionTable(Generic[K]):
     def __init__(self, *, session_timeout_ms: int, stream_grace_ms: int) -> None:
         self._timeout_ms = session_timeout_ms
         self._grace_ms = stream_grace_ms
+        self._late_ms = stream_grace_ms // LATE_PARTS
         self._sessions: dict[K, Session] = {}
         self._streams: dict[tuple[K, int], int] = {}
         """Open watch streams by member and epoch. They outlive sessions: a process that hung for
@@ -61,7 +67,8 @@ class SessionTable(Generic[K]):
         session.heard_ms = now_ms
         session.applied_revision = max(session.applied_revision, applied_revision)
         session.confirmed = True
-        session.closed_ms = None
+        if session.closed_ms is not None and now_ms - session.closed_ms >= self._late_ms:
+            session.closed_ms = None
 
     def streams(self, member: K, epoch: int) -> int:
         """How many watch streams of an incarnation are open."""

@@ -9,7 +9,7 @@ from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, elect
 from highwater.controller.core.gateways import host_of
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, unchanged
 from highwater.controller.core.reassign import settled as move_settled
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
 from highwater.model.ids import NO_NODE, NodeId
@@ -47,6 +47,30 @@ def next_node_id(image: ClusterImage) -> NodeId:
     while number in image.nodes:
         number += 1
     return NodeId(number)
+
+
+def id_for(image: ClusterImage, registration: Registration) -> NodeId:
+    """The id asked for; else the one that this incarnation has been given, or a free one.
+
+    It has one if the answer to an earlier try was lost.
+    """
+    if registration.node_id != NO_NODE:
+        return registration.node_id
+    given = (n.node_id for n in image.nodes.values() if n.incarnation == registration.incarnation)
+    return next(given, next_node_id(image))
+
+
+def admit(image: ClusterImage, registration: Registration) -> Decision[NodeId]:
+    """The incarnation as a node, and its id; nothing changes if an earlier try has done it.
+
+    A caller that gave up does not stop what it had asked for, so the image may know by now.
+    """
+    node_id = id_for(image, registration)
+    before = image.nodes.get(node_id)
+    if before is not None and before.incarnation == registration.incarnation:
+        return unchanged(node_id)
+    admitted = register(replace(registration, node_id=node_id), before)
+    return Decision(delta=admitted.delta, result=node_id)
 
 
 def same_place(before: NodeState, registration: Registration) -> bool:

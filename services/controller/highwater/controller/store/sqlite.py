@@ -150,10 +150,16 @@ class SqliteStore(MemoryStore):
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if connection.in_transaction:
+            # SQLite has rolled back where the volume was full: a later transaction takes the place
+            # of what it wrote, so that this one is as if it had not been.
+            if connection.in_transaction or _is_full(error):
                 _roll_back(connection)
                 raise StoreUnavailableError(f"cannot write {self._path}: {error}") from error
             raise OutcomeUnknownError(f"commit to {self._path} failed: {error}") from error
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from highwater.gateway.handlers.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
 
 PROPAGATION_MS_MAX: Final = 1_000
 """Longest time that the controller waits for live gateways and nodes (architecture decision 9)."""
@@ -31,3 +32,12 @@ async def await_visible(context: RequestContext, revision: int) -> None:
 def named_twice(names: Iterable[str]) -> frozenset[str]:
     """Names that occur more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def code_by_name(code: int) -> int:
+    """The controller's code for a topic that the client gave by name.
+
+    The controller knows only ids. What was deleted since this gateway's image is an unknown name,
+    and older clients do not know the code for an id.
+    """
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if code == ErrorCode.UNKNOWN_TOPIC_ID else code

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s
+from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s, code_by_name
 from highwater.gateway.handlers.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
@@ -82,7 +82,7 @@ async def alter_resources(
         for (index, _), error in zip(changes, response.errors, strict=True):
             if error.error_code:
                 message = error.message or ErrorCode(error.error_code).message
-                outcomes[index] = Refused(error.error_code, message)
+                outcomes[index] = Refused(code_by_name(error.error_code), message)
         if not validate_only:
             await await_visible(context, response.revision)
     return outcomes

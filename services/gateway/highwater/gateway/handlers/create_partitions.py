@@ -14,6 +14,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handlers.admin_calls import (
     await_visible,
     call_timeout_s,
+    code_by_name,
     named_twice,
     propagation_ms,
 )
@@ -58,7 +59,7 @@ async def handle(
         )
         for name, error in zip(growths, response.errors, strict=True):
             if error.error_code:
-                results[name] = _refused(name, error.error_code, error.message)
+                results[name] = _refused(name, code_by_name(error.error_code), error.message)
         if not request.validate_only:
             await await_visible(context, response.revision)
     return CreatePartitionsResponse(results=list(results.values()))

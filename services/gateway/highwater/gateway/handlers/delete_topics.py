@@ -16,7 +16,12 @@ Deviations
 from collections import Counter
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s, propagation_ms
+from highwater.gateway.handlers.admin_calls import (
+    await_visible,
+    call_timeout_s,
+    code_by_name,
+    propagation_ms,
+)
 from highwater.gateway.handlers.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.delete_topics import (
@@ -53,6 +58,9 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
             doomed[topic.topic_id] = results[-1]
     if doomed:
         await _delete(context, doomed, request.timeout_ms)
+    for one, result in zip(asked, results, strict=True):
+        if one.name is not None:
+            result.error_code = code_by_name(result.error_code)
     return DeleteTopicsResponse(responses=results)
 
 
