@@ -294,10 +294,13 @@ class GroupCoordinator:
         for host in list(self._hosts.values()):
             shard = host.shard
             if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
-                # Offsets of unknown topics only take space; the retention check finds them.
+                # As in Kafka, who loads at that moment keeps them until their retention ends.
                 continue
-            shard.topics_deleted(instance, topics, host.moment())
-            host.settle()
+            try:
+                shard.topics_deleted(instance, topics, host.moment())
+                host.settle()
+            except Exception as error:  # noqa: BLE001 - as in `_one_group`.
+                host.crash("topics_deleted", error)
 
     def committed_offsets(self) -> Iterator[tuple[GroupKey, str, int, int]]:
         """(group, topic, partition, offset) of everything committed here, for consumer lag."""

@@ -145,9 +145,9 @@ def delete_all_offsets(state: ShardState, key: GroupKey) -> None:
 
 def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now: Moment) -> None:
     """Delete the group's offsets of topics that no longer exist."""
-    for topic, partition in list(state.durable.offsets.get(key, ())):
-        if topic in topics:
-            state.apply(OffsetRecord(key, topic, partition, None))
+    slots = [slot for slot in state.durable.offsets.get(key, ()) if slot[0] in topics]
+    for topic, partition in slots:
+        state.apply(OffsetRecord(key, topic, partition, None))
     group = state.groups.get(key)
     if group is not None:
         state.forget_if_unused(group, now.wall_ms)
