@@ -167,7 +167,7 @@ class PartitionLog(CleanableLog):
 
     def _truncated(self, segment: Segment, end: int) -> None:
         """Brings everything that is derived from the batches in line with the new end."""
-        self._truncations += 1
+        self.life.truncations += 1
         self._forget_lost(end)
         self._positions.clear()
         self.log_end_offset = end
