@@ -503,6 +503,26 @@ async def test_stats_and_committed_offsets():
     assert node.coordinator.stats().offsets == 0
 
 
+async def test_a_shard_that_is_not_activated_is_loaded_anew(monkeypatch):
+    node = await Node().lead()
+    member = await stable_member(node)
+    heir = Node(node.log)
+    activate = GroupCoordinatorShard.activate
+    bugs = [ValueError("bug")]
+
+    def fail_once(shard, now):
+        if bugs:
+            raise bugs.pop()
+        activate(shard, now)
+
+    monkeypatch.setattr(GroupCoordinatorShard, "activate", fail_once)
+    heir.coordinator.become_leader(0, 2)
+    await until(lambda: not bugs)
+    assert heir.submit(commit(5, member, 1), 8).code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await until(lambda: heir.coordinator.is_active(0))
+    assert (await heir.ask(heartbeat(member, 1), 4)).error_code == 0
+
+
 async def test_a_bug_while_a_topic_is_deleted_costs_its_shard_only(monkeypatch):
     node = await Node().lead()
     await node.ask(commit(5), 8)
