@@ -1,6 +1,6 @@
 """Replicas follow the image: here, its configs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -60,6 +60,8 @@ class Roles:
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None: ...
 
     def resigned(self, topic: TopicState, partition: int) -> None: ...
+
+    def topics_deleted(self, topics: Sequence[TopicState]) -> None: ...
 
 
 class Node:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.model.ids import NO_NODE
+from highwater.model.ids import NO_NODE, TopicId
 from highwater.partition.replicas import Replicas
 from highwater.partition.storage.errors import StorageError
 from highwater.partition.topic_policy import TopicPolicies
@@ -25,6 +25,9 @@ class Roles:
 
     def resigned(self, topic, partition):
         self.told.append(("resigned", topic.name, partition))
+
+    def topics_deleted(self, topics):
+        self.told.append(("deleted", *(topic.name for topic in topics)))
 
 
 class Logs:
@@ -159,6 +162,17 @@ def test_a_replica_that_moves_away_and_a_topic_that_is_deleted(f):
     assert f.logs.deleted == [0, 1]
     assert waiting.codes == [6]
     assert f.node.plane.waiting_fetches == 0
+    assert f.roles.told[-1] == ("deleted", "t"), "also those of which nothing is here any more"
+
+
+def test_a_topic_that_is_made_anew_under_its_name_was_deleted_before(f):
+    elsewhere = topic_state("u", [(2,)])
+    f.apply(T, elsewhere)
+    anew = replace(elsewhere, topic_id=TopicId(bytes(15) + b"u"))
+    f.apply(T, anew)
+    assert f.roles.told[1:] == [("deleted", "u")]
+    f.apply(T, anew)
+    assert len(f.roles.told) == 2
 
 
 def test_more_partitions(f):

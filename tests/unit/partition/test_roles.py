@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from highwater.model.ids import GROUP_METADATA_TOPIC, InstanceId
+from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC, InstanceId
 from highwater.partition.roles import CoordinatorRoles
 from tests.support.controller_images import topic_state
 
@@ -21,6 +21,9 @@ class Coordinator:
 
     def resign(self, partition):
         self.told.append(("resigned", partition))
+
+    def topics_deleted(self, instance, topics):
+        self.told.append(("deleted", instance, topics))
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,12 @@ def test_who_is_told(topic, heard):
     roles.resigned(topic, 3)
     assert groups.told == ([("leads", 3, 7), ("resigned", 3)] if heard else [])
     assert log.topic is (topic if heard else None)
+
+
+def test_groups_hear_of_deleted_topics_of_their_instance():
+    groups = Coordinator()
+    roles = CoordinatorRoles(SimpleNamespace(topic=None), groups)
+    others = replace(topic_state("b", [(1,)]), instance=InstanceId("team"))
+    roles.topics_deleted([topic_state("a", [(1,)]), others])
+    roles.topics_deleted([others])
+    assert groups.told == [("deleted", DEFAULT_INSTANCE, frozenset({"a"}))]

@@ -14,6 +14,7 @@ from highwater.runtime.logging import silent_logger
 from tests.unit.quota.images import image, limited, topic
 from tests.unit.quota.watch import FakeWatch
 
+UNLIMITED = image([topic("t", [1, 1, 2])])
 LIMITED = image([topic("t", [1, 1, 2])], limited(produce_bytes_per_second=900))
 MOVED = image([topic("t", [2, 2, 2])], limited(produce_bytes_per_second=900), revision=2)
 
@@ -47,6 +48,7 @@ async def read(stream):
 
 async def test_shares_over_grpc_follow_the_leaders(started):
     _, watch, channel = started
+    watch.publish(UNLIMITED)
     streams = {node: QuotaServiceStub(channel).Report() for node in (1, 2)}
     for node, stream in streams.items():
         await stream.write(report(node))

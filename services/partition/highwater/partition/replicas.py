@@ -53,7 +53,7 @@ class LogStore(Protocol):
 
 
 class RoleListener(Protocol):
-    """Hears of leadership of coordinator partitions."""
+    """Hears of leadership of coordinator partitions, and of topics that go."""
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """This node leads the partition in that epoch."""
@@ -61,6 +61,10 @@ class RoleListener(Protocol):
 
     def resigned(self, topic: TopicState, partition: int) -> None:
         """This node leads the partition no longer."""
+        ...
+
+    def topics_deleted(self, topics: Sequence[TopicState]) -> None:
+        """These topics exist no longer, wherever their partitions were."""
         ...
 
 
@@ -132,8 +136,9 @@ class Replicas:
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
             self._logs.set_broker_configs(self._policies.broker_configs)
-        for topic_id in [t for t in self._topics if t not in image.topics]:
-            self._remove_topic(self._topics.pop(topic_id))
+        gone = [self._topics.pop(t) for t in list(self._topics) if t not in image.topics]
+        for topic in gone:
+            self._remove_topic(topic)
         for topic_id, topic in image.topics.items():
             before = self._topics.get(topic_id)
             if before is not topic:
@@ -141,6 +146,8 @@ class Replicas:
                 self._topics[topic_id] = topic
             if before is not None and (defaults_changed or before.configs != topic.configs):
                 self._reconfigure(topic)
+        if gone:
+            self._roles.topics_deleted(gone)
         self.count()
 
     def _note_ineligible(self, image: ClusterImage) -> None:

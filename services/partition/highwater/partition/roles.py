@@ -1,4 +1,8 @@
-"""Leadership of internal topics' partitions, passed on to the coordinators that live there."""
+"""Leadership of internal topics' partitions, passed on to the coordinators that live there, which
+also hear of deleted topics.
+"""
+
+from collections.abc import Sequence
 
 from highwater.model.cluster import TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
@@ -23,6 +27,12 @@ class CoordinatorRoles:
         """Lets the groups of the partition go."""
         if _holds_groups(topic):
             self._groups.resign(partition)
+
+    def topics_deleted(self, topics: Sequence[TopicState]) -> None:
+        """Lets groups forget where they were: a topic made anew under a name has other records."""
+        names = frozenset(topic.name for topic in topics if topic.instance == DEFAULT_INSTANCE)
+        if names:
+            self._groups.topics_deleted(DEFAULT_INSTANCE, names)
 
 
 def _holds_groups(topic: TopicState) -> bool:

@@ -33,6 +33,9 @@ class Ledger:
         self._tick_ms = tick_ms
         self._generation = wall_ms
         self._limits = Limits()
+        self.informed = False
+        """Whether the limits are known. Before that there is nothing to tell: for nodes an instance
+        that is not listed is unlimited, and they have shares that are older than this service."""
         self._usage: dict[NodeId, NodeUsage] = {}
         self._sent: dict[NodeId, dict[InstanceId, Allocation]] = {}
         self._increases_from_ms = 0
@@ -51,6 +54,7 @@ class Ledger:
 
     def set_limits(self, limits: Limits, now_ms: int) -> bool:
         """Takes new limits or leaders; True if nodes have to be told."""
+        self.informed = True
         if limits == self._limits:
             return False
         self._limits = limits

@@ -1,9 +1,19 @@
 """The port for coordinator calls: one Kafka request for the owner of a group or transaction."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from highwater.model.ids import InstanceId
+
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Far above the largest honest SyncGroup; larger bodies are refused undecoded."""
+
+REPLY_BYTES_MAX: Final = 100 << 20
+"""Below what gRPC takes: what a leader is told of a group with gigantic subscriptions is an error."""
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""Bodies of calls, or of replies, that travel together; a larger one travels alone. A message above
+gRPC's limit would end the stream, and with it everybody's calls."""
 
 
 class CoordinatorCall:

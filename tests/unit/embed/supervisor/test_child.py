@@ -91,3 +91,35 @@ async def test_stop_during_the_pause_ends_it(monkeypatch):
     await child.stop(timeout_s=1)
     async with asyncio.timeout(5):
         await running
+
+
+async def test_stop_while_a_process_is_being_started():
+    child = make(SLEEP)
+    pids = []
+    child._on_pid = lambda: pids.append(child.pid)
+    running = asyncio.create_task(child.run())
+    await asyncio.sleep(0)
+    assert child.pid is None
+    await child.stop(timeout_s=10)
+    async with asyncio.timeout(5):
+        await running
+    assert pids[-1] is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+async def test_what_the_system_does_not_start_is_started_later(monkeypatch):
+    start = asyncio.create_subprocess_exec
+    refusals = [BlockingIOError(11, "Resource temporarily unavailable")]
+
+    async def refuse(*command, **options):
+        if refusals:
+            raise refusals.pop()
+        return await start(*command, **options)
+
+    monkeypatch.setattr(module.asyncio, "create_subprocess_exec", refuse)
+    child = make(SLEEP)
+    running = asyncio.create_task(child.run())
+    await until(lambda: child.pid is not None)
+    await child.stop(timeout_s=10)
+    await running

@@ -113,3 +113,41 @@ async def test_process_that_gives_up_later_fails_the_cluster(world, monkeypatch)
         with pytest.raises(HighwaterError, match="partition-1 died 1 times"):
             await supervisor.failed
         await supervisor.stop()
+
+
+async def test_full_disk_does_not_end_the_cluster(world, monkeypatch):
+    """A node dies of it, and is started again; the list of processes is for tools only."""
+    path, _ = world
+    supervisor = make(path)
+    await supervisor.start()
+    pids = json.loads((path / "data" / "pids.json").read_text())
+
+    def full(_pids):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(supervisor._data_dir, "write_pids", full)
+    (path / "order.partition-1").unlink()
+    os.kill(pids["partition-1"], 9)
+    async with asyncio.timeout(20):
+        while not (path / "order.partition-1").exists():
+            assert not supervisor.failed.done()
+            await asyncio.sleep(0.05)
+        await supervisor.stop()
+    assert (path / "order").read_text().split()[0] == "gateway-1"
+
+
+async def test_process_that_does_not_even_die_leaves_the_others_their_order(world, monkeypatch):
+    path, _ = world
+    supervisor = make(path)
+    await supervisor.start()
+    [gateway] = supervisor._children["gateway"]
+    stop = gateway.stop
+
+    async def hangs(*, timeout_s):
+        await stop(timeout_s=timeout_s)
+        raise TimeoutError
+
+    monkeypatch.setattr(gateway, "stop", hangs)
+    async with asyncio.timeout(20):
+        await supervisor.stop()
+    assert (path / "order").read_text().split()[1:] == ["partition-1", "quota", "controller"]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from tests.unit.gateway.clients.partition_node import until
@@ -123,3 +123,26 @@ async def test_closing_the_link_answers_what_waits(node, ready):
     late = Call()
     ready.submit(late)
     assert late.replies == [AWAY]
+
+
+async def test_large_calls_travel_apart_and_too_large_ones_not_at_all(node, ready):
+    """Together they would exceed what gRPC takes, which ended the calls of everybody."""
+    sizes = [400_000] * 4 + [3 << 20] + [10] * 3
+    calls = [Call(bytes(size)) for size in sizes]
+    huge = Call(bytes(BODY_BYTES_MAX + 1))
+    messages = []
+    stream = ready._coordinate.stream
+    following = stream._next_message
+
+    def counted():
+        message = following()
+        messages.extend([] if message is None else [len(message)])
+        return message
+
+    stream._next_message = counted
+    for call in (*calls, huge):
+        ready.submit(call)
+    assert huge.replies == [(ErrorCode.INVALID_REQUEST, b"")]
+    await until(lambda: len(node.coordinator.calls) == len(calls))
+    assert [len(call.body) for call in node.coordinator.calls] == sizes
+    assert [round(size, -5) for size in messages] == [800_000, 800_000, 3_100_000, 0]

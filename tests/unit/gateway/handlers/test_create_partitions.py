@@ -6,7 +6,15 @@ from highwater.kafka.messages.create_partitions import (
     CreatePartitionsRequestCreatePartitionsAssignment,
     CreatePartitionsRequestCreatePartitionsTopic,
 )
-from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, topic, topic_id
+from highwater.model.ids import GROUP_METADATA_TOPIC
+from tests.unit.gateway.handlers.fakes import (
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+    topic,
+    topic_id,
+)
 
 VERSIONS = range(4)
 GROW = CreatePartitionsRequestCreatePartitionsTopic
@@ -60,6 +68,20 @@ async def test_a_topic_that_stands_there_twice(version):
     response = await Client(backend).call(request, version)
     assert codes(response) == [("orders", ErrorCode.INVALID_REQUEST)]
     assert backend.controller.requests == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_internal_topics_do_not_grow(version):
+    """Their groups would have other partitions, and no offsets there."""
+    backend = FakeBackend(image_of(group_topic(), topic("orders")))
+    request = ask(GROW(GROUP_METADATA_TOPIC, 100, None), GROW("orders", 5, None))
+    response = await Client(backend).call(request, version)
+    assert codes(response) == [
+        (GROUP_METADATA_TOPIC, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("orders", 0),
+    ]
+    [asked] = backend.controller.requests
+    assert [t.topic_id for t in asked.topics] == [topic_id("orders")]
 
 
 async def test_checking_only():

@@ -1,5 +1,6 @@
 from highwater.kafka.records.batch import iter_batches
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.partition.groups import commit_queue
 from highwater.partition.groups.commit_queue import CommitQueue
 from highwater.partition.groups.core.durable import CommittedOffset, OffsetRecord
 from highwater.partition.groups.core.values import GroupKey
@@ -85,6 +86,25 @@ def test_batches_behind_one_another():
     assert f.told == [("first", 0), ("bytes", size)]
     f.appended[1][1](0, 11)
     assert f.told[2:] == [("second", 0), ("bytes", size)]
+
+
+def test_while_too_much_is_under_way_the_rest_gathers(monkeypatch):
+    monkeypatch.setattr(commit_queue, "IN_FLIGHT_MAX", 3)
+    f = Fixture()
+    for number in range(10):
+        f.add()
+        f.after_commit(f"{number}")
+        f.turn()
+    assert f.counts == [1, 1, 1]
+    f.appended[0][1](0, 10)
+    assert f.told[0] == ("0", 0)
+    f.turn()
+    assert f.counts == [1, 1, 1, 7]
+    for number, (_, done) in enumerate(f.appended[1:], start=11):
+        done(0, number)
+    assert [name for name, error in f.told if name != "bytes"] == [str(n) for n in range(10)]
+    assert f.queue.idle
+    assert f.soon == []
 
 
 def test_operation_is_not_torn_by_the_batch_limit():

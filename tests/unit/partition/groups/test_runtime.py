@@ -30,6 +30,7 @@ from highwater.kafka.messages.sync_group import (
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId
 from highwater.model.partitioning import coordinator_partition
 from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.shard_host import HostSettings
 from tests.unit.partition.groups.memory_log import MemoryLog, MemorySnapshots
@@ -500,6 +501,39 @@ async def test_stats_and_committed_offsets():
     assert list(node.coordinator.committed_offsets()) == [((DEFAULT_INSTANCE, "g"), "t", 0, 5)]
     node.coordinator.topics_deleted(DEFAULT_INSTANCE, frozenset({"t"}))
     assert node.coordinator.stats().offsets == 0
+
+
+async def test_a_shard_that_is_not_activated_is_loaded_anew(monkeypatch):
+    node = await Node().lead()
+    member = await stable_member(node)
+    heir = Node(node.log)
+    activate = GroupCoordinatorShard.activate
+    bugs = [ValueError("bug")]
+
+    def fail_once(shard, now):
+        if bugs:
+            raise bugs.pop()
+        activate(shard, now)
+
+    monkeypatch.setattr(GroupCoordinatorShard, "activate", fail_once)
+    heir.coordinator.become_leader(0, 2)
+    await until(lambda: not bugs)
+    assert heir.submit(commit(5, member, 1), 8).code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await until(lambda: heir.coordinator.is_active(0))
+    assert (await heir.ask(heartbeat(member, 1), 4)).error_code == 0
+
+
+async def test_a_bug_while_a_topic_is_deleted_costs_its_shard_only(monkeypatch):
+    node = await Node().lead()
+    await node.ask(commit(5), 8)
+
+    def bug(*_):
+        raise ValueError("bug")
+
+    monkeypatch.setattr(GroupCoordinatorShard, "topics_deleted", bug)
+    node.coordinator.topics_deleted(DEFAULT_INSTANCE, frozenset({"t"}))
+    await until(lambda: node.coordinator.is_active(0))
+    assert committed(await node.ask(fetch_all(), 7)) == {("t", 0): 5}
 
 
 async def test_clean_stop_leaves_a_snapshot_and_the_next_start_reads_no_log():

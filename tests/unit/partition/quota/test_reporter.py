@@ -107,6 +107,17 @@ async def test_broken_stream_is_opened_again_and_shares_stay(monkeypatch):
             assert ONE in meters.by_instance
 
 
+async def test_a_service_whose_clock_is_behind_is_heard(monkeypatch):
+    """Generations begin with the service's wall clock."""
+    service = Service()
+    async with reporting(service, monkeypatch) as meters:
+        service.answers.put_nowait(allocation(5, 1000))
+        await until(lambda: ONE in meters.by_instance)
+        service.answers.put_nowait(None)
+        service.answers.put_nowait(allocation(2, 1000, instance=InstanceId("other")))
+        await until(lambda: set(meters.by_instance) == {"other"})
+
+
 async def test_older_answers_are_passed_over(monkeypatch):
     service = Service()
     async with reporting(service, monkeypatch) as meters:

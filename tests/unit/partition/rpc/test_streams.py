@@ -1,11 +1,13 @@
 """The node's side of a stream: back pressure, nonsense from the peer, a writer that fails."""
 
 import asyncio
+from types import SimpleNamespace
 
 import grpc
 import grpc.aio
 import pytest
 
+from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import OUTCOME_APPENDED
 from highwater.hop.append_codec import decode_response
 from highwater.hop.append_codec import encode_request as encode_append
@@ -13,7 +15,13 @@ from highwater.hop.framing import HopFramingError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.rpc import streams
 from highwater.partition.rpc.stream_drain import StreamDrain
-from highwater.partition.rpc.streams import OutQueue, append_stream, fetch_stream, serve_stream
+from highwater.partition.rpc.streams import (
+    OutQueue,
+    Replies,
+    append_stream,
+    fetch_stream,
+    serve_stream,
+)
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
@@ -333,3 +341,21 @@ async def test_who_is_cancelled_while_the_node_stops_is_cancelled(context):
     with pytest.raises(asyncio.CancelledError):
         await run(serving)
     assert await run(stopping)
+
+
+async def test_large_coordinator_replies_travel_apart():
+    written = []
+
+    async def write(message):
+        written.append(pb.CoordinateResponse.FromString(message))
+
+    out = Replies(SimpleNamespace(write=write))
+    sizes = [400_000] * 4 + [3 << 20] + [10] * 3
+    for call_id, size in enumerate(sizes):
+        out.replies.append(pb.CoordinatorReply(call_id=call_id, body=bytes(size)))
+    out.wake()
+    running = asyncio.create_task(out.run())
+    await until(lambda: sum(len(one.replies) for one in written) == len(sizes))
+    running.cancel()
+    told = [[reply.call_id for reply in one.replies] for one in written]
+    assert told == [[0, 1], [2, 3], [4], [5, 6, 7]]

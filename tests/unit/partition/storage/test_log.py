@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from highwater.partition.core.producers import ACCEPT
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.errors import (
@@ -14,6 +15,7 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.producer_recovery import write_recent
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -170,3 +172,25 @@ def test_truncation_at_the_end_forgets_an_epoch_that_holds_nothing(tmp_path):
     assert log.epochs.entries() == [(3, 0)]
     log.close(clean=False)
     assert open_log(tmp_path / "topic-0", LogConfig()).epochs.entries() == [(3, 0)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_begins_anew_knows_no_producer(tmp_path: Path, clean: bool) -> None:
+    """Its second batch may be in no other log, and must not be taken for a duplicate."""
+    log = open_log(tmp_path / "topic-0")
+    now = ManualClock().now_ms
+    for sequence in range(2):
+        batch = make_batch(
+            producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
+        )
+        log.producers.record_append(5, 0, sequence, sequence, sequence, sequence, now)
+        append(log, batch, epoch=0)
+    if clean:
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True)
+    else:
+        write_recent(FileSystem(), log.directory, 2, list(log.producers.history()))
+    assert log.producers.check(5, 0, 1, 1) == 1
+    log.truncate_fully_and_start_at(10)
+    assert log.producers.check(5, 0, 1, 1) == ACCEPT
+    assert not list((tmp_path / "topic-0").glob("*.snapshot"))

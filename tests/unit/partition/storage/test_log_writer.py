@@ -209,3 +209,26 @@ def test_a_snapshot_of_a_log_that_is_gone_harms_nobody(tmp_path: Path) -> None:
     for work in later:
         work()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) -> None:
+    """The producer's second batch is in no log, and must not be taken for a duplicate."""
+    environment = InlineEnvironment()
+    later: list[Callable[[], None]] = []
+    environment.run_later = lambda work, done: later.append(work)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    now = ManualClock().now_ms
+    for sequence in range(2):
+        batch = make_batch(
+            producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
+        )
+        log.producers.record_append(5, 0, sequence, sequence, sequence, sequence, now)
+        append(log, batch, epoch=0)
+    log.roll()
+    log.truncate_to(1)
+    for work in later:
+        work()
+    append(log, make_batch(), make_batch(), make_batch(), epoch=1)
+    log.truncate_to(3)
+    assert log.producers.check(5, 0, 1, 1) == ACCEPT
+    assert log.producers.check(5, 0, 0, 0) == 0

@@ -119,3 +119,21 @@ def test_a_snapshot_that_retention_takes_while_others_are_pruned(tmp_path: Path)
     producer_snapshots.SnapshotJob(files, str(tmp_path), 90, ENTRIES, life=LogLife()).run()
     names = [path.name for path in tmp_path.iterdir()]
     assert producer_snapshots.offsets(names) == [3, 4, 5, 6, 90]
+
+
+@pytest.mark.parametrize("moment", ["before", "during"])
+def test_a_log_that_is_cut_meanwhile_gets_no_snapshot(tmp_path: Path, moment: str) -> None:
+    files, life = FileSystem(), LogLife()
+    job = producer_snapshots.SnapshotJob(files, str(tmp_path), 5, ENTRIES, life=life)
+    rename = files.rename
+
+    def cut(*names: str, **directories: int) -> None:
+        life.truncations += 1
+        rename(*names, **directories)
+
+    if moment == "before":
+        life.truncations += 1
+    else:
+        files.rename = cut
+    job.run()
+    assert list(tmp_path.iterdir()) == []

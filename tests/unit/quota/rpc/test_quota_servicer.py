@@ -57,7 +57,7 @@ class Node:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, *, informed=True):
         self.registry = CollectorRegistry()
         self.ledger = Ledger(StaticPolicy(), tick_ms=TICK_MS, wall_ms=0)
         self.servicer = QuotaServicer(
@@ -67,6 +67,8 @@ class World:
             silent_logger(),
             tick_ms=TICK_MS,
         )
+        if informed:
+            self.ledger.set_limits(Limits(), 0)
 
     def limit(self, produce):
         limits = Limits.of(image([topic("t", [1])], limited(produce_bytes_per_second=produce)))
@@ -121,6 +123,21 @@ async def test_nothing_is_pushed_before_the_node_has_said_who_it_is(world):
     await node.close()
 
 
+async def test_nothing_is_told_before_the_limits_are_known():
+    """An instance that is not listed is unlimited, which nobody can say yet."""
+    world = World(informed=False)
+    node = Node(world.servicer)
+    node.send()
+    waiting = asyncio.gather(node.receive())
+    await asyncio.sleep(0.01)
+    assert world.ledger.nodes == (1,)
+    assert not waiting.done()
+    world.limit(50)
+    ((answer),) = await waiting
+    assert answer.allocations[0].produce_bytes_per_second == 50
+    await node.close()
+
+
 async def test_silent_streams_are_closed(world):
     node = Node(world.servicer)
     node.send()
@@ -131,6 +148,16 @@ async def test_silent_streams_are_closed(world):
         await node.receive()
     assert loop.time() - before >= 0.9 * SILENCE_TICKS_MAX * TICK_MS / 1000
     assert world.ledger.nodes == ()
+
+
+async def test_a_node_whose_tick_is_longer_is_not_silent_between_two(world):
+    node = Node(world.servicer)
+    for _ in range(2):
+        node.send(tick_ms=4 * TICK_MS)
+        await node.receive()
+        await asyncio.sleep(1.5 * SILENCE_TICKS_MAX * TICK_MS / 1000)
+    assert world.ledger.nodes == (1,)
+    await node.close()
 
 
 async def test_impossible_reports_end_the_stream(world):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from highwater.model.errors import EXIT_USAGE, HighwaterError, UsageError
+from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, UsageError
 from highwater.runtime.logging import Logger
 
 BACKOFF_S: Final = (0.2, 5.0)
@@ -87,34 +87,50 @@ class Child:
     async def stop(self, *, timeout_s: float) -> None:
         """SIGTERM, and SIGKILL when the process has not ended in time."""
         self._stopping.set()
-        process = self._process
-        if process is None:
-            return
-        _signal(process, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ended.wait()
         except TimeoutError:
             self._log.warning("process_killed", timeout_s=timeout_s)
-            _signal(process, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             async with asyncio.timeout(KILL_WAIT_S):
                 await self._ended.wait()
 
     async def _run_once(self) -> int:
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.DEVNULL,
-            # Ctrl-C goes to a terminal's whole group; the order of stopping is ours.
-            start_new_session=True,
-        )
         self._ended.clear()
-        self._on_pid()
         try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                # Ctrl-C goes to a terminal's whole group; the order of stopping is ours.
+                start_new_session=True,
+            )
+        except OSError as error:
+            # The system is short of processes or memory, or the program is just being replaced.
+            self._log.warning("process_not_started", error=str(error))
+            self._ended.set()
+            return EXIT_FAILED
+        except asyncio.CancelledError:
+            self._ended.set()
+            raise
+        try:
+            self._on_pid()
+            if self._stopping.is_set():
+                self._signal(signal.SIGTERM)  # There was nobody yet to whom `stop` could say it.
             return await self._process.wait()
         finally:
             self._process = None
             self._ended.set()
             self._on_pid()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.send_signal(number)
+        except ProcessLookupError:
+            return  # It ended by itself meanwhile.
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -122,10 +138,3 @@ class Child:
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except ProcessLookupError:
-        return  # It ended by itself meanwhile.

@@ -14,7 +14,13 @@ from highwater.model.errors import HighwaterError
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
-READY_TIMEOUT_S: Final = 60.0
+READY_TIMEOUT_S: Final = 3600.0
+"""After a power cut nodes read their logs before they serve, which may take long, and would begin
+anew if they were stopped for that. Of a process that dies the supervisor hears at once."""
+
+READY_TOLD_S: Final = 60.0
+"""Between two lines that say that it still waits."""
+
 READY_POLL_S: Final = 0.05
 
 STOP_STAGE_S: Final = 6.0
@@ -55,28 +61,39 @@ class Supervisor:
         """Stops gateways, nodes, quota service and controller, in this order."""
         for section in STOP_ORDER:
             children = self._children.get(section, [])
-            await asyncio.gather(*(child.stop(timeout_s=STOP_STAGE_S) for child in children))
+            stops = (child.stop(timeout_s=STOP_STAGE_S) for child in children)
+            results = await asyncio.gather(*stops, return_exceptions=True)
+            for child, error in zip(children, results, strict=True):
+                if error is not None:  # A disk that hangs holds it; others have to stop in order.
+                    self._log.error("process_not_ended", process=child.name, error=repr(error))
         await self._tasks.close(timeout_s=1)
         self._data_dir.release()
 
     async def _wait_ready(self, plan: ClusterPlan) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + READY_TIMEOUT_S
+        started = told = loop.time()
         for host, port in plan.gateway_addresses:
             while not await asyncio.to_thread(serves_all_nodes, host, port, self._options.nodes):
                 if self.failed.done():
                     self.failed.result()
-                if loop.time() > deadline:
+                now = loop.time()
+                if now - started > READY_TIMEOUT_S:
                     raise HighwaterError(f"not ready after {READY_TIMEOUT_S:.0f} s")
+                if now - told > READY_TOLD_S:
+                    told = now
+                    self._log.warning("not_ready_yet", seconds=round(now - started))
                 await asyncio.sleep(READY_POLL_S)
 
     def _all(self) -> list[Child]:
         return [child for children in self._children.values() for child in children]
 
     def _write_pids(self) -> None:
-        self._data_dir.write_pids(
-            {child.name: child.pid for child in self._all() if child.pid is not None}
-        )
+        pids = {child.name: child.pid for child in self._all() if child.pid is not None}
+        try:
+            self._data_dir.write_pids(pids)
+        except OSError as error:
+            # It is for tools only. On a full disk a node dies, and the others have to go on.
+            self._log.warning("pids_not_written", error=str(error))
 
     def _child_failed(self, name: str, error: BaseException) -> None:
         self._log.error("process_given_up", process=name, error=str(error))

@@ -7,7 +7,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.hop.framing import HopFramingError
 from highwater.hop.stream import Stream
 from highwater.kafka.error_codes import ErrorCode
@@ -45,6 +45,9 @@ class CoordinateStream:
         if self._fenced or not self.stream.is_open:
             call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
             return
+        if len(call.body) > BODY_BYTES_MAX:
+            call.reply(ErrorCode.INVALID_REQUEST, b"")  # As the node would say.
+            return
         self._queue.append(call)
         self.stream.wake()
 
@@ -69,10 +72,14 @@ class CoordinateStream:
             return None
         request = pb.CoordinateRequest(cancelled_call_ids=self._cancelled)
         self._cancelled = []
+        nbytes = 0
         while self._queue and len(request.calls) < CALLS_PER_MESSAGE:
+            if nbytes and nbytes + len(self._queue[0].body) > MESSAGE_BYTES_MAX:
+                break
             call = self._queue.popleft()
             if call.cancelled:
                 continue
+            nbytes += len(call.body)
             self._last_id += 1
             self._waiting[self._last_id] = call
             self._ids[call] = self._last_id

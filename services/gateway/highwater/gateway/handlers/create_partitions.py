@@ -8,6 +8,11 @@ Behaviour
 
 Version notes
 - v2: flexible. v3: THROTTLING_QUOTA_EXCEEDED.
+
+Deviations
+- Internal topics stay as they are (INVALID_TOPIC_EXCEPTION): a group's partition follows from their
+  number, so the offsets of nearly all groups would be out of sight. Kafka leaves this check to
+  kafka-topics.sh.
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -45,6 +50,9 @@ async def handle(
             results[asked.name] = _refused(asked.name, ErrorCode.INVALID_REQUEST)
         elif topic is None:
             results[asked.name] = _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif topic.internal:
+            why = "the number of partitions of internal topics cannot be changed"
+            results[asked.name] = _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         else:
             growths[asked.name] = _growth(topic, asked)
     if growths:

@@ -54,7 +54,7 @@ def _take_unknown(
         gone = [one for one in topic.partitions if not 0 <= one.partition_index < count]
         if gone:
             unknown.append(_answer(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [one for one in topic.partitions if one not in gone]
+            topic.partitions = [one for one in topic.partitions if 0 <= one.partition_index < count]
         if topic.partitions:
             known.append(topic)
     request.topics = known

@@ -24,6 +24,10 @@ from highwater.partition.groups.records import encode
 _RECORD_OVERHEAD: Final = 32
 """The most that length, deltas and header count take around a key and a value."""
 
+IN_FLIGHT_MAX: Final = 1_000
+"""Batches under way. While followers are slow, what comes gathers in the next one instead of making
+ever more: a partition where 16 000 wait gives up the first, which would cost the whole shard."""
+
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
 
@@ -130,9 +134,7 @@ class CommitQueue:
             if self._builder is None:
                 self._builder = RecordBatchBuilder()
             self._builder.append(key=key, value=value, timestamp_ms=timestamp_ms)
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._call_soon(self.flush)
+        self._flush_soon()
 
     def after_commit(self, deliver: Callable[[int], None]) -> None:
         """Call `deliver(0)` when all that was added is committed, `deliver(error)` if it fails.
@@ -202,6 +204,12 @@ class CommitQueue:
         for waiter in waiting:
             waiter.deliver(error)
 
+    def _flush_soon(self) -> None:
+        """Append what is queued after this turn, or when less is under way."""
+        if not self._flush_scheduled and len(self._in_flight) < IN_FLIGHT_MAX:
+            self._flush_scheduled = True
+            self._call_soon(self.flush)
+
     def _make_room(self, size: int) -> None:
         """Begin another batch if `size` more bytes would make this one too large."""
         builder = self._builder
@@ -232,3 +240,5 @@ class CommitQueue:
             for tell in first.at_offset:
                 tell(first.next_offset)
             self._on_committed(first.size)
+        if self._builder is not None:
+            self._flush_soon()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from highwater.hop.coordinator import CoordinatorCall
+from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnsupportedVersionError
@@ -46,9 +46,6 @@ from highwater.partition.groups.shard_host import (
 from highwater.partition.groups.snapshot import SnapshotStore
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
-
-BODY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Far above the largest honest SyncGroup; larger bodies are refused undecoded."""
 
 Handler = Callable[[GroupCoordinatorShard, CoordinatorCall, Moment], bytes | None]
 """Handles a call about one group; None when the answer comes later."""
@@ -294,10 +291,13 @@ class GroupCoordinator:
         for host in list(self._hosts.values()):
             shard = host.shard
             if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
-                # Offsets of unknown topics only take space; the retention check finds them.
+                # As in Kafka, who loads at that moment keeps them until their retention ends.
                 continue
-            shard.topics_deleted(instance, topics, host.moment())
-            host.settle()
+            try:
+                shard.topics_deleted(instance, topics, host.moment())
+                host.settle()
+            except Exception as error:  # noqa: BLE001 - as in `_one_group`.
+                host.crash("topics_deleted", error)
 
     def committed_offsets(self) -> Iterator[tuple[GroupKey, str, int, int]]:
         """(group, topic, partition, offset) of everything committed here, for consumer lag."""

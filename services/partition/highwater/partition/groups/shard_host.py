@@ -300,7 +300,10 @@ class ShardHost:
             self._while_loading = ErrorCode.NOT_COORDINATOR
             self._reload()
             return
-        self._activate(shard, place, report)
+        try:
+            self._activate(shard, place, report)
+        except Exception as error:  # noqa: BLE001 - half of the groups must not pass for all.
+            self.crash("activation", error)
 
     def _activate(self, shard: GroupCoordinatorShard, place: LogPlace, report: LoadReport) -> None:
         log, settings, end = self._parts.log, self._parts.settings, report.next_offset

@@ -55,13 +55,15 @@ class QuotaReporter:
         first_s, greatest_s = BACKOFF_S
         pause_s = first_s
         while True:
-            before = self._generation
+            # Only within a stream do they tell which is newer: the next one may lead to a service
+            # whose clock is behind, and that had nothing to say for as long.
+            self._generation = 0
             try:
                 async for allocations in self._stub.Report(self._reports()):
                     self._take(allocations)
             except grpc.RpcError as error:
                 self._log.info("quota_stream_broken", error=_text(error))
-            if self._generation != before:
+            if self._generation:
                 pause_s = first_s
             await asyncio.sleep(pause_s)
             pause_s = min(greatest_s, pause_s * 2)
@@ -93,7 +95,7 @@ class QuotaReporter:
 
     def _take(self, allocations: pb.Allocations) -> None:
         if allocations.generation < self._generation:
-            return  # From before one that has overtaken it on an earlier stream.
+            return  # One that is newer has overtaken it.
         self._generation = allocations.generation
         self._meters.take(
             [_share(one) for one in allocations.allocations], allocations.expires_in_ms

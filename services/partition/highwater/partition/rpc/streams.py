@@ -17,11 +17,17 @@ from google.protobuf.message import DecodeError
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendGroup, Failure
 from highwater.hop.append_codec import decode_request, result_of
-from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
+from highwater.hop.coordinator import (
+    MESSAGE_BYTES_MAX,
+    REPLY_BYTES_MAX,
+    CoordinatorCall,
+    CoordinatorPort,
+)
 from highwater.hop.fetch import FetchWork
 from highwater.hop.fetch_codec import ResponseWriter, works_of
 from highwater.hop.fetch_codec import decode_request as decode_fetch
 from highwater.hop.framing import HopFramingError
+from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.rpc.stream_drain import REFUSED, StreamDrain
@@ -293,18 +299,26 @@ async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None
 
 
 class Replies(OutQueue):
-    """Gathers coordinator replies into one response per write."""
+    """Gathers coordinator replies, as a rule into one response per write."""
 
     def __init__(self, context: Any) -> None:
         super().__init__(context)
         self.replies: list[pb.CoordinatorReply] = []
 
     def before_write(self) -> None:
-        """Turns what has gathered into a message."""
-        if self.replies:
-            response = pb.CoordinateResponse(replies=self.replies)
-            self.replies = []
-            self.put(response.SerializeToString())
+        """Turns what has gathered into messages."""
+        replies, self.replies = self.replies, []
+        first = nbytes = 0
+        for number, reply in enumerate(replies):
+            if nbytes and nbytes + len(reply.body) > MESSAGE_BYTES_MAX:
+                self._put(replies[first:number])
+                first, nbytes = number, 0
+            nbytes += len(reply.body)
+        if replies:
+            self._put(replies[first:])
+
+    def _put(self, replies: list[pb.CoordinatorReply]) -> None:
+        self.put(pb.CoordinateResponse(replies=replies).SerializeToString())
 
 
 async def coordinate_stream(
@@ -317,6 +331,8 @@ async def coordinate_stream(
     def replier(call_id: int) -> Callable[[int, bytes], None]:
         def reply(error_code: int, body: bytes) -> None:
             if waiting.pop(call_id, None) is not None:
+                if len(body) > REPLY_BYTES_MAX:
+                    error_code, body = ErrorCode.UNKNOWN_SERVER_ERROR, b""
                 out.replies.append(
                     pb.CoordinatorReply(call_id=call_id, error_code=error_code, body=body)
                 )

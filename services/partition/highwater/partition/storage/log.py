@@ -30,7 +30,11 @@ from highwater.partition.storage.loader import LogLoader
 from highwater.partition.storage.log_cleaning import CleanableLog
 from highwater.partition.storage.log_reader import LogSlice
 from highwater.partition.storage.names import deleted_directory, stray_directory
-from highwater.partition.storage.producer_recovery import newest_snapshot, replay
+from highwater.partition.storage.producer_recovery import (
+    newest_snapshot,
+    remove_snapshots,
+    replay,
+)
 from highwater.partition.storage.retention import expired_segments
 from highwater.partition.storage.segment import Segment, SegmentFactory
 from highwater.partition.storage.time_index import NO_TIMESTAMP
@@ -167,7 +171,7 @@ class PartitionLog(CleanableLog):
 
     def _truncated(self, segment: Segment, end: int) -> None:
         """Brings everything that is derived from the batches in line with the new end."""
-        self._truncations += 1
+        self.life.truncations += 1
         self._forget_lost(end)
         self._positions.clear()
         self.log_end_offset = end
@@ -194,9 +198,15 @@ class PartitionLog(CleanableLog):
         self._epoch = self.epochs.latest
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drops everything; the log is then empty and begins and ends at `offset`."""
+        """Drops everything; the log is then empty and begins and ends at `offset`.
+
+        Nothing is known of producers then, as in Kafka (`ProducerStateManager`, same name).
+        """
         self._stop_cleaning()
+        self.life.truncations += 1
         try:
+            # Those up to `offset`, too: they tell of what was here, whatever is before it elsewhere.
+            remove_snapshots(self._environment.filesystem, self.directory)
             self._drop(self._segments[::-1])
             segment = self._factory.create(offset, now_ms=self.clock.wall_ms())
             self._segments.append(segment)

@@ -44,7 +44,6 @@ class DurableLog(LogReader):
         "_epochs_unsynced",
         "_epochs_unwritten",
         "_producers_at",
-        "_truncations",
         "flush_at_offset",
         "flushed_ms",
         "life",
@@ -84,7 +83,6 @@ class DurableLog(LogReader):
         self._epochs_unwritten = False
         self._epochs_unsynced = loaded.files_created and len(self.epochs) > 0
         self._directory_dirty = loaded.files_created
-        self._truncations = 0
         active = loaded.segments[-1]
         self._producers_at = (active.base_offset, 0 if loaded.files_created else len(active.index))
         """Base offset of the active segment and its index entries when producers were written."""
@@ -136,7 +134,7 @@ class DurableLog(LogReader):
                 segments,
                 offset,
                 sealed=sum(s is not self._segments[-1] for s in segments),
-                truncations=self._truncations,
+                truncations=self.life.truncations,
                 epochs=epochs,
                 directory=directory,
                 filesystem=self._environment.filesystem,
@@ -149,7 +147,7 @@ class DurableLog(LogReader):
         """Moves the recovery point to what `job` made durable, unless it was truncated since."""
         job.release()
         self.flushed_ms = self.clock.monotonic_ms()
-        if job.truncations == self._truncations and job.offset > self.recovery_point:
+        if job.truncations == self.life.truncations and job.offset > self.recovery_point:
             self.recovery_point = job.offset
         self._set_flush_offset()
 
@@ -163,7 +161,7 @@ class DurableLog(LogReader):
     @property
     def truncations(self) -> int:
         """How often the log was cut since it was opened."""
-        return self._truncations
+        return self.life.truncations
 
     def note_damage(self, first: int, end: int) -> None:
         """Records from `first` up to `end` are damaged: they are not read any more, and the next

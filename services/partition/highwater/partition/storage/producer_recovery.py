@@ -86,6 +86,15 @@ def newest_snapshot(
     return producers, recent_offset
 
 
+def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
+    """Removes all that a directory has of producers. Raises OSError."""
+    names = filesystem.listdir(directory)
+    for offset in producer_snapshots.offsets(names):
+        unlink_if_present(filesystem, os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX)))
+    if RECENT_PRODUCERS in names:
+        unlink_if_present(filesystem, os.path.join(directory, RECENT_PRODUCERS))
+
+
 def write_recent(
     filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
 ) -> None:

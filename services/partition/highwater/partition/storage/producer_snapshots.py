@@ -121,10 +121,19 @@ class SnapshotJob:
     """One snapshot, to be written on another thread after its roll.
 
     It keeps the partition's directory open and works relative to that: if the log is deleted
-    meanwhile, and one of the same name made, the snapshot still goes where it belongs.
+    meanwhile, and one of the same name made, the snapshot still goes where it belongs. If the log
+    is cut meanwhile there is no snapshot: it tells of batches that the log may not have.
     """
 
-    __slots__ = ("_directory", "_directory_fd", "_entries", "_filesystem", "_life", "_offset")
+    __slots__ = (
+        "_directory",
+        "_directory_fd",
+        "_entries",
+        "_filesystem",
+        "_life",
+        "_offset",
+        "_truncations",
+    )
 
     def __init__(
         self,
@@ -142,11 +151,17 @@ class SnapshotJob:
         self._offset = offset
         self._entries = entries
         self._life = life
+        self._truncations = life.truncations
 
     def run(self) -> None:
         """Writes the snapshot durably and removes all but the newest. Raises LogDirFailure."""
         try:
-            self._write(offset_file(self._offset, SNAPSHOT_SUFFIX))
+            if self._life.truncations == self._truncations:
+                name = offset_file(self._offset, SNAPSHOT_SUFFIX)
+                self._write(name)
+                if self._life.truncations != self._truncations:
+                    # The owner may have looked for such files before this one had its name.
+                    self._remove(name)
             self._prune()
         except OSError as error:
             if self._life.excuses(error):
@@ -170,8 +185,10 @@ class SnapshotJob:
 
     def _prune(self) -> None:
         for offset in offsets(self._filesystem.listdir(self._directory_fd))[:-KEPT]:
-            name = offset_file(offset, SNAPSHOT_SUFFIX)
-            try:
-                self._filesystem.unlink(name, dir_fd=self._directory_fd)
-            except FileNotFoundError:
-                continue  # It went with its segment, by retention or truncation, meanwhile.
+            self._remove(offset_file(offset, SNAPSHOT_SUFFIX))
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._filesystem.unlink(name, dir_fd=self._directory_fd)
+        except FileNotFoundError:
+            return  # It went with its segment, by retention or truncation, meanwhile.

@@ -1,7 +1,7 @@
 """QuotaService.Report: usage up, allocations down, one stream per node.
 
-A node gets an allocation in answer to each report, and one in between whenever limits or leaders
-change. A stream that is silent for too long is closed, so a node that hangs is forgotten like one
+A node gets an allocation in answer to each report, once the limits are known, and one in between
+whenever limits or leaders change. A stream that is silent for too long is closed, so a node that hangs is forgotten like one
 that has died.
 """
 
@@ -46,7 +46,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         self._metrics = metrics
         self._clock = clock
         self._log = log
-        self._silence_s = SILENCE_TICKS_MAX * tick_ms / 1000
+        self._silence_s = _silence_s(tick_ms)
         self._changed: set[asyncio.Event] = set()
 
     def notify(self) -> None:
@@ -63,6 +63,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         self._metrics.streams.inc()
         tasks = TaskOwner(lambda _name, _error: None, tasks_max=2)  # Failures end the stream.
         node: tuple[NodeId, int] | None = None
+        silence_s = self._silence_s
         try:
             reports = aiter(request_iterator)
             reading = tasks.start(_next(reports), name="quota-report-read")
@@ -70,7 +71,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
             while True:
                 done, _ = await asyncio.wait(
                     (reading, waiting),
-                    timeout=self._silence_s,
+                    timeout=silence_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
@@ -81,11 +82,13 @@ class QuotaServicer(rpc.QuotaServiceServicer):
                     if report is None:
                         return
                     node = await self._take(report, context)
+                    # Its tick is its own; `tick_ms` may be set below it.
+                    silence_s = max(self._silence_s, _silence_s(report.tick_ms))
                     reading = tasks.start(_next(reports), name="quota-report-read")
                 if waiting.done():
                     changed.clear()
                     waiting = tasks.start(changed.wait(), name="quota-report-changed")
-                if node is not None:
+                if node is not None and self._ledger.informed:
                     yield self._answer(node[0])
         finally:
             self._changed.discard(changed)
@@ -112,6 +115,10 @@ class QuotaServicer(rpc.QuotaServiceServicer):
     def _answer(self, node: NodeId) -> pb.Allocations:
         self._metrics.allocations.inc()
         return allocations_to_pb(self._ledger.allocations_for(node, self._clock.monotonic_ms()))
+
+
+def _silence_s(tick_ms: int) -> float:
+    return SILENCE_TICKS_MAX * tick_ms / 1000
 
 
 async def _next(reports: AsyncIterator[pb.UsageReport]) -> pb.UsageReport | None:

@@ -97,7 +97,7 @@ def test_refused_commit_to_a_new_group_leaves_nothing_behind():
 def test_limits():
     d = Dialogue(GroupConfig(operation_bytes_max=200, offsets_per_group_max=2, groups_max=1))
     too_large = [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
-    assert d.commit({("t", 0): 1}, metadata="x" * 100) == too_large
+    assert d.commit({("t", 0): 1}, metadata="x" * 150) == too_large
     assert d.commit({("t", 0): 1}) == OK
     assert d.commit({("t", 1): 1}) == OK
     assert d.commit({("t", 2): 1}) == too_large
@@ -158,6 +158,22 @@ def test_deleting_the_last_offset_of_a_simple_group_forgets_it():
     d.commit({("t", 0): 1})
     delete(d, ("t", 0))
     assert d.shard.groups == {}
+
+
+def test_a_consumer_of_thousands_of_partitions_commits_them_together():
+    d = Dialogue()
+    name = "orders.of-all-regions.with-everything.that-was.ever-sold.v2"
+    offsets = {(name, partition): 1 for partition in range(6_000)}
+    assert d.commit(offsets, group="a-reader-of-everything") == [ErrorCode.NONE] * 6_000
+    beyond = {("ü" * 60, partition): 1 for partition in range(6_000)}
+    assert set(d.commit(beyond)) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+
+
+def test_metadata_that_is_too_long_fails_its_partition_alone_whatever_its_length():
+    d = Dialogue()
+    offsets = {("t", partition): 1 for partition in range(40)}
+    refused = d.commit(offsets, metadata="x" * 32_767)
+    assert refused == [ErrorCode.OFFSET_METADATA_TOO_LARGE] * 40
 
 
 def test_offsets_of_deleted_topics_go():

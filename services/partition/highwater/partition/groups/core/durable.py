@@ -46,12 +46,17 @@ _UTF8_BYTES_MAX = 4
 """Bytes of one character in UTF-8, at most."""
 
 
+def text_size(text: str) -> int:
+    """An upper estimate of a string in bytes; exact for ASCII, as nearly all of them are."""
+    return len(text) if text.isascii() else _UTF8_BYTES_MAX * len(text)
+
+
 def image_size(image: GroupImage) -> int:
     """An upper estimate of the image's record in bytes."""
     size = _MEMBER_OVERHEAD_BYTES
     for m in image.members:
-        text = len(m.member_id) + len(m.instance_id or "") + len(m.client_id) + len(m.client_host)
-        size += _MEMBER_OVERHEAD_BYTES + _UTF8_BYTES_MAX * text
+        size += _MEMBER_OVERHEAD_BYTES + text_size(m.member_id) + text_size(m.instance_id or "")
+        size += text_size(m.client_id) + text_size(m.client_host)
         size += len(m.subscription) + len(m.assignment)
     return size
 

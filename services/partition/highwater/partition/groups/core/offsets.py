@@ -13,7 +13,12 @@ from collections.abc import Iterable
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core import rebalance
-from highwater.partition.groups.core.durable import CommittedOffset, GroupRecord, OffsetRecord
+from highwater.partition.groups.core.durable import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetRecord,
+    text_size,
+)
 from highwater.partition.groups.core.group import ClassicGroup
 from highwater.partition.groups.core.shard_state import ShardState
 from highwater.partition.groups.core.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
@@ -82,11 +87,15 @@ def _validate_commit(
 
 def _validate_size(state: ShardState, request: CommitRequest) -> ErrorCode:
     """Whether the records fit into a batch and the group's offsets into their limit."""
-    overhead = _OFFSET_OVERHEAD_BYTES + 4 * len(request.key.group_id)
-    size = sum(overhead + 4 * len(o.topic) + 4 * len(o.metadata) for o in request.offsets)
+    config = state.config
+    overhead = _OFFSET_OVERHEAD_BYTES + text_size(request.key.group_id)
+    size = sum(
+        overhead + text_size(o.topic) + text_size(o.metadata)
+        for o in request.offsets
+        if len(o.metadata) <= config.offset_metadata_bytes_max
+    )
     count = len(state.durable.offsets.get(request.key, ())) + len(request.offsets)
     total = state.durable.offset_count + len(request.offsets)
-    config = state.config
     if (
         size > config.operation_bytes_max
         or count > config.offsets_per_group_max
@@ -145,9 +154,9 @@ def delete_all_offsets(state: ShardState, key: GroupKey) -> None:
 
 def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now: Moment) -> None:
     """Delete the group's offsets of topics that no longer exist."""
-    for topic, partition in list(state.durable.offsets.get(key, ())):
-        if topic in topics:
-            state.apply(OffsetRecord(key, topic, partition, None))
+    slots = [slot for slot in state.durable.offsets.get(key, ()) if slot[0] in topics]
+    for topic, partition in slots:
+        state.apply(OffsetRecord(key, topic, partition, None))
     group = state.groups.get(key)
     if group is not None:
         state.forget_if_unused(group, now.wall_ms)
