@@ -32,6 +32,7 @@ from highwater.hop.append import (
     tell_failures,
 )
 from highwater.hop.append_expiry import (
+    NEVER_MS,
     AppendExpiry,
     answer_others,
     any_idempotent,
@@ -285,6 +286,10 @@ class PartitionHold:
         self._hold(group)
 
     def _hold(self, group: AppendGroup) -> None:
+        if group.deadline_ms == NEVER_MS and not any_idempotent(group):
+            # Its time was over while it was on the wire: its clients know, its bytes are gone.
+            self._probe_is_over(group)
+            return
         # One refusal says nothing of the leader before.
         group.attempted = group.doubtful
         if group is self._probe:
