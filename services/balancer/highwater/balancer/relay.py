@@ -54,13 +54,15 @@ class Relay:
 
     def connected(self, header: bytes) -> None:
         """The gateway is there, and hears `header` first."""
+        if self.client.transport.is_closing() or self.gateway.transport.is_closing():
+            return  # One of them broke in this moment; `lost` comes next.
         first = header + b"".join(self._early)
         self._early.clear()
         if first:
             self.gateway.transport.write(first)
         if self.client.ended:
             self.gateway.transport.write_eof()
-        else:
+        elif not self.gateway.full:
             self.client.transport.resume_reading()
 
     def came_early(self, data: bytes) -> None:
@@ -119,6 +121,8 @@ class Side(asyncio.Protocol):
         self.transport: Any = None
         self.ended = False
         self.gone = False
+        self.full = False
+        """True while more is to be written than the peer takes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the socket; the client's is first."""
@@ -139,11 +143,13 @@ class Side(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not keep up: the other side waits."""
+        self.full = True
         if self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """It does again."""
+        self.full = False
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
