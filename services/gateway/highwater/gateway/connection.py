@@ -46,6 +46,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         "close_reason",
         "frames_seen",
         "idle_sweeps",
+        "sent_seen",
         "stalled_sweeps",
     )
 
@@ -73,6 +74,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         self.close_reason = ""
         self.frames_seen = 0
         self.idle_sweeps = 0
+        self.sent_seen = 0
         self.stalled_sweeps = 0
 
     # ---- asyncio.BufferedProtocol ----
@@ -142,6 +144,11 @@ class Connection(Session, asyncio.BufferedProtocol):
             self.close_reason = reason
             self.closed = True
             self._transport.abort()
+
+    @property
+    def bytes_sent(self) -> int:
+        """What the client's socket has taken so far."""
+        return 0 if self._outbox is None else self._outbox.bytes_sent
 
     @property
     def idle_output(self) -> bool:

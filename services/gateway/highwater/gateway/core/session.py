@@ -187,6 +187,11 @@ class Session:
         """True if part of a frame has arrived and the rest has not."""
         return bool(self._partial) or self._large is not None
 
+    @property
+    def reading(self) -> bool:
+        """False while the session wants no bytes, so that nothing can be expected of its client."""
+        return self._reading
+
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next read goes (asyncio.BufferedProtocol)."""
         large = self._large
