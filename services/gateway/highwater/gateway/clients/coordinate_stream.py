@@ -14,6 +14,8 @@ from highwater.kafka.error_codes import ErrorCode
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Coordinate"
 CALLS_PER_MESSAGE: Final = 256
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""A message ends with the call that reaches it; far below what gRPC takes, with any one call."""
 DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 
 
@@ -69,10 +71,12 @@ class CoordinateStream:
             return None
         request = pb.CoordinateRequest(cancelled_call_ids=self._cancelled)
         self._cancelled = []
-        while self._queue and len(request.calls) < CALLS_PER_MESSAGE:
+        nbytes = 0
+        while self._queue and len(request.calls) < CALLS_PER_MESSAGE and nbytes < MESSAGE_BYTES_MAX:
             call = self._queue.popleft()
             if call.cancelled:
                 continue
+            nbytes += len(call.body)
             self._last_id += 1
             self._waiting[self._last_id] = call
             self._ids[call] = self._last_id

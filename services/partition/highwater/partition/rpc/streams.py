@@ -28,6 +28,8 @@ from highwater.partition.rpc.stream_drain import REFUSED, StreamDrain
 from highwater.runtime.tasks import TaskOwner
 
 OUT_BYTES_MAX: Final = 16 << 20
+REPLY_BYTES_MAX: Final = 1 << 20
+"""A message of coordinator replies ends with the one that reaches it: gRPC has a limit."""
 WAITING_CALLS_MAX: Final = 100_000
 """Fetches and coordinator calls of one gateway that may wait here at a time."""
 
@@ -300,11 +302,15 @@ class Replies(OutQueue):
         self.replies: list[pb.CoordinatorReply] = []
 
     def before_write(self) -> None:
-        """Turns what has gathered into a message."""
-        if self.replies:
-            response = pb.CoordinateResponse(replies=self.replies)
-            self.replies = []
-            self.put(response.SerializeToString())
+        """Turns what has gathered into messages."""
+        replies, self.replies = self.replies, []
+        start = nbytes = 0
+        for end, reply in enumerate(replies, 1):
+            nbytes += len(reply.body)
+            if nbytes >= REPLY_BYTES_MAX or end == len(replies):
+                response = pb.CoordinateResponse(replies=replies[start:end])
+                self.put(response.SerializeToString())
+                start, nbytes = end, 0
 
 
 async def coordinate_stream(
