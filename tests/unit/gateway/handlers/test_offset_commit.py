@@ -105,3 +105,26 @@ async def test_nobody_is_asked_if_nothing_exists(version):
     response = await Client(backend).call(COMMIT, version)
     assert response == response_with(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert backend.coordinator_calls() == []
+
+
+async def test_partitions_of_a_deleted_topic_are_not_compared_with_one_another(monkeypatch):
+    """Thousands of them would keep the loop for seconds."""
+    compared = []
+    monkeypatch.setattr(
+        OffsetCommitRequestOffsetCommitRequestPartition,
+        "__eq__",
+        lambda *both: compared.append(both) or both[0] is both[1],
+    )
+    partitions = [OffsetCommitRequestOffsetCommitRequestPartition(n, 42) for n in range(100)]
+    request = OffsetCommitRequest(
+        "readers",
+        4,
+        "m-1",
+        topics=[OffsetCommitRequestOffsetCommitRequestTopic("orders", partitions=partitions)],
+    )
+    backend = FakeBackend(IMAGE)
+    backend.coordinate(echo(OffsetCommitResponse()))
+    response = await Client(backend).call(request, 8)
+    [told] = response.topics
+    assert [one.partition_index for one in told.partitions] == list(range(8, 100))
+    assert not compared
