@@ -214,6 +214,28 @@ async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
         assert connection.close_reason == "idle"
 
 
+async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(3, 1))
+        await until(lambda: world.handler.kept)
+        writer.write(request(PRODUCE, 2) + request(PRODUCE, 3))
+        (connection,) = world.listener.connections
+        await until(lambda: connection.waits_to_produce)
+        writer.write_eof()
+        await asyncio.sleep(0.2)
+        first = world.handler.kept.pop()
+        first.session.complete(first, b"1;")
+        await until(lambda: len(world.handler.kept) == 2)
+        for number in (2, 3):
+            reply = world.handler.kept.pop(0)
+            reply.session.complete(reply, b"%d;" % number)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b"1;2;3;"
+    await until(lambda: not world.listener.connections)
+
+
 async def test_a_taken_port_is_named(world):
     await world.listen()
     other = World()

@@ -163,6 +163,9 @@ class Listener:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._look_for_shortage()
         for connection in list(self.connections):
+            if connection.ended and not connection.outstanding and not connection.waits_to_produce:
+                connection.close("the client has ended its side")
+                continue
             if connection.frames_received != connection.frames_seen:
                 connection.frames_seen = connection.frames_received
                 connection.idle_sweeps = 0

@@ -188,6 +188,11 @@ class Session:
         return bool(self._partial) or self._large is not None
 
     @property
+    def waits_to_produce(self) -> bool:
+        """True if a Produce is here that could not start yet."""
+        return any(_unpack_key(frame)[0] == 0 for frame in self._waiting)
+
+    @property
     def reading(self) -> bool:
         """False while the session wants no bytes, so that nothing can be expected of its client."""
         return self._reading
