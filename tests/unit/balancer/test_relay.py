@@ -89,6 +89,17 @@ def test_a_gateway_that_cannot_take_what_came_early_hears_no_more_for_now(world)
     assert world.client.did[-1] == "resume_reading"
 
 
+def test_nothing_comes_before_the_header(world):
+    """The loop tells of a connection first, and a little later whoever waits for it."""
+    world.relay.client.connection_made(world.client)
+    world.relay.gateway.connection_made(world.gateway)
+    world.relay.client.data_received(b"question")
+    assert world.relay.client.eof_received()
+    assert world.gateway.did == []
+    world.relay.connected(b"header ")
+    assert world.gateway.did == [b"header question", "write_eof"]
+
+
 @pytest.mark.parametrize("broken", ["client", "gateway"])
 def test_a_side_that_breaks_while_the_gateway_answers(world, broken):
     world.relay.client.connection_made(world.client)
