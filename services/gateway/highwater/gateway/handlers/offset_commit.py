@@ -51,7 +51,8 @@ def _take_unknown(
     for topic in request.topics:
         state = image.topic(topic.name, instance)
         count = 0 if state is None else len(state.partitions)
-        there, gone = [], []
+        there: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
+        gone: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
         for one in topic.partitions:
             (there if 0 <= one.partition_index < count else gone).append(one)
         if gone:
