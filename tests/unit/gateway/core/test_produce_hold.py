@@ -200,6 +200,22 @@ def test_a_group_for_which_nobody_waits_any_more_is_not_sent_again(w, as_probe):
     assert w.hold.straight
 
 
+def test_a_batch_that_was_told_is_not_written_by_the_next_leader(w):
+    """Its client may have sent it again, and would find it twice."""
+    group = w.leave(make_batch(), make_batch(), deadline_ms=1000)
+    group.later_deadlines = {1: 5000}
+    group.attempted = True
+    expiry = AppendExpiry(1000, "the node hangs")
+    expiry.answer_sent(group)
+    expiry.tell()
+    assert w.sink.codes == {0: TIMED_OUT}
+    assert w.end(group, refused(EPOCH + 1))
+    w.hold.moved(EPOCH + 1, led=True)
+    (probe,) = w.hold.take()
+    assert probe.indexes == [1]
+    assert (len(probe.batches), w.ledger.nbytes) == (1, 0)
+
+
 def test_a_deleted_topic_answers_all_with_its_own_code(w):
     assert w.end(w.leave(), refused(EPOCH + 1))
     w.wait()

@@ -32,10 +32,10 @@ from highwater.hop.append import (
     tell_failures,
 )
 from highwater.hop.append_expiry import (
-    NEVER_MS,
     AppendExpiry,
     answer_others,
     any_idempotent,
+    drop_answered,
     not_sent,
     unknown,
 )
@@ -286,8 +286,8 @@ class PartitionHold:
         self._hold(group)
 
     def _hold(self, group: AppendGroup) -> None:
-        if group.deadline_ms == NEVER_MS and not any_idempotent(group):
-            # Its time was over while it was on the wire: its clients know, its bytes are gone.
+        drop_answered(group)
+        if not group.batches:
             self._probe_is_over(group)
             return
         # One refusal says nothing of the leader before.
