@@ -78,6 +78,40 @@ def test_what_the_client_said_before_comes_after_the_header(world):
     assert world.client.did[-1] == "resume_reading"
 
 
+def test_a_gateway_that_cannot_take_what_came_early_hears_no_more_for_now(world):
+    world.relay.client.connection_made(world.client)
+    world.relay.client.data_received(b"much")
+    world.relay.gateway.connection_made(world.gateway)
+    world.gateway.write = lambda _data: world.relay.gateway.pause_writing()
+    world.relay.connected(b"header")
+    assert world.client.did[-1] == "pause_reading"
+    world.relay.gateway.resume_writing()
+    assert world.client.did[-1] == "resume_reading"
+
+
+def test_nothing_comes_before_the_header(world):
+    """The loop tells of a connection first, and a little later whoever waits for it."""
+    world.relay.client.connection_made(world.client)
+    world.relay.gateway.connection_made(world.gateway)
+    world.relay.client.data_received(b"question")
+    assert world.relay.client.eof_received()
+    assert world.gateway.did == []
+    world.relay.connected(b"header ")
+    assert world.gateway.did == [b"header question", "write_eof"]
+
+
+@pytest.mark.parametrize("broken", ["client", "gateway"])
+def test_a_side_that_breaks_while_the_gateway_answers(world, broken):
+    world.relay.client.connection_made(world.client)
+    world.relay.client.data_received(b"early")
+    world.relay.gateway.connection_made(world.gateway)
+    getattr(world, broken).did.append("close")
+    world.relay.connected(b"header")
+    assert world.gateway.did in ([], ["close"])
+    getattr(world.relay, broken).connection_lost(None)
+    assert world.relay.is_closed()
+
+
 def test_a_client_that_has_said_all_before(world):
     world.relay.client.connection_made(world.client)
     world.relay.client.data_received(b"question")

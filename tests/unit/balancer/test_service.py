@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import struct
 
 import pytest
 import uvloop
@@ -202,6 +203,29 @@ async def test_a_port_in_use(world):
     async with await asyncio.start_server(lambda *_: None, "127.0.0.1", world.port + 1):
         with pytest.raises(PortInUseError):
             await world.start()
+
+
+def test_clients_that_reset_their_connections_end_nothing_else():
+    async def scenario():
+        world = World()
+        for gateway in world.gateways:
+            await gateway.serve(*world.ports)
+        await world.start()
+        for said in (b"", b"said and gone"):
+            for _ in range(5):
+                sock = socket.create_connection(("127.0.0.1", world.port))
+                sock.sendall(said)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                sock.close()
+                await asyncio.sleep(0.005)
+        served = await world.served_by()
+        failed = world.balancer.failed.done() and world.balancer.failed.exception()
+        await world.balancer.stop()
+        for gateway in world.gateways:
+            await gateway.stop()
+        return failed, served != ""
+
+    assert uvloop.run(scenario()) == (False, True)
 
 
 def test_the_same_on_the_loop_that_balancers_run_on():

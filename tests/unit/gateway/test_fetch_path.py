@@ -288,6 +288,25 @@ def test_a_client_that_leaves_between_two_nodes_answers(w, segment):
 
 
 @pytest.mark.parametrize("short", [False, True])
+def test_a_reply_that_cannot_be_made_ends_its_connection_only(w, segment, short):
+    w.failed = []
+    w.reply_failed = lambda session, error: (
+        w.failed.append(error),
+        w.wire.close("the reply could not be made"),
+    )
+    if short:
+        w.send(fetch_frame(12))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(12)
+    w.send(fetch_frame(12, fetch_offset=7))
+    part = stored(segment, 0, 70_000)
+    w.links[1].answer(FetchedPartition(0, "no number", 1, 0, part, 70_000))
+    assert (len(w.failed), part.released) == (1, 1)
+    assert w.wire.closed == "the reply could not be made"
+    assert (w.session.outstanding, w.shared.budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("short", [False, True])
 def test_a_client_that_leaves(w, short):
     if short:
         w.send(fetch_frame(12))

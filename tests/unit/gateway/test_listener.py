@@ -177,6 +177,65 @@ async def test_a_frame_that_is_never_finished_ends_the_connection(world, begun):
     await until(lambda: world.budget.used == 0)
 
 
+async def test_a_frame_that_is_never_finished_behind_a_request_under_way(world):
+    await world.listen(frame_s_max=0.2)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + (500_000).to_bytes(4, "big") + b"x")
+        assert await closed(reader)
+    await until(lambda: world.budget.used == sum(r.request_bytes for r in world.handler.kept))
+
+
+async def test_a_frame_that_may_not_be_read_now_is_not_its_clients_fault(world):
+    world.shared.in_flight_bytes_max = 10
+    await world.listen(frame_s_max=0.1)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(PRODUCE, 2)[:9])
+        await asyncio.sleep(0.4)
+        reply = world.handler.kept.pop()
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 2)[9:])
+        reply.session.complete(reply, b"1;")
+        assert await reader.readexactly(4) == b"1;2;"
+
+
+async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
+    await world.listen(idle_s_max=0.3)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        reader._transport.pause_reading()
+        writer.write(request(PRODUCE, 1))
+        await until(lambda: world.handler.kept)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, bytes(20 << 20))
+        (connection,) = world.listener.connections
+        await until(lambda: not connection.outstanding and not world.listener.connections)
+        assert connection.close_reason == "idle"
+
+
+async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(3, 1))
+        await until(lambda: world.handler.kept)
+        writer.write(request(PRODUCE, 2) + request(PRODUCE, 3))
+        (connection,) = world.listener.connections
+        await until(lambda: connection.waits_to_produce)
+        writer.write_eof()
+        await asyncio.sleep(0.2)
+        first = world.handler.kept.pop()
+        first.session.complete(first, b"1;")
+        await until(lambda: len(world.handler.kept) == 2)
+        for number in (2, 3):
+            reply = world.handler.kept.pop(0)
+            reply.session.complete(reply, b"%d;" % number)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b"1;2;3;"
+    await until(lambda: not world.listener.connections)
+
+
 async def test_a_taken_port_is_named(world):
     await world.listen()
     other = World()

@@ -54,6 +54,26 @@ def test_refusals_close_each_connection_and_log_ten_a_second(frame):
     assert lines[LINES_PER_WINDOW:] == ["log_lines_left_out", "request_refused"]
 
 
+def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkeypatch):
+    async def dispatch(*_):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("highwater.gateway.requests.dispatch", dispatch)
+    world = World()
+    meter = RequestMeter()
+    log = SimpleNamespace(error=lambda *_, **__: None)
+    peer = world.connect()
+    peer.session.client = SimpleNamespace(peer=None)
+    peer.session.handler = Requests(
+        produce=None, fetch=None, backend=FakeBackend(), meter=meter, tasks=Tasks(), log=log
+    )
+    frame = b"\x00\x03\x00\x01" + bytes(4) + b"\xff\xff"
+    peer.feed(len(frame).to_bytes(4, "big") + frame)
+    assert peer.wire.closed == "the reply could not be made"
+    peer.lose()
+    assert (meter.failed_replies, world.budget.used, peer.session.outstanding) == (1, 0, 0)
+
+
 def test_a_reply_that_fails_ends_its_connection_and_is_counted():
     world = World()
     lines = []

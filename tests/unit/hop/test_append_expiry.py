@@ -9,6 +9,7 @@ from highwater.hop.append_expiry import (
     AppendExpiry,
     answer_others,
     any_idempotent,
+    drop_answered,
     is_idempotent,
     not_sent,
     unknown,
@@ -52,6 +53,23 @@ def test_idempotent_batches_on_the_wire_are_kept_for_the_next_stream():
     group = mixed(Sink(), 1, 1, batches=batches)
     AppendExpiry(1, "late").answer_sent(group)
     assert group.batches == batches
+
+
+def test_of_what_goes_again_batches_that_were_told_stay_behind():
+    sink = Sink()
+    group = mixed(sink, 1, 2, 1, batches=[make_batch(), make_batch(), idempotent(0)])
+    expiry = AppendExpiry(1, "late")
+    expiry.answer_sent(group)
+    expiry.tell()
+    waiting, known = group.batches[1:]
+    drop_answered(group)
+    assert (group.batches, group.indexes) == ([waiting, known], [1, 2])
+    assert group.nbytes == len(waiting) + len(known)
+    AppendExpiry(2, "late").answer_sent(group)
+    assert group.sinks == [ANSWERED] * 2
+    untouched = mixed(sink, 300, 100)
+    drop_answered(untouched)
+    assert len(untouched.batches) == 2
 
 
 def test_unsent_batches_are_taken_out_each_at_its_own_deadline():

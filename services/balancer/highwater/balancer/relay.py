@@ -39,6 +39,8 @@ class Relay:
         self._start = start
         self._relays = relays
         self._closed = False
+        self.is_open = False
+        """True once the gateway has heard the header, and may hear the client."""
         self.on_end: Callable[[], None] = lambda: None
         """Called once when the relay ends, however it does."""
 
@@ -54,13 +56,16 @@ class Relay:
 
     def connected(self, header: bytes) -> None:
         """The gateway is there, and hears `header` first."""
+        if self.client.transport.is_closing() or self.gateway.transport.is_closing():
+            return  # One of them broke in this moment; `lost` comes next.
+        self.is_open = True
         first = header + b"".join(self._early)
         self._early.clear()
         if first:
             self.gateway.transport.write(first)
         if self.client.ended:
             self.gateway.transport.write_eof()
-        else:
+        elif not self.gateway.full:
             self.client.transport.resume_reading()
 
     def came_early(self, data: bytes) -> None:
@@ -97,6 +102,8 @@ class Relay:
         """A peer sends no more; the other may still have something to say to it."""
         if side.other.ended:
             self.close()
+        elif side is self.client and not self.is_open:
+            pass  # The gateway hears of it after the rest, in `connected`.
         elif side.other.transport is not None and not side.other.transport.is_closing():
             side.other.transport.write_eof()
 
@@ -119,6 +126,8 @@ class Side(asyncio.Protocol):
         self.transport: Any = None
         self.ended = False
         self.gone = False
+        self.full = False
+        """True while more is to be written than the peer takes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the socket; the client's is first."""
@@ -131,19 +140,21 @@ class Side(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Passes bytes on."""
         self._relay.moved = True
-        other = self.other.transport
-        if other is None:
-            self._relay.came_early(data)
-        elif not other.is_closing():
-            other.write(data)
+        relay = self._relay
+        if self is relay.client and not relay.is_open:
+            relay.came_early(data)
+        elif not self.other.transport.is_closing():
+            self.other.transport.write(data)
 
     def pause_writing(self) -> None:
         """The peer does not keep up: the other side waits."""
+        self.full = True
         if self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """It does again."""
+        self.full = False
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 

@@ -133,6 +133,10 @@ class BalancerService:
     async def _connect(self, offset: int, relay: Relay) -> None:
         """Finds a gateway that takes the client; closes the client if none does."""
         port = self._config.gateway_port_first + offset
+        header = self._header(relay)
+        if header is None:
+            relay.abort()
+            return
         tried: list[str] = []
         problem = "no gateway is healthy"
         while len(tried) < ATTEMPTS_MAX and not relay.is_closed():
@@ -151,7 +155,7 @@ class BalancerService:
                 return
             gateway = self.pool.opened(address)
             relay.on_end = partial(self.pool.closed, gateway)
-            relay.connected(self._header(relay))
+            relay.connected(header)
             return
         if not relay.is_closed():
             self.refused += 1
@@ -160,12 +164,18 @@ class BalancerService:
             )
             relay.abort()
 
-    def _header(self, relay: Relay) -> bytes:
+    def _header(self, relay: Relay) -> bytes | None:
+        """What gateways hear first; None if the client has broken the connection already.
+
+        To be asked at once: a socket that was reset does not know any more who its peer was.
+        """
         if not self._config.proxy_protocol:
             return b""
         transport = relay.client.transport
         source = transport.get_extra_info("peername")
         destination = transport.get_extra_info("sockname")
+        if source is None or destination is None:
+            return None
         return tcp_header(source[:2], destination[:2])
 
     def _sweep(self) -> None:

@@ -44,8 +44,10 @@ class Connection(Session, asyncio.BufferedProtocol):
         "_transport",
         "_unmuting",
         "close_reason",
+        "ended",
         "frames_seen",
         "idle_sweeps",
+        "sent_seen",
         "stalled_sweeps",
     )
 
@@ -71,8 +73,11 @@ class Connection(Session, asyncio.BufferedProtocol):
         self._muted_until = 0.0
         self._unmuting: asyncio.TimerHandle | None = None
         self.close_reason = ""
+        self.ended = False
+        """The client sends no more, and is closed when what it has produced is taken."""
         self.frames_seen = 0
         self.idle_sweeps = 0
+        self.sent_seen = 0
         self.stalled_sweeps = 0
 
     # ---- asyncio.BufferedProtocol ----
@@ -99,8 +104,12 @@ class Connection(Session, asyncio.BufferedProtocol):
         self._connections.add(self)
 
     def eof_received(self) -> bool:
-        """The client has ended its side: nothing is owed to it any more."""
-        return False
+        """The client has ended its side: nothing is owed to it any more.
+
+        What it has produced is still taken, as in Kafka: with acks=0 one may send and leave.
+        """
+        self.ended = self.waits_to_produce
+        return self.ended
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The transport is closed."""
@@ -142,6 +151,11 @@ class Connection(Session, asyncio.BufferedProtocol):
             self.close_reason = reason
             self.closed = True
             self._transport.abort()
+
+    @property
+    def bytes_sent(self) -> int:
+        """What the client's socket has taken so far."""
+        return 0 if self._outbox is None else self._outbox.bytes_sent
 
     @property
     def idle_output(self) -> bool:

@@ -61,7 +61,10 @@ def _framed(header: bytes, parts: list[Any]) -> list[Any]:
 
 
 def read_small(result: FetchedPartition) -> None:
-    """Turns a small range into bytes if it is in the page cache: one send instead of three calls."""
+    """Turns a small range into bytes if it is in the page cache: one send instead of three calls.
+
+    A disk that fails is this partition's error, as where a node reads for us.
+    """
     records = result.records
     buffer = bytearray(result.nbytes)
     try:
@@ -69,8 +72,9 @@ def read_small(result: FetchedPartition) -> None:
             return
     except OSError as error:
         if error.errno not in _WOULD_BLOCK:
-            raise
-        return  # Not in memory: a sender thread will wait for the disk.
+            result.release()
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return  # Otherwise not in memory: a sender thread will wait for the disk.
     records.release()
     result.records = buffer
 

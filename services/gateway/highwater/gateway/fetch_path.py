@@ -8,7 +8,7 @@
   range of a segment file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final
 
@@ -46,7 +46,23 @@ RESPONSE_BYTES_MAX: Final = 64 << 20
 _unpack_head = Struct(">hhi").unpack_from
 
 
-class FetchReply(Reply):
+class FailingReply(Reply):
+    """What both kinds of replies do when they fail themselves."""
+
+    __slots__ = ()
+
+    def failed(self, results: Iterable[FetchedPartition | None], error: Exception) -> None:
+        """A bug in making a reply ends the client's connection, not the node's stream."""
+        for result in results:
+            if result is not None:
+                result.release()
+        session = self.session
+        session.handler.reply_failed(session, error)
+        if self.parts is None:
+            session.finished(self.request_bytes)
+
+
+class FetchReply(FailingReply):
     """A Fetch under way: works at one or more nodes, results by place in the request.
 
     Several nodes are first asked for what they have now, and the reply takes the answers of all:
@@ -150,7 +166,10 @@ class FetchReply(Reply):
         if len(self.works) > 1:
             self._keep_to_max_bytes(self.works[0][1].max_bytes)
         throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
-        self.session.complete(self, self._encode(throttle_ms))
+        try:
+            self.session.complete(self, self._encode(throttle_ms))
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
+            self.failed(self._results, error)
         if throttle_ms:
             self.session.mute(throttle_ms)
 
@@ -234,7 +253,7 @@ def _current_leader(
     return current_leader(routes, partition, result.leader, result.leader_epoch)
 
 
-class SinglePartitionFetch(Reply):
+class SinglePartitionFetch(FailingReply):
     """A Fetch for one partition in the shape of the connection's last one."""
 
     __slots__ = ("_correlation_id", "_link", "_partition", "_shape", "_work")
@@ -265,7 +284,10 @@ class SinglePartitionFetch(Reply):
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
         self._work = None
-        self._pack(work)
+        try:
+            self._pack(work)
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
+            self.failed(work.results, error)
         if work.throttle_ms:
             self.session.mute(work.throttle_ms)
 

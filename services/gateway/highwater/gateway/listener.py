@@ -163,16 +163,21 @@ class Listener:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
         self._look_for_shortage()
         for connection in list(self.connections):
+            if connection.ended and not connection.outstanding and not connection.waits_to_produce:
+                connection.close("the client has ended its side")
+                continue
             if connection.frames_received != connection.frames_seen:
                 connection.frames_seen = connection.frames_received
                 connection.idle_sweeps = 0
                 connection.stalled_sweeps = 0
                 continue
-            if connection.outstanding or not connection.idle_output:
-                connection.idle_sweeps = 0
-                continue
-            connection.idle_sweeps += 1
-            connection.stalled_sweeps += connection.mid_frame
+            sent = connection.bytes_sent
+            # Who takes nothing of what waits for it is as silent as who asks for nothing.
+            moves = connection.outstanding > 0 or sent != connection.sent_seen
+            connection.sent_seen = sent
+            connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
+            # Requests under way are no excuse, or a long fetch would keep a frame's memory.
+            connection.stalled_sweeps += connection.mid_frame and connection.reading
             if connection.idle_sweeps > self._idle_sweeps_max:
                 connection.close("idle")
             elif connection.stalled_sweeps > self._frame_sweeps_max:

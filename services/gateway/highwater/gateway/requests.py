@@ -98,6 +98,10 @@ class Requests:
                 session.wire.close(str(error))
             session.complete(reply, b"")
             return
+        except Exception as error:  # noqa: BLE001 - a bug; the connection would wait for ever.
+            self.reply_failed(session, error)
+            session.complete(reply, b"")
+            return
         meter = self._meter.of(header.api_key)
         meter.requests += 1
         meter.request_bytes += len(frame)

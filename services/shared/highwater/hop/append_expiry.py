@@ -130,6 +130,20 @@ def answer_others(group: AppendGroup, failure: Failure) -> None:
         tell(sink, index, -1, group, failure)
 
 
+def drop_answered(group: AppendGroup) -> None:
+    """Takes out what must not be sent again: its client was told, and may have sent it anew.
+
+    Idempotent batches stay, as a log knows them, and others of their producer may be behind.
+    """
+    if ANSWERED in group.sinks:
+        kept = [
+            place
+            for place, (sink, batch) in enumerate(zip(group.sinks, group.batches, strict=True))
+            if sink is not ANSWERED or is_idempotent(batch)
+        ]
+        _keep(group, kept)
+
+
 def is_idempotent(batch: Any) -> bool:
     """True if the batch names a producer; a cut batch counts as not idempotent."""
     # The sign bit of the producer id: -1 means none.

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from highwater.hop.coordinator import BODY_BYTES_MAX, CoordinatorCall
+from highwater.hop.coordinator import BODY_BYTES_MAX, MESSAGE_BYTES_MAX, CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import InstanceId
 from tests.unit.gateway.clients.partition_node import until
@@ -52,6 +52,23 @@ async def test_calls_arrive_as_they_were_and_replies_in_any_order(node, ready):
     await until(lambda: all(call.replies for call in calls))
     await asyncio.sleep(0.02)
     assert [call.replies for call in calls] == [[(0, b"reply to %d" % n)] for n in range(300)]
+
+
+async def test_large_calls_and_replies_go_in_messages_of_a_bounded_size(node, ready):
+    messages = []
+    next_message = ready._coordinate.stream._next_message
+    ready._coordinate.stream._next_message = lambda: messages.append(next_message()) or messages[-1]
+    received = ready._coordinate.stream._received
+    ready._coordinate.stream._received = lambda got: (messages.append(got), received(got))
+    calls = [Call(bytes(600_000)) for _ in range(20)]
+    for call in calls:
+        ready.submit(call)
+    there = node.coordinator.calls
+    await until(lambda: len(there) == 20)
+    for call in there:
+        call.reply(0, call.body)
+    await until(lambda: all(call.replies for call in calls))
+    assert max(len(message) for message in messages if message) < 2 * MESSAGE_BYTES_MAX
 
 
 async def test_cancelling_reaches_the_coordinator(node, ready):

@@ -10,7 +10,7 @@ from highwater.model.errors import UnreachableError
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.hop.sinks import TOPIC
-from tests.unit.partition.data_plane.node import EPOCH
+from tests.unit.partition.data_plane.node import EPOCH, Fetched, ask
 
 WHERE = {"topic_id": TOPIC, "partition": 0, "current_leader_epoch": -1}
 LATEST = pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**WHERE, timestamp=-1)])
@@ -29,6 +29,26 @@ async def test_questions_are_answered(node, link):
     described = await link.describe_log_dirs(LOG_DIRS, 5)
     assert [[r.partition for r in d.replicas] for d in described.dirs] == [[0, 1]]
     assert described.dirs[0].replicas[0].size_bytes > 0
+
+
+async def test_a_stream_that_met_a_bug_is_opened_again(node, link, link_failures):
+    stream = link._fetch.stream
+    await until(lambda: stream.is_open)
+    received = stream._received
+
+    def buggy(message):
+        stream._received = received
+        raise KeyError("a bug")
+
+    stream._received = buggy
+    for _ in range(2):
+        await until(lambda: stream.is_open)
+        fetched = Fetched([ask(0)])
+        link.fetch(fetched.work)
+        await until(lambda fetched=fetched: fetched.answers)
+    ((name, error),) = link_failures
+    assert (name, type(error)) == ("node-1-FetchStream", KeyError)
+    link_failures.clear()
 
 
 async def test_a_node_that_is_away_is_unreachable(node, link):

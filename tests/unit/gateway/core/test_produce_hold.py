@@ -9,7 +9,7 @@ from highwater.gateway.core.produce_hold import (
     refusal_of,
 )
 from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, Failure
-from highwater.hop.append_expiry import not_sent, unknown
+from highwater.hop.append_expiry import AppendExpiry, not_sent, unknown
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink, group_of, route
@@ -175,6 +175,45 @@ def test_groups_that_lost_all_batches_on_their_way_are_not_waited_for(w):
     group.batches.clear()
     w.hold.expire(50)
     assert indexes(w.hold.take()) == [1]
+
+
+@pytest.mark.parametrize("as_probe", [False, True])
+def test_a_group_for_which_nobody_waits_any_more_is_not_sent_again(w, as_probe):
+    if as_probe:
+        w.hold.moved(EPOCH + 1, led=True)
+        w.wait()
+        (group,) = w.hold.take()
+    else:
+        group = w.leave()
+    group.attempted = True
+    expiry = AppendExpiry(1000, "the node hangs")
+    expiry.answer_sent(group)
+    expiry.tell()
+    assert w.sink.codes == {0: TIMED_OUT}
+    w.wait(deadline_ms=5000)
+    assert w.end(group, refused(EPOCH + 2))
+    w.hold.moved(EPOCH + 2, led=True)
+    (probe,) = w.hold.take()
+    assert probe.indexes == [1], "the other has no bytes left that could be sent"
+    assert w.ledger.nbytes == 0
+    assert not w.end(probe, None)
+    assert w.hold.straight
+
+
+def test_a_batch_that_was_told_is_not_written_by_the_next_leader(w):
+    """Its client may have sent it again, and would find it twice."""
+    group = w.leave(make_batch(), make_batch(), deadline_ms=1000)
+    group.later_deadlines = {1: 5000}
+    group.attempted = True
+    expiry = AppendExpiry(1000, "the node hangs")
+    expiry.answer_sent(group)
+    expiry.tell()
+    assert w.sink.codes == {0: TIMED_OUT}
+    assert w.end(group, refused(EPOCH + 1))
+    w.hold.moved(EPOCH + 1, led=True)
+    (probe,) = w.hold.take()
+    assert probe.indexes == [1]
+    assert (len(probe.batches), w.ledger.nbytes) == (1, 0)
 
 
 def test_a_deleted_topic_answers_all_with_its_own_code(w):

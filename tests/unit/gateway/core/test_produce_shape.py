@@ -83,3 +83,12 @@ def test_a_length_that_never_ends_does_not_match(version):
     head = produce_frame(version)[: shape.body_at + 4]
     assert match(shape, head + b"\xff" * 20) is None
     assert match(shape, head + b"\x80" * 4 + b"\0" * 20) is None
+
+
+@pytest.mark.parametrize("version", range(FLEXIBLE_FROM, 12))
+@pytest.mark.parametrize("length", [b"\x81\x80\x00", b"\x81\x80\x80\x80\x00", b"\x80\x80\x00"])
+def test_an_empty_batch_whose_length_is_written_long_does_not_match(version, length):
+    """Whoever holds batches counts their bytes, so that one without any would be forgotten."""
+    shape = learn_produce(produce_frame(version))
+    head = produce_frame(version)[: shape.body_at + 4]
+    assert match(shape, head + length + b"\0\0\0") is None

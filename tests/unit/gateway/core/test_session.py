@@ -8,6 +8,7 @@ from highwater.gateway.core import session as module
 from highwater.gateway.core.session import (
     LARGE_FRAME,
     OUTSTANDING_MAX,
+    REPLIES_MAX,
     STARTS_PER_TURN_MAX,
     WAITING_FRAMES_MAX,
 )
@@ -333,6 +334,49 @@ def test_reads_are_small_while_memory_is_exhausted():
     assert len(peer.session.get_buffer(-1)) == module.SCARCE_READ
     peer.feed(request(PRODUCE, 2, 100)[:50])
     assert len(peer.session.get_buffer(-1)) == module.SCARCE_READ
+
+
+@pytest.mark.parametrize("kind", [PRODUCE, FETCH])
+def test_while_memory_is_scarce_a_connection_reads_on_after_its_own_requests(kind):
+    world = World(budget_bytes=1000)
+    peers = [world.connect() for _ in range(50)]
+    for peer in peers:
+        for n in range(20):
+            peer.feed(request(kind, n, 300))
+    assert world.budget.used <= 1000 + 300 * len(peers), "one read for each connection"
+    for n in range(20):
+        for peer in peers:
+            assert peer.numbers == list(range(len(peer.numbers)))
+            peer.answer(n)
+            peer.feed(b"")
+            world.run()
+    assert [len(peer.numbers) for peer in peers] == [20] * 50
+    assert (world.budget.used, {peer.wire.reading for peer in peers}) == (0, {True})
+
+
+def test_while_memory_is_scarce_the_end_of_a_client_that_waits_is_noticed():
+    world = World(budget_bytes=100)
+    busy, waiting = world.connect(), world.connect()
+    busy.feed(request(PRODUCE, 1, 200))
+    waiting.feed(request(METADATA, 1))
+    assert (busy.wire.reading, waiting.wire.reading) == (False, True)
+
+
+def test_replies_behind_one_that_is_awaited_long_are_limited():
+    peer = World().connect()
+    peer.feed(request(FETCH, 0))
+    for n in range(1, 2 * REPLIES_MAX):
+        peer.feed(request(FETCH, n))
+        if not peer.wire.reading:
+            break
+        peer.answer(n)
+    assert len(peer.session.replies) == REPLIES_MAX
+    peer.answer(n)
+    assert not peer.wire.reading
+    peer.answer(0)
+    peer.world.run()
+    assert peer.wire.reading
+    assert not peer.session.replies
 
 
 def test_begun_frames_count_until_they_are_whole_or_gone():

@@ -102,3 +102,13 @@ async def test_topics_that_do_not_exist_are_not_created(name, code):
     response = await Client(backend).call(ask(name), 0)
     assert [(t.name, t.error_code) for t in response.topics] == [(name, code)]
     assert backend.controller.requests == []
+
+
+async def test_no_leader_of_an_older_epoch_than_clients_were_told():
+    backend = FakeBackend(image_of(topic("orders", [1, 2])))
+    routes = backend.routing.by_id(topic_id("orders"))
+    backend.routing.told(routes.partitions[0], 6)
+    response = await Client(backend).call(ask("orders"), 0)
+    first, second = response.topics[0].partitions
+    assert (first.error_code, first.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (first.leader_epoch, second.leader_id, second.leader_epoch) == (6, 2, 6)

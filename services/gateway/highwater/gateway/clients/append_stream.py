@@ -36,6 +36,7 @@ from highwater.hop.append_expiry import (
     AppendExpiry,
     answer_others,
     any_idempotent,
+    drop_answered,
     not_sent,
     unknown,
 )
@@ -238,10 +239,13 @@ def _goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
     `unread`: the node has not taken it and never will.
     """
     if any_idempotent(group):
-        if not unread:
+        if unread:
+            drop_answered(group)
+        else:
             answer_others(group, unknown(reason))
         return True
     if unread and group.deadline_ms < NEVER_MS:
+        drop_answered(group)
         group.attempted = False  # It was the first time: otherwise it would have been answered.
         return True
     group.fail(unknown(reason))

@@ -16,6 +16,7 @@ from highwater.hop.append import OnComplete, complete_sinks
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.hop.segment_files import SegmentFiles
+from highwater.hop.stream import REOPEN_DELAYS_S, Stream
 from highwater.model.cluster import NodeState
 from highwater.model.errors import UnreachableError
 from highwater.model.time import Clock
@@ -62,6 +63,7 @@ class GrpcNodeLink:
         )
         self._fetch = FetchStream(channel, self._files)
         self._coordinate = CoordinateStream(channel)
+        self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
         self._fenced = False
         self._asked: set[Any] = set()
@@ -79,7 +81,17 @@ class GrpcNodeLink:
         """Opens the streams."""
         for part in (self._append, self._fetch, self._coordinate):
             name = f"node-{self.node_id}-{type(part).__name__}"
-            self._tasks.start(part.stream.run(), name=name)
+            self._tasks.start(self._keep(part.stream, name), name=name)
+
+    async def _keep(self, stream: Stream, name: str) -> None:
+        """Runs a stream until cancelled, also after a bug: all clients of the node need it."""
+        while True:
+            try:
+                await stream.run()
+            except Exception as error:  # noqa: BLE001 - reported; whoever waits is answered.
+                self._on_failure(name, error)
+            stream.end("the stream met a bug")
+            await asyncio.sleep(REOPEN_DELAYS_S[-1])
 
     @property
     def reads_files(self) -> bool:

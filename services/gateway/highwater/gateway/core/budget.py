@@ -20,11 +20,12 @@ class BegunFrame(Protocol):
 class MemoryBudget:
     """Counts bytes of requests that have been read and not yet answered.
 
-    Small frames are only counted (`charge`), and connections read less while `exhausted`. A large
-    frame asks first (`reserve`), and if there is no room its connection waits for `grant`. The
-    beginnings of small frames (`hold_begun`) cannot wait, as nobody knows who will go on; when
-    they hold more than a quarter of the limit, the one that was begun first is given up. Among
-    thousands who begin frames and do not go on, an honest client is never that one for long.
+    Small frames are only counted (`charge`); while `exhausted`, connections read less, and nothing
+    before what they have asked for is answered, so each adds one small read. A large frame asks
+    first (`reserve`), and if there is no room its connection waits for `grant`. The beginnings of
+    small frames (`hold_begun`) cannot wait, as nobody knows who will go on; when they hold more
+    than a quarter of the limit, the one that was begun first is given up. Among thousands who
+    begin frames and do not go on, an honest client is never that one for long.
     """
 
     __slots__ = (

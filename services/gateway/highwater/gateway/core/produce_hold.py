@@ -35,6 +35,7 @@ from highwater.hop.append_expiry import (
     AppendExpiry,
     answer_others,
     any_idempotent,
+    drop_answered,
     not_sent,
     unknown,
 )
@@ -285,6 +286,10 @@ class PartitionHold:
         self._hold(group)
 
     def _hold(self, group: AppendGroup) -> None:
+        drop_answered(group)
+        if not group.batches:
+            self._probe_is_over(group)
+            return
         # One refusal says nothing of the leader before.
         group.attempted = group.doubtful
         if group is self._probe:

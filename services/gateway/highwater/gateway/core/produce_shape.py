@@ -94,8 +94,8 @@ def match(shape: ProduceShape, frame: bytearray) -> tuple[int, int, int] | None:
                 break
             shift += 7
     end = at + length - 1
-    if end + 3 != size or not frame.endswith(_TRAILER):
-        return None
+    if not at < end == size - 3 or not frame.endswith(_TRAILER):
+        return None  # As above, an empty batch is not for this way; its length may be written long.
     return partition, at, end
 
 

@@ -31,6 +31,8 @@ STARTS_PER_TURN_MAX: Final = 128
 """Requests of one connection that start in one loop turn; producers have 5 to 100 in flight."""
 OUTSTANDING_MAX: Final = 1024
 """Requests of one connection under way; clients use 5 to 1 000 in flight."""
+REPLIES_MAX: Final = 4 * OUTSTANDING_MAX
+"""Replies of one connection that are awaited or wait behind one that is: its head may wait long."""
 HEADER_MIN: Final = 8
 
 _unpack_size = Struct(">i").unpack_from
@@ -185,6 +187,16 @@ class Session:
         """True if part of a frame has arrived and the rest has not."""
         return bool(self._partial) or self._large is not None
 
+    @property
+    def waits_to_produce(self) -> bool:
+        """True if a Produce is here that could not start yet."""
+        return any(_unpack_key(frame)[0] == 0 for frame in self._waiting)
+
+    @property
+    def reading(self) -> bool:
+        """False while the session wants no bytes, so that nothing can be expected of its client."""
+        return self._reading
+
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next read goes (asyncio.BufferedProtocol)."""
         large = self._large
@@ -259,7 +271,8 @@ class Session:
             self.wire.close("its frame was begun long ago and the memory is needed")
 
     def _start_all(self, frames: list[bytearray], nbytes: int) -> None:
-        self.shared.budget.used += nbytes
+        budget = self.shared.budget
+        budget.used += nbytes
         self.frames_received += len(frames)
         if len(frames) > STARTS_PER_TURN_MAX:
             rest = frames[STARTS_PER_TURN_MAX:]
@@ -275,6 +288,8 @@ class Session:
         elif (
             self.in_flight_bytes > self.shared.in_flight_bytes_max
             or self.outstanding >= OUTSTANDING_MAX
+            or budget.used >= budget.scarce_at
+            or len(self.replies) >= REPLIES_MAX
         ):
             self.update_reading()
 
@@ -404,6 +419,8 @@ class Session:
             self.wire.send(out)
         if self._waiting and not self._continuing:
             self.go_on()
+        if not self._reading:
+            self.update_reading()
 
     def update_reading(self) -> None:
         """Reads while nothing speaks against it: limits, budget, mute."""
@@ -414,10 +431,21 @@ class Session:
             or len(self._waiting) >= WAITING_FRAMES_MAX
             or self.outstanding >= OUTSTANDING_MAX
             or self.in_flight_bytes > self.shared.in_flight_bytes_max
+            or len(self.replies) >= REPLIES_MAX
+            or self._has_its_share
         )
         if wanted != self._reading and not self.closed:
             self._reading = wanted
             self.wire.set_reading(wanted)
+
+    @property
+    def _has_its_share(self) -> bool:
+        """True while memory is scarce and Produce or Fetch of this connection are under way.
+
+        Their end, and nobody else's, lets it read on; so it never waits for ever. Others wait long
+        by themselves (JoinGroup), and the end of their client must be noticed.
+        """
+        return self.outstanding > 0 and not self._barrier and self.shared.budget.exhausted
 
     def mute(self, ms: int) -> None:
         """Takes no further requests for a while: the client is over its quota (KIP-219).

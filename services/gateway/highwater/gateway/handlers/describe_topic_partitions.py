@@ -5,6 +5,7 @@ Behaviour
   the limit of partitions is reached, the next cursor says where to go on.
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
   INVALID_TOPIC_EXCEPTION; nothing is created.
+- As in Metadata, nobody is told of a leader in an older epoch than this gateway has told of before.
 - Java's `describeTopics` asks this API first and falls back to Metadata.
 """
 
@@ -37,6 +38,7 @@ async def handle(
 ) -> DescribeTopicPartitionsResponse:
     """Answers from the newest image."""
     image = context.backend.image
+    told = context.backend.routing.ahead
     brokers = visible_brokers(image)
     reachable = {broker.node_id for broker in brokers}
     live = {broker.node_id for broker in brokers if not broker.fenced}
@@ -57,7 +59,10 @@ async def handle(
                 name=name,
                 topic_id=state.topic_id,
                 is_internal=state.internal,
-                partitions=[_partition(partition, reachable, live) for partition in page],
+                partitions=[
+                    _partition(one, reachable, live, told.get((state.topic_id, one.partition), -1))
+                    for one in page
+                ],
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
@@ -100,14 +105,14 @@ def _why_missing(name: str) -> ErrorCode:
 
 
 def _partition(
-    state: PartitionState, reachable: set[NodeId], live: set[NodeId]
+    state: PartitionState, reachable: set[NodeId], live: set[NodeId], told_epoch: int
 ) -> DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition:
-    led = state.leader in reachable
+    led = state.leader in reachable and told_epoch <= state.leader_epoch  # As Metadata does.
     return DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=state.partition,
         leader_id=state.leader if led else NO_NODE,
-        leader_epoch=state.leader_epoch,
+        leader_epoch=max(state.leader_epoch, told_epoch),
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
         eligible_leader_replicas=state.eligible_leaders,

@@ -51,10 +51,13 @@ def _take_unknown(
     for topic in request.topics:
         state = image.topic(topic.name, instance)
         count = 0 if state is None else len(state.partitions)
-        gone = [one for one in topic.partitions if not 0 <= one.partition_index < count]
+        there: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
+        gone: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
+        for one in topic.partitions:
+            (there if 0 <= one.partition_index < count else gone).append(one)
         if gone:
             unknown.append(_answer(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [one for one in topic.partitions if 0 <= one.partition_index < count]
+            topic.partitions = there
         if topic.partitions:
             known.append(topic)
     request.topics = known
