@@ -37,6 +37,12 @@ class LogEnvironment(Protocol):
         """Removes files or whole directories on another thread, not before `delay_ms` is over."""
         ...
 
+    def checkpoint_soon(self) -> None:
+        """A log was cut or is gone: what the checkpoints on disk say of it must not be believed
+        of the records that come in its place.
+        """
+        ...
+
 
 class InlineEnvironment:
     """Does everything at once on the caller's thread: for tools and tests of a single log."""
@@ -68,6 +74,9 @@ class InlineEnvironment:
         """Removes now, whatever the delay."""
         for path in paths:
             remove(path)
+
+    def checkpoint_soon(self) -> None:
+        """A single log has no checkpoints."""
 
 
 def remove(path: str) -> None:

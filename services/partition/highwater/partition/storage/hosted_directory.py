@@ -79,6 +79,10 @@ class HostedLog:
         return os.path.basename(self.log.directory)
 
 
+def _nothing() -> None:
+    """There is nothing to do on the owner's thread."""
+
+
 class HostedDirectory:
     """See the module. Implements `LogEnvironment` for its logs."""
 
@@ -90,8 +94,10 @@ class HostedDirectory:
         clock: Clock,
         post: Callable[[Callable[[], None]], None],
         on_failure: Callable[[int, LogDirFailure], None],
+        entries: Callable[["HostedDirectory"], list[HostedLog]],
         limits: HandleLimits,
     ) -> None:
+        """`entries` gives the usable logs of a directory at the moment."""
         self.index = index
         self.directory = directory
         self.filesystem = directory.filesystem
@@ -115,6 +121,11 @@ class HostedDirectory:
         """What it said of logs that could not be opened."""
         self._names_changed = False
         """Whether logs were made since the directory itself was last synced."""
+        self._checkpoints_stale = False
+        """Whether `checkpoint_soon` was asked for and is not under way."""
+        self._checkpoints_begun = False
+        """Whether it is under way, or about to be."""
+        self._entries = entries
         self._clock = clock
         self._post = post
         self._on_failure = on_failure
@@ -214,6 +225,9 @@ class HostedDirectory:
         if clean:
             try:
                 self.directory.write_offsets(self.offsets(entries))
+                cleaned = self._cleaned_now(entries)
+                if cleaned != self._cleaned:
+                    self.directory.write_cleaned(cleaned)
                 self.directory.write_clean_shutdown(node_epoch)
                 self.closed_clean = True
             except LogDirFailure as error:
@@ -272,6 +286,10 @@ class HostedDirectory:
             raise LogDirFailure(path, error) from error
         if self.names is not None:
             self.names.discard(name)
+        partition = parse_partition_directory(name)
+        if partition is not None:
+            self._unopened.pop(partition, None)
+        self.checkpoint_soon()
 
     def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
         """Syncs a log up to its present end, then calls `done`.
@@ -316,21 +334,31 @@ class HostedDirectory:
             },
         )
 
-    def checkpoint(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the checkpoints on the worker, and makes new logs' names durable."""
+    def checkpoint(self, entries: Sequence[HostedLog], done: Callable[[], None] = _nothing) -> None:
+        """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
         if self._names_changed:
             self._names_changed = False
             self.run_later(self.directory.sync, _nothing)
-        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
         self.checkpoint_cleaned(entries)
+        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), done)
 
-    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
-        cleaned = self._unopened | {
+    def _replace_checkpoints(self) -> None:
+        """One write for all that were asked for in a turn of the loop, or during the last write."""
+        self._checkpoints_begun = self._checkpoints_stale
+        if self._checkpoints_stale and self._worker is not None and self.failure is None:
+            self._checkpoints_stale = False
+            self.checkpoint(self._entries(self), self._replace_checkpoints)
+
+    def _cleaned_now(self, entries: Sequence[HostedLog]) -> dict[Partition, int]:
+        return self._unopened | {
             (entry.log.topic, entry.log.partition): entry.log.first_dirty
             for entry in entries
             if entry.log.first_dirty
         }
+
+    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
+        cleaned = self._cleaned_now(entries)
         if cleaned != self._cleaned:
             self._cleaned = cleaned
             self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
@@ -369,6 +397,17 @@ class HostedDirectory:
         """Queues paths for `remove_due` (`LogEnvironment`)."""
         self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
 
+    def checkpoint_soon(self) -> None:
+        """Replaces the checkpoints before the next pass would (`LogEnvironment`), as Kafka does in
+        `LogManager.truncateTo` and `asyncDelete`.
+
+        A topic made anew within seconds would else be recovered by its former one's log start.
+        """
+        self._checkpoints_stale = True
+        if not self._checkpoints_begun:
+            self._checkpoints_begun = True
+            self._post(self._replace_checkpoints)
+
     @property
     def waiting_jobs(self) -> int:
         """Jobs that the worker and the writer have not begun."""
@@ -382,7 +421,3 @@ class HostedDirectory:
             work()
         except LogDirFailure as failure:
             self._failed(failure)
-
-
-def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""

@@ -167,6 +167,7 @@ class PartitionLog(CleanableLog):
 
     def _truncated(self, segment: Segment, end: int) -> None:
         """Brings everything that is derived from the batches in line with the new end."""
+        self._offsets_fall_to(end)
         self._truncations += 1
         self._forget_lost(end)
         self._positions.clear()
@@ -188,6 +189,14 @@ class PartitionLog(CleanableLog):
         )
         replay(filesystem, self._segments, self.producers, start=start, end=end)
 
+    def _offsets_fall_to(self, end: int) -> None:
+        """What checkpoints say of offsets behind `end` is not true of what will be written there:
+        a start would take it for synced, cleaned or deleted.
+        """
+        known = (self.recovery_point, self.first_dirty, self.log_start_offset, self.high_watermark)
+        if end < max(known):
+            self._environment.checkpoint_soon()
+
     def _forget_epochs_from(self, end: int) -> None:
         if self.epochs.truncate_from_end(end):
             self._write_epochs()
@@ -201,6 +210,7 @@ class PartitionLog(CleanableLog):
             segment = self._factory.create(offset, now_ms=self.clock.wall_ms())
             self._segments.append(segment)
             self._bases.append(offset)
+            self._offsets_fall_to(offset)
             self.log_start_offset = offset
             self.epochs.clear()
             self._write_epochs()
