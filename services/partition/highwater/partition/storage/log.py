@@ -23,6 +23,7 @@ from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment, LogEnvironment
 from highwater.partition.storage.errors import (
     CorruptIndexError,
+    CorruptLogError,
     LogDirFailure,
     OffsetOutOfRange,
 )
@@ -268,13 +269,22 @@ class PartitionLog(CleanableLog):
             config=self.config,
             high_watermark=self.high_watermark,
             now_ms=self.clock.wall_ms(),
-            timestamp_of=lambda s: self._with_indexes(s, s.largest_timestamp),
+            timestamp_of=self._timestamp_for_retention,
         )
         if not count:
             return 0
         if count == len(self._segments):
             self.roll()
         return self.delete_segments_before(self._bases[count])
+
+    def _timestamp_for_retention(self, segment: Segment) -> int:
+        """A damaged segment ages by its file: it must not hold up its log's retention, nor the pass
+        over all others.
+        """
+        try:
+            return self._with_indexes(segment, segment.largest_timestamp)
+        except (CorruptIndexError, CorruptLogError):
+            return NO_TIMESTAMP
 
     def reconfigure(self, config: LogConfig) -> None:
         """Follows changed topic configs; segments that exist keep their index sizes."""
