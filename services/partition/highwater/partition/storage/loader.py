@@ -108,6 +108,8 @@ class LogLoader:
         self._gaps = compacted
         self._cache_intact = cache_intact and not clean
         self._epochs_known = False
+        self._first_base = 0
+        """Where the first segment begins."""
         self._recovered = 0
         self._truncated_bytes = 0
         self._damaged = False
@@ -120,6 +122,7 @@ class LogLoader:
         marked = GAPS_MARKER in names
         self._gaps |= marked
         segments = self._segments(names)
+        self._first_base = segments[0].base_offset if segments else 0
         if not self._cache_intact and RECENT_PRODUCERS in names:
             self._unlink(RECENT_PRODUCERS)
         epochs = self._epochs()
@@ -131,8 +134,9 @@ class LogLoader:
         if end < start or not segments:
             self._discard(segments)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
-            end = start
-        if snapshot > end:
+            end = self._first_base = start
+            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+        elif snapshot > end:
             batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known:
@@ -393,6 +397,7 @@ class LogLoader:
             self._filesystem,
             self._directory,
             limit=limit,
+            first=self._first_base,
             now_ms=self._now_ms,
             expiration_ms=self._config.producer_id_expiration_ms,
         )

@@ -185,6 +185,7 @@ class PartitionLog(CleanableLog):
             filesystem,
             self.directory,
             limit=end,
+            first=self._bases[0],
             now_ms=self.clock.wall_ms(),
             expiration_ms=self.config.producer_id_expiration_ms,
         )

@@ -59,22 +59,28 @@ def newest_snapshot(
     limit: int | None,
     now_ms: int,
     expiration_ms: int,
+    first: int = 0,
     names: Sequence[str] | None = None,
 ) -> tuple[ProducerStates, int]:
-    """Producers of the newest readable snapshot up to `limit`, and its offset (0 if none).
+    """Producers of the newest readable snapshot from `first` up to `limit`, and its offset (0 if
+    none).
 
-    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. `names`
-    are those of the directory, if the caller knows them.
+    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. Those from
+    before `first`, where the log's first segment begins, are not used: of what came between nothing
+    is known here, and a producer whose sequence is behind would be refused (OUT_OF_ORDER), while one
+    without any may go on. `names` are those of the directory, if the caller knows them.
     """
     producers = ProducerStates()
     present = filesystem.listdir(directory) if names is None else names
     recent, recent_offset = _recent(filesystem, directory, present, limit)
+    if recent_offset < first:
+        recent, recent_offset = [], 0
     for offset in reversed(producer_snapshots.offsets(present)):
         path = os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
         if limit is not None and offset > limit:
             unlink_if_present(filesystem, path)
             continue
-        if offset <= recent_offset:
+        if offset <= recent_offset or offset < first:
             break
         try:
             entries = producer_snapshots.read(filesystem, path)
