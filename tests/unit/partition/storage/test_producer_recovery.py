@@ -10,6 +10,7 @@ from highwater.partition.storage.producer_recovery import (
     write_recent,
 )
 from tests.support.log_batches import ManualClock, append, make_batch, open_log
+from tests.unit.partition.storage.test_deletion_races import Waiting
 
 FILES = FileSystem()
 
@@ -84,4 +85,22 @@ def test_producers_of_a_log_that_was_deleted_up_to_its_end(tmp_path: Path) -> No
     log.close(clean=False)
     log = open_log(tmp_path / "topic-0", clock=ManualClock(1000), log_start_offset=5)
     assert (log.log_end_offset, len(log.producers)) == (5, 0)
+    log.close(clean=False)
+
+
+def test_a_snapshot_that_a_truncation_overtakes(tmp_path: Path) -> None:
+    """The worker is behind: it writes of batches that are gone when it comes to that."""
+    environment = Waiting()
+    log = open_log(tmp_path / "topic-0", environment=environment, clock=ManualClock(1000))
+    append(log, make_batch(), make_batch(), epoch=0)
+    append(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))
+    log.roll()
+    log.truncate_to(2)
+    append(log, make_batch(), make_batch(), epoch=1)
+    while environment.run():
+        continue
+    assert len(log.producers) == 0
+    log.close(clean=False)
+    log = open_log(tmp_path / "topic-0", clock=ManualClock(1000))
+    assert log.producers.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
     log.close(clean=False)

@@ -6,6 +6,7 @@
 import errno
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from time import monotonic
 from typing import Final
@@ -15,10 +16,11 @@ from highwater.partition.storage.batches import largest_timestamp, max_timestamp
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import unlink_if_present
 from highwater.partition.storage.loader import LoadedLog
 from highwater.partition.storage.log_durability import DurableLog
 from highwater.partition.storage.preallocation import CHUNK_BYTES, GrowthMonitor
-from highwater.partition.storage.producer_snapshots import SnapshotJob
+from highwater.partition.storage.producer_snapshots import SnapshotJob, snapshot_path
 from highwater.partition.storage.segment import Segment, SegmentFactory
 from highwater.partition.storage.stall import SLOW_WRITE_S
 
@@ -387,19 +389,30 @@ class LogWriter(DurableLog):
             self._roll_timestamp = first + config.segment_ms - config.segment_jitter_ms
 
     def _take_snapshot(self) -> None:
-        """Writes the producers as they are at the log end offset, on another thread."""
+        """Writes the producers as they are at the log end offset, on another thread.
+
+        A truncation meanwhile removes the snapshots of what it cuts off, but not one that is yet to
+        be written.
+        """
         self._snapshot_due = False
+        offset, truncations = self.log_end_offset, self._truncations
+        filesystem, path = self._environment.filesystem, snapshot_path(self.directory, offset)
+
+        def written() -> None:
+            if self._truncations != truncations:
+                self._environment.run_later(partial(unlink_if_present, filesystem, path), _nothing)
+
         try:
             job = SnapshotJob(
-                self._environment.filesystem,
+                filesystem,
                 self.directory,
-                self.log_end_offset,
+                offset,
                 list(self.producers.entries()),
                 life=self.life,
             )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
-        self._environment.run_later(job.run, _nothing)
+        self._environment.run_later(job.run, written)
 
 
 def _split(views: list[memoryview], nbytes: int) -> tuple[list[memoryview], list[memoryview]]:
