@@ -49,6 +49,7 @@ class DurableLog(LogReader):
         "flushed_ms",
         "life",
         "recovery_point",
+        "writing",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class DurableLog(LogReader):
             environment=environment,
         )
         self.life = LogLife()
+        self.writing = False
+        """Whether the writer thread is at work for this log (`append_later`)."""
         self.recovery_point = loaded.recovery_point
         """Everything before this offset is on disk for certain."""
         self.flush_at_offset = NEVER
@@ -194,8 +197,8 @@ class DurableLog(LogReader):
         """
         segment = self._active
         index = segment.index
-        if self.life.ended or self._environment.stall.stalled:
-            return
+        if self.life.ended or self.writing or self._environment.stall.stalled:
+            return  # The producers are ahead of a log that is being written.
         try:
             waiting = index.waiting
             if waiting and (
