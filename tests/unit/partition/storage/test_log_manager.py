@@ -3,6 +3,7 @@
 import errno
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.partition.storage import hosted_directory
 from highwater.partition.storage.errors import (
     LogDirFailure,
     LogDirInUseError,
@@ -23,6 +25,7 @@ from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_directory import DirectoryOffsets
 from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
 from highwater.partition.storage.log_manager import LogManager
+from highwater.partition.storage.worker import WAITING_MAX
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
 from tests.unit.partition.storage.test_scrub import flip
 
@@ -277,6 +280,29 @@ def test_what_a_stopped_node_left_to_remove_is_removed_at_the_next_start(tmp_pat
     node = Node(tmp_path / "a")
     node.run(node.maintenance().removals())
     node.drain(lambda: list((tmp_path / "a").glob("*-delete")) == [])
+    node.manager.close()
+
+
+def test_more_is_due_than_a_worker_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when retention.ms of a topic with very many segments is cut."""
+    node = Node(tmp_path / "a")
+    [hosted] = node.manager.dirs
+    removed: list[str] = []
+    go_on = threading.Event()
+
+    def slow(path: str) -> None:
+        go_on.wait(10)
+        removed.append(path)
+
+    monkeypatch.setattr(hosted_directory, "remove", slow)
+    paths = [f"{number}.log.deleted" for number in range(WAITING_MAX + 100)]
+    hosted.delete_later(paths, 0)
+    for _ in range(2):
+        node.run(node.maintenance().removals())
+    assert hosted.failure is None
+    go_on.set()
+    node.drain(lambda: removed == paths)
+    assert node.failures == []
     node.manager.close()
 
 

@@ -37,6 +37,10 @@ MAPS_MIN: Final = 32
 RESERVED_DESCRIPTORS: Final = 256
 """Left for sockets and everything else that a node opens, however low the process's limit."""
 
+REMOVED_AT_ONCE: Final = 20
+"""Files and directories in one job; an orderly stop waits for that job, and leaves the others to the
+next start. Removing a large file takes some 15 ms."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleLimits:
@@ -77,6 +81,11 @@ class HostedLog:
     def name(self) -> str:
         """The name of its directory."""
         return os.path.basename(self.log.directory)
+
+
+def _remove_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        remove(path)
 
 
 def _nothing() -> None:
@@ -134,6 +143,7 @@ class HostedDirectory:
         """Made when the directory stalls for the first time."""
         self._remover: DirectoryWorker | None = None
         """Made when something is to be removed for the first time."""
+        self._removing = False
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -364,19 +374,29 @@ class HostedDirectory:
             self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
 
     def remove_due(self) -> int:
-        """Removes what has waited long enough; how many paths that are.
+        """Begins to remove what has waited long enough; how many paths go first.
 
-        On a thread of its own: syncs that take long must not keep a full disk full.
+        On a thread of its own: syncs that take long must not keep a full disk full. One job at a
+        time: thousands of segments may be due at once, which is no reason to count the disk as
+        broken, nor to keep an orderly stop waiting for all of them.
         """
-        due = self.deletions.take_due(self._clock.monotonic_ms())
-        if due and self._remover is None:
+        if self._removing:
+            return 0
+        due = self.deletions.take_due(self._clock.monotonic_ms(), REMOVED_AT_ONCE)
+        if not due:
+            return 0
+        if self._remover is None:
             self._remover = DirectoryWorker(
                 self.directory.path, post=self._post, on_failure=self._failed
             )
-        for path in due:
-            assert self._remover is not None
-            self._remover.submit(partial(remove, path), _nothing)
+        self._removing = True
+        self._remover.submit(partial(_remove_all, due), self._removed)
         return len(due)
+
+    def _removed(self) -> None:
+        self._removing = False
+        if self.failure is None and self._remover is not None:
+            self.remove_due()
 
     # -- LogEnvironment -------------------------------------------------------------------------
 
