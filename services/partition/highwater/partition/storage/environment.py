@@ -1,9 +1,10 @@
 """What a log needs around it: files, limits on open handles, and work done on other threads."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.handles import HandleClock
@@ -11,6 +12,10 @@ from highwater.partition.storage.stall import StallMonitor
 
 OPEN_FILES_DEFAULT = 4096
 OPEN_MAPS_DEFAULT = 1024
+REMOVALS_MAX: Final = 3
+"""Attempts at a deleted log's directory: a snapshot that was under way may come into it, or get its
+name, just then (`producer_snapshots.SnapshotJob`)."""
+_DISTURBED: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
 
 
 class LogEnvironment(Protocol):
@@ -81,9 +86,14 @@ class InlineEnvironment:
 
 def remove(path: str) -> None:
     """Removes a file or a whole directory; fine if it is gone already. Raises OSError."""
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-        return
+    attempts = REMOVALS_MAX
+    while os.path.isdir(path):
+        attempts -= 1
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if not attempts or error.errno not in _DISTURBED:
+                raise
     try:
         os.unlink(path)
     except FileNotFoundError:
