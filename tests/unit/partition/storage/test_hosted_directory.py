@@ -4,6 +4,7 @@ import pytest
 
 from highwater.partition.storage.hosted_directory import (
     FILES_MIN,
+    MAPS_MAX,
     MAPS_MIN,
     RESERVED_DESCRIPTORS,
     HandleLimits,
@@ -12,7 +13,7 @@ from highwater.partition.storage.hosted_directory import (
 
 @pytest.mark.parametrize(
     ("soft", "files", "maps"),
-    [(1 << 20, 524160, 131040), (1024, 384, 96), (10, FILES_MIN, MAPS_MIN)],
+    [(1 << 20, 524160, MAPS_MAX), (1024, 384, 96), (10, FILES_MIN, MAPS_MIN)],
 )
 def test_limits_follow_the_process(
     monkeypatch: pytest.MonkeyPatch, soft: int, files: int, maps: int

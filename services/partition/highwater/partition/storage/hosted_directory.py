@@ -34,6 +34,9 @@ from highwater.partition.storage.worker import DirectoryWorker
 
 FILES_MIN: Final = 64
 MAPS_MIN: Final = 32
+MAPS_MAX: Final = 32_000
+"""Half of what Linux allows a process (vm.max_map_count is 65 530): the next one would be ENOMEM,
+which takes the directory offline."""
 RESERVED_DESCRIPTORS: Final = 256
 """Left for sockets and everything else that a node opens, however low the process's limit."""
 
@@ -54,7 +57,9 @@ class HandleLimits:
         """Half of the process's descriptors for segments, an eighth for maps (each has one)."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         available = max(min(soft, 1 << 20) - RESERVED_DESCRIPTORS, 0)
-        return cls(files=max(available // 2, FILES_MIN), maps=max(available // 8, MAPS_MIN))
+        return cls(
+            files=max(available // 2, FILES_MIN), maps=min(max(available // 8, MAPS_MIN), MAPS_MAX)
+        )
 
     def split(self, directories: int) -> Self:
         """One directory's share."""
