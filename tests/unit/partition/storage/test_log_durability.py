@@ -122,6 +122,27 @@ def test_the_disk_of_these_tests_loses_what_was_not_synced(tmp_path: Path) -> No
     again.close(clean=False)
 
 
+def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "topic-0"
+    disk = LosingFileSystem(directory)
+    log = open_log(directory, environment=InlineEnvironment(disk))
+    append(log, make_batch(), make_batch(), make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), make_batch())
+    log.flush()
+    log.truncate_to(1)
+    append(log, *[make_batch(value=b"new") for _ in range(5)])
+    log.flush()
+    assert log.recovery_point == 6
+    log.close(clean=False)
+    disk.cut_power()
+    log = open_log(directory, recovery_point=6)
+    assert (log.log_end_offset, len(log.segments)) == (6, 1)
+    log.close(clean=False)
+
+
 def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
     recent = tmp_path / "topic-0" / ".highwater_producers"

@@ -265,7 +265,8 @@ class LogLoader:
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
-            if segment.base_offset != expected and not self._gaps_allowed:
+            overlaps = segment.base_offset < expected
+            if overlaps or (segment.base_offset > expected and not self._gaps_allowed):
                 self._drop_from(segments, number)
                 break
             size = segment.size

@@ -170,6 +170,7 @@ class PartitionLog(CleanableLog):
         """Brings everything that is derived from the batches in line with the new end."""
         self._offsets_fall_to(end)
         self._truncations += 1
+        self._directory_dirty = True  # The recovery point must not pass names that may come back.
         self._forget_lost(end)
         self._positions.clear()
         self.log_end_offset = end
