@@ -1,3 +1,4 @@
+import os
 import resource
 import threading
 from pathlib import Path
@@ -5,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from highwater.partition.storage import hosted_directory
+from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.hosted_directory import (
     FILES_MIN,
     MAPS_MAX,
@@ -165,4 +167,22 @@ def test_more_is_due_than_a_worker_takes(tmp_path: Path, monkeypatch: pytest.Mon
     go_on.set()
     node.drain(lambda: removed == paths)
     assert node.failures == []
+    node.manager.close()
+
+
+def test_a_new_logs_directory_is_synced_before_its_records_count_as_flushed(tmp_path: Path) -> None:
+    disk = FileSystem()
+    node = Node(tmp_path / "a", filesystems={str(tmp_path / "a"): disk})
+    log, _ = node.manager.open_log(topic(), 0)
+    append(log, make_batch(), epoch=0)
+    order: list[str] = []
+
+    def fsync(fd: int) -> None:
+        order.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        os.fsync(fd)
+
+    disk.fsync = fsync
+    node.manager.flush(log, lambda: order.append("flushed"))
+    node.drain(lambda: "flushed" in order)
+    assert str(tmp_path / "a") in order[: order.index("flushed")]
     node.manager.close()

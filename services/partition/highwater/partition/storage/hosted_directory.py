@@ -325,6 +325,7 @@ class HostedDirectory:
                 waiter()
             return
         entry.flushing = True
+        self._sync_names()
 
         def done() -> None:
             entry.flushing = False
@@ -351,11 +352,15 @@ class HostedDirectory:
 
     def checkpoint(self, entries: Sequence[HostedLog], done: Callable[[], None] = _nothing) -> None:
         """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
+        self._sync_names()
+        self.checkpoint_cleaned(entries)
+        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), done)
+
+    def _sync_names(self) -> None:
+        """Comes before anybody is told that records of a new log are on disk."""
         if self._names_changed:
             self._names_changed = False
             self.run_later(self.directory.sync, _nothing)
-        self.checkpoint_cleaned(entries)
-        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), done)
 
     def _replace_checkpoints(self) -> None:
         """One write for all that were asked for in a turn of the loop, or during the last write."""
