@@ -2,6 +2,7 @@ import os
 import resource
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,7 +178,7 @@ def test_a_new_logs_directory_is_synced_before_its_records_count_as_flushed(tmp_
     append(log, make_batch(), epoch=0)
     order: list[str] = []
 
-    def fsync(fd: int) -> None:
+    def fsync(fd: Any) -> None:
         order.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
         os.fsync(fd)
 

@@ -31,7 +31,6 @@ from highwater.partition.storage.names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    RECENT_PRODUCERS,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -39,7 +38,7 @@ from highwater.partition.storage.names import (
     offset_file,
     parse_offset_file,
 )
-from highwater.partition.storage.producer_recovery import newest_snapshot, replay
+from highwater.partition.storage.producer_recovery import RECENT, newest_snapshot, replay
 from highwater.partition.storage.recovery import (
     BatchReplay,
     ResumePoint,
@@ -123,8 +122,9 @@ class LogLoader:
         self._gaps |= marked
         segments = self._segments(names)
         self._first_base = segments[0].base_offset if segments else 0
-        if not self._cache_intact and RECENT_PRODUCERS in names:
-            self._unlink(RECENT_PRODUCERS)
+        for name in RECENT:
+            if not self._cache_intact and name in names:
+                self._unlink(name)
         epochs = self._epochs()
         before = epochs.entries()
         producers, snapshot = self._newest_snapshot(None)

@@ -172,6 +172,8 @@ class PartitionLog(CleanableLog):
         self._truncations += 1
         self._directory_dirty = True  # The recovery point must not pass names that may come back.
         self._forget_lost(end)
+        if self._producers_end > end:
+            self._producers_end = 0
         self._positions.clear()
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)

@@ -44,6 +44,7 @@ class DurableLog(LogReader):
         "_epochs_unsynced",
         "_epochs_unwritten",
         "_producers_at",
+        "_producers_end",
         "_truncations",
         "flush_at_offset",
         "flushed_ms",
@@ -91,6 +92,8 @@ class DurableLog(LogReader):
         active = loaded.segments[-1]
         self._producers_at = (active.base_offset, 0 if loaded.files_created else len(active.index))
         """Base offset of the active segment and its index entries when producers were written."""
+        self._producers_end = 0
+        """The log end offset then; 0 if they were not, or are gone since."""
         self._set_flush_offset()
 
     def begin_epoch(self, epoch: int) -> None:
@@ -215,7 +218,9 @@ class DurableLog(LogReader):
                         self.directory,
                         self.log_end_offset,
                         list(self.producers.history()),
+                        keep=self._producers_end <= self.high_watermark,
                     )
+                    self._producers_end = self.log_end_offset
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
 

@@ -2,13 +2,16 @@
 
 Snapshots are taken when a segment ends, which may be a gigabyte ago. `.highwater_producers` is one
 that is replaced every few hundred KiB and never synced: for a process that was killed, on the same
-kernel. After a power cut it may tell of batches that are gone, and is removed.
+kernel. After a power cut it may tell of batches that are gone, and is removed. The newest one whose
+offset was committed when it was replaced is kept beside it, for truncations.
 
     uint32 CRC-32C of all that follows, int64 offset, then what a snapshot file holds
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
+from operator import itemgetter
 from struct import Struct
 from typing import Final
 
@@ -25,6 +28,7 @@ from highwater.partition.storage.filesystem import (
     unlink_if_present,
 )
 from highwater.partition.storage.names import (
+    COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -32,6 +36,7 @@ from highwater.partition.storage.names import (
 )
 from highwater.partition.storage.segment import Segment
 
+RECENT: Final = (RECENT_PRODUCERS, COMMITTED_PRODUCERS)
 _CRC: Final = Struct(">I")
 _OFFSET: Final = Struct(">q")
 
@@ -72,7 +77,11 @@ def newest_snapshot(
     """
     producers = ProducerStates()
     present = filesystem.listdir(directory) if names is None else names
-    recent, recent_offset = _recent(filesystem, directory, present, limit)
+    recent, recent_offset = max(
+        (_recent(filesystem, directory, name, limit) for name in RECENT if name in present),
+        key=itemgetter(1),
+        default=([], 0),
+    )
     if recent_offset < first:
         recent, recent_offset = [], 0
     for offset in reversed(producer_snapshots.offsets(present)):
@@ -93,9 +102,24 @@ def newest_snapshot(
 
 
 def write_recent(
-    filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
+    filesystem: FileSystem,
+    directory: str,
+    offset: int,
+    entries: Sequence[ProducerEntry],
+    *,
+    keep: bool = False,
 ) -> None:
-    """Replaces `.highwater_producers`, not durably. Raises OSError."""
+    """Replaces `.highwater_producers`, not durably. Raises OSError.
+
+    With `keep` the former content is kept in `.highwater_producers_committed`: a log is not cut below
+    it, and the loop need not read headers from the last roll on.
+    """
+    if keep:
+        with contextlib.suppress(FileNotFoundError):
+            filesystem.rename(
+                os.path.join(directory, RECENT_PRODUCERS),
+                os.path.join(directory, COMMITTED_PRODUCERS),
+            )
     content = _OFFSET.pack(offset) + producer_snapshots.encode(entries)
     path = os.path.join(directory, RECENT_PRODUCERS)
     replace_file(
@@ -108,12 +132,10 @@ def write_recent(
 
 
 def _recent(
-    filesystem: FileSystem, directory: str, names: Sequence[str], limit: int | None
+    filesystem: FileSystem, directory: str, name: str, limit: int | None
 ) -> tuple[list[ProducerEntry], int]:
-    """What `.highwater_producers` says, and its offset; (nothing, 0) if it is of no use."""
-    if RECENT_PRODUCERS not in names:
-        return [], 0
-    path = os.path.join(directory, RECENT_PRODUCERS)
+    """What one of `RECENT` says, and its offset; (nothing, 0) if it is of no use."""
+    path = os.path.join(directory, name)
     try:
         data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
         content = data[_CRC.size :]
