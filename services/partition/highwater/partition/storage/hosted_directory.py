@@ -364,8 +364,9 @@ class HostedDirectory:
 
     def _replace_checkpoints(self) -> None:
         """One write for all that were asked for in a turn of the loop, or during the last write."""
-        self._checkpoints_begun = self._checkpoints_stale
-        if self._checkpoints_stale and self._worker is not None and self.failure is None:
+        online = self._worker is not None and self.failure is None
+        self._checkpoints_begun = self._checkpoints_stale and online
+        if self._checkpoints_begun:
             self._checkpoints_stale = False
             self.checkpoint(self._entries(self), self._replace_checkpoints)
 
