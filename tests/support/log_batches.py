@@ -129,6 +129,7 @@ def open_log(
     clean: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    cache_intact: bool = False,
 ) -> PartitionLog:
     """A log with few words."""
     return PartitionLog.open(
@@ -141,4 +142,5 @@ def open_log(
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        cache_intact=cache_intact,
     )

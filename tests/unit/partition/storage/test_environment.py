@@ -1,6 +1,10 @@
+import errno
+import shutil
 from pathlib import Path
 
-from highwater.partition.storage.environment import InlineEnvironment, remove
+import pytest
+
+from highwater.partition.storage.environment import REMOVALS_MAX, InlineEnvironment, remove
 
 
 def test_inline_does_everything_at_once_in_order(tmp_path: Path) -> None:
@@ -21,3 +25,27 @@ def test_remove_takes_files_directories_and_what_is_gone(tmp_path: Path) -> None
     remove(str(tmp_path / "d"))
     remove(str(tmp_path / "d"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [errno.ENOTEMPTY, errno.ENOENT])
+def test_remove_goes_on_when_a_late_snapshot_comes_into_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    rmtree, disturbed = shutil.rmtree, [error]
+
+    def remove_tree(path: str) -> None:
+        if disturbed:
+            raise OSError(disturbed.pop(), "")
+        rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_tree)
+    (tmp_path / "d").mkdir()
+    remove(str(tmp_path / "d"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "d").mkdir()
+    disturbed += [errno.EIO, error, error]
+    with pytest.raises(OSError, match="5"):
+        remove(str(tmp_path / "d"))
+    disturbed[:] = [error] * REMOVALS_MAX
+    with pytest.raises(OSError, match=str(error)):
+        remove(str(tmp_path / "d"))

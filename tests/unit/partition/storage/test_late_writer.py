@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from highwater.kafka.records.batch import read_header, set_base_offset_and_epoch
+from highwater.partition.core.producers import ACCEPT
 from highwater.partition.storage import late_writer, log_writer
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_durability import PRODUCERS_ENTRIES
 from highwater.partition.storage.stall import FAST_WRITES_TO_RECOVER
-from tests.support.log_batches import append, make_batch, open_log, read_all
+from tests.support.log_batches import ManualClock, append, make_batch, open_log, read_all
 
 
 def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
@@ -166,6 +168,22 @@ def test_retention_waits_while_a_log_is_written(tmp_path: Path) -> None:
     environment.finish()
     log.high_watermark = 2
     assert log.apply_retention() == 1
+
+
+def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> None:
+    """Another log's fast writes have cleared the directory's mark before this one's turn came."""
+    environment, clock = Threads(), ManualClock(1000)
+    config = LogConfig(index_interval_bytes=50)
+    log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
+    while len(log.active_segment.index) < PRODUCERS_ENTRIES:
+        append(log, make_batch(), epoch=0)
+    log.producers.record_append(7, 0, 0, 0, log.log_end_offset, log.log_end_offset, 1000)
+    append_later(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))
+    log.shorten_tail()
+    log.close(clean=False)
+    again = open_log(tmp_path / "topic-0", clock=clock, cache_intact=True)
+    assert again.producers.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
+    again.close(clean=False)
 
 
 def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:

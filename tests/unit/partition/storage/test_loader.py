@@ -13,6 +13,7 @@ from tests.support.log_batches import (
     append,
     make_batch,
     open_log,
+    read_all,
 )
 
 
@@ -44,6 +45,26 @@ def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None
     log = open_log(directory, clean=True)
     assert log.log_end_offset == 1
     assert log.recovered_segments == 1
+
+
+def test_a_segment_that_a_truncation_took_away_and_a_power_cut_brought_back(tmp_path: Path) -> None:
+    """Its name was never synced away; the log has grown over its place since, in another epoch."""
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    append(log, make_batch(), make_batch(), make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), make_batch())
+    old = Path(log.active_segment.file)
+    content = old.read_bytes()
+    log.truncate_to(1)
+    append(log, *[make_batch() for _ in range(5)], epoch=1)
+    log.mark_gaps()
+    log.close(clean=False)
+    old.write_bytes(content)
+    log = open_log(directory)
+    assert [header.leader_epoch for header in read_all(log)] == [0, 1, 1, 1, 1, 1]
+    assert (len(log.segments), log.log_end_offset) == (1, 6)
+    log.close(clean=False)
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"0\n0\n", b"no checkpoint"])

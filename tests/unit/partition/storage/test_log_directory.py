@@ -13,6 +13,7 @@ from highwater.partition.storage.log_directory import (
     DirectoryOffsets,
     LogDirectory,
 )
+from tests.support.losing_disk import LosingFileSystem
 
 
 def opened(path: Path) -> LogDirectory:
@@ -54,6 +55,20 @@ def test_clean_shutdown_is_told_once(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     assert (directory.clean, directory.previous_node_epoch) == (False, -1)
     directory.close()
+
+
+def test_clean_shutdown_is_told_once_whatever_becomes_of_the_power(tmp_path: Path) -> None:
+    disk = LosingFileSystem(tmp_path)
+    directory = LogDirectory(str(tmp_path), disk)
+    directory.open()
+    directory.write_clean_shutdown(42)
+    directory.close()
+    for clean in (True, False):
+        directory = LogDirectory(str(tmp_path), disk)
+        directory.open()
+        assert directory.clean == clean
+        directory.close()
+        disk.cut_power()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "\xff"])

@@ -18,6 +18,7 @@ from highwater.partition.storage.log_durability import (
     TAIL_ENTRIES,
 )
 from tests.support.log_batches import (
+    ManualClock,
     append,
     make_batch,
     open_log,
@@ -122,6 +123,27 @@ def test_the_disk_of_these_tests_loses_what_was_not_synced(tmp_path: Path) -> No
     again.close(clean=False)
 
 
+def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "topic-0"
+    disk = LosingFileSystem(directory)
+    log = open_log(directory, environment=InlineEnvironment(disk))
+    append(log, make_batch(), make_batch(), make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), make_batch())
+    log.flush()
+    log.truncate_to(1)
+    append(log, *[make_batch(value=b"new") for _ in range(5)])
+    log.flush()
+    assert log.recovery_point == 6
+    log.close(clean=False)
+    disk.cut_power()
+    log = open_log(directory, recovery_point=6)
+    assert (log.log_end_offset, len(log.segments)) == (6, 1)
+    log.close(clean=False)
+
+
 def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
     recent = tmp_path / "topic-0" / ".highwater_producers"
@@ -157,3 +179,57 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     # Not after anything but a kill: what it tells of may be lost.
     open_log(tmp_path / "topic-0").close(clean=False)
     assert not recent.exists()
+
+
+def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> None:
+    """A leader that nobody followed any more wrote on for seconds: the loop does not read headers
+    from the segment's beginning for that.
+    """
+    disk = FileSystem()
+    log = open_log(
+        tmp_path / "topic-0",
+        LogConfig(index_interval_bytes=100),
+        environment=InlineEnvironment(disk),
+        clock=ManualClock(1000),
+    )
+    sequence = 0
+
+    def grow() -> None:
+        nonlocal sequence
+        wanted = len(log.active_segment.index) + PRODUCERS_ENTRIES
+        while len(log.active_segment.index) < wanted:
+            batch = make_batch(
+                timestamps=(sequence,), producer_id=1, producer_epoch=0, base_sequence=sequence
+            )
+            append(log, batch, epoch=0)
+            sequence += 1
+        log.shorten_tail()
+
+    for _ in range(2):
+        grow()
+        log.high_watermark = log.log_end_offset
+    committed = log.active_segment.size
+    for _ in range(3):
+        grow()
+    read: list[int] = []
+
+    def pread(fd: int, nbytes: int, position: int) -> bytes:
+        if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".log":
+            read.append(position)
+        return os.pread(fd, nbytes, position)
+
+    disk.pread = pread
+    end = log.truncate_to(log.high_watermark + 1)
+    assert end == log.high_watermark + 1
+    assert min(read) > committed // 2
+    [producer] = log.producers.entries()
+    assert (producer.last_offset, producer.last_sequence) == (end - 1, end - 1)
+    assert log.producers.check(1, 0, end - 5, end - 5) == end - 5
+    log.close(clean=False)
+    for intact in (True, False):
+        log = open_log(tmp_path / "topic-0", clock=ManualClock(1000), cache_intact=intact)
+        assert log.log_end_offset == end
+        [producer] = log.producers.entries()
+        assert producer.last_sequence == end - 1
+        log.close(clean=False)
+    assert not list((tmp_path / "topic-0").glob(".highwater_producers*"))

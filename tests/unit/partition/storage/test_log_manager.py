@@ -22,6 +22,7 @@ from highwater.partition.storage.hosted_directory import HandleLimits
 from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
 from highwater.partition.storage.log_manager import LogManager
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
+from tests.unit.partition.storage.test_scrub import flip
 
 LIMITS = HandleLimits(files=100, maps=50)
 
@@ -524,4 +525,30 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     assert len(read_all(log)) == 2
     other, _ = node.manager.open_log(topic(), 1)
     assert not other.stall.stalled
+    node.manager.close()
+
+
+def test_a_damaged_segment_does_not_end_the_retention_of_all(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    day_ms = 24 * 3600 * 1000
+    stamped = make_batch(timestamps=(node.clock.now_ms,))
+    for partition in range(2):
+        log, _ = node.manager.open_log(topic(), partition)
+        append(log, stamped, stamped, stamped, epoch=0)
+        log.roll()
+        append(log, make_batch(timestamps=(node.clock.now_ms + 30 * day_ms,)))
+    node.manager.close()
+    sealed = tmp_path / "a" / "orders-0" / f"{0:020d}.log"
+    flip(str(sealed), 16)  # The magic of a batch.
+    written_s = node.clock.now_ms // 1000 + 10 * day_ms // 1000
+    os.utime(sealed, (written_s, written_s))
+
+    node = Node(tmp_path / "a")
+    logs = [node.manager.open_log(topic(), partition)[0] for partition in range(2)]
+    for log in logs:
+        log.high_watermark = log.log_end_offset
+    for days, starts in ((8, [0, 3]), (16, [0, 3]), (18, [3, 3])):
+        node.clock.now_ms = 1_700_000_000_000 + days * day_ms
+        node.run(node.maintenance().retention())
+        assert [log.log_start_offset for log in logs] == starts
     node.manager.close()

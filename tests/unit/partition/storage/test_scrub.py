@@ -1,6 +1,7 @@
 """One piece of a closed segment: every bit of it counts, but those that no checksum covers."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,21 @@ def test_a_bad_sector_is_the_directory_s_failure(tmp_path: Path) -> None:
     broken.pread = fail
     with pytest.raises(LogDirFailure):
         check_piece(broken, file, 0, 0)
+
+
+def test_a_length_that_has_rotted_does_not_fill_memory(tmp_path: Path) -> None:
+    file = closed_segment(tmp_path / "topic-0", 10, 10)
+    flip(file.path, 8, 1 << 4)  # 256 MiB more.
+    size = 1 << 30
+    os.truncate(file.path, size)
+    read: list[int] = []
+    files = FileSystem()
+
+    def pread(fd: int, nbytes: int, position: int) -> bytes:
+        read.append(nbytes)
+        return os.pread(fd, nbytes, position) if nbytes <= PIECE_BYTES else b""
+
+    files.pread = pread
+    piece = check_piece(files, replace(file, size=size), 0, 0)
+    assert (piece.damage, piece.next_offset) == ("there is no batch", 0)
+    assert max(read) == PIECE_BYTES

@@ -14,6 +14,8 @@ HEADER: Final = BATCH_HEADER
 """base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp,
 max timestamp, producer id, producer epoch, base sequence, record count."""
 HEADER_BYTES: Final = HEADER_SIZE
+BATCH_BYTES_MAX: Final = 256 << 20
+"""Far above any max.message.bytes; a length beyond it is damage that should not fill memory."""
 
 _START: Final = Struct(">qiiBIhi")
 """The fields that a walk needs: up to the last offset delta."""

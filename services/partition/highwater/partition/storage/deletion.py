@@ -52,9 +52,9 @@ class DeletionQueue:
             self._number += 1
             heapq.heappush(self._heap, (due_ms, self._number, path))
 
-    def take_due(self, now_ms: int) -> list[str]:
-        """Takes out what is due, oldest first."""
+    def take_due(self, now_ms: int, most: int) -> list[str]:
+        """Takes out what is due, oldest first, but no more than `most` paths."""
         due: list[str] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and len(due) < most:
             due.append(heapq.heappop(self._heap)[2])
         return due

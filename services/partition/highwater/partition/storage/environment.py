@@ -1,9 +1,10 @@
 """What a log needs around it: files, limits on open handles, and work done on other threads."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.handles import HandleClock
@@ -11,6 +12,10 @@ from highwater.partition.storage.stall import StallMonitor
 
 OPEN_FILES_DEFAULT = 4096
 OPEN_MAPS_DEFAULT = 1024
+REMOVALS_MAX: Final = 3
+"""Attempts at a deleted log's directory: a snapshot that was under way may come into it, or get its
+name, just then (`producer_snapshots.SnapshotJob`)."""
+_DISTURBED: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
 
 
 class LogEnvironment(Protocol):
@@ -35,6 +40,12 @@ class LogEnvironment(Protocol):
 
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Removes files or whole directories on another thread, not before `delay_ms` is over."""
+        ...
+
+    def checkpoint_soon(self) -> None:
+        """A log was cut or is gone: what the checkpoints on disk say of it must not be believed
+        of the records that come in its place.
+        """
         ...
 
 
@@ -69,12 +80,20 @@ class InlineEnvironment:
         for path in paths:
             remove(path)
 
+    def checkpoint_soon(self) -> None:
+        """A single log has no checkpoints."""
+
 
 def remove(path: str) -> None:
     """Removes a file or a whole directory; fine if it is gone already. Raises OSError."""
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-        return
+    attempts = REMOVALS_MAX
+    while os.path.isdir(path):
+        attempts -= 1
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if not attempts or error.errno not in _DISTURBED:
+                raise
     try:
         os.unlink(path)
     except FileNotFoundError:

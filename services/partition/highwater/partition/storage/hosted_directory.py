@@ -34,8 +34,15 @@ from highwater.partition.storage.worker import DirectoryWorker
 
 FILES_MIN: Final = 64
 MAPS_MIN: Final = 32
+MAPS_MAX: Final = 32_000
+"""Half of what Linux allows a process (vm.max_map_count is 65 530): the next one would be ENOMEM,
+which takes the directory offline."""
 RESERVED_DESCRIPTORS: Final = 256
 """Left for sockets and everything else that a node opens, however low the process's limit."""
+
+REMOVED_AT_ONCE: Final = 20
+"""Files and directories in one job; an orderly stop waits for that job, and leaves the others to the
+next start. Removing a large file takes some 15 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +57,9 @@ class HandleLimits:
         """Half of the process's descriptors for segments, an eighth for maps (each has one)."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         available = max(min(soft, 1 << 20) - RESERVED_DESCRIPTORS, 0)
-        return cls(files=max(available // 2, FILES_MIN), maps=max(available // 8, MAPS_MIN))
+        return cls(
+            files=max(available // 2, FILES_MIN), maps=min(max(available // 8, MAPS_MIN), MAPS_MAX)
+        )
 
     def split(self, directories: int) -> Self:
         """One directory's share."""
@@ -79,6 +88,15 @@ class HostedLog:
         return os.path.basename(self.log.directory)
 
 
+def _remove_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        remove(path)
+
+
+def _nothing() -> None:
+    """There is nothing to do on the owner's thread."""
+
+
 class HostedDirectory:
     """See the module. Implements `LogEnvironment` for its logs."""
 
@@ -90,8 +108,10 @@ class HostedDirectory:
         clock: Clock,
         post: Callable[[Callable[[], None]], None],
         on_failure: Callable[[int, LogDirFailure], None],
+        entries: Callable[["HostedDirectory"], list[HostedLog]],
         limits: HandleLimits,
     ) -> None:
+        """`entries` gives the usable logs of a directory at the moment."""
         self.index = index
         self.directory = directory
         self.filesystem = directory.filesystem
@@ -115,6 +135,11 @@ class HostedDirectory:
         """What it said of logs that could not be opened."""
         self._names_changed = False
         """Whether logs were made since the directory itself was last synced."""
+        self._checkpoints_stale = False
+        """Whether `checkpoint_soon` was asked for and is not under way."""
+        self._checkpoints_begun = False
+        """Whether it is under way, or about to be."""
+        self._entries = entries
         self._clock = clock
         self._post = post
         self._on_failure = on_failure
@@ -123,6 +148,7 @@ class HostedDirectory:
         """Made when the directory stalls for the first time."""
         self._remover: DirectoryWorker | None = None
         """Made when something is to be removed for the first time."""
+        self._removing = False
 
     # -- start and stop -------------------------------------------------------------------------
 
@@ -214,6 +240,9 @@ class HostedDirectory:
         if clean:
             try:
                 self.directory.write_offsets(self.offsets(entries))
+                cleaned = self._cleaned_now(entries)
+                if cleaned != self._cleaned:
+                    self.directory.write_cleaned(cleaned)
                 self.directory.write_clean_shutdown(node_epoch)
                 self.closed_clean = True
             except LogDirFailure as error:
@@ -272,6 +301,10 @@ class HostedDirectory:
             raise LogDirFailure(path, error) from error
         if self.names is not None:
             self.names.discard(name)
+        partition = parse_partition_directory(name)
+        if partition is not None:
+            self._unopened.pop(partition, None)
+        self.checkpoint_soon()
 
     def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
         """Syncs a log up to its present end, then calls `done`.
@@ -292,6 +325,7 @@ class HostedDirectory:
                 waiter()
             return
         entry.flushing = True
+        self._sync_names()
 
         def done() -> None:
             entry.flushing = False
@@ -316,39 +350,64 @@ class HostedDirectory:
             },
         )
 
-    def checkpoint(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the checkpoints on the worker, and makes new logs' names durable."""
+    def checkpoint(self, entries: Sequence[HostedLog], done: Callable[[], None] = _nothing) -> None:
+        """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
+        self._sync_names()
+        self.checkpoint_cleaned(entries)
+        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), done)
+
+    def _sync_names(self) -> None:
+        """Comes before anybody is told that records of a new log are on disk."""
         if self._names_changed:
             self._names_changed = False
             self.run_later(self.directory.sync, _nothing)
-        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), _nothing)
-        self.checkpoint_cleaned(entries)
 
-    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
-        cleaned = self._unopened | {
+    def _replace_checkpoints(self) -> None:
+        """One write for all that were asked for in a turn of the loop, or during the last write."""
+        online = self._worker is not None and self.failure is None
+        self._checkpoints_begun = self._checkpoints_stale and online
+        if self._checkpoints_begun:
+            self._checkpoints_stale = False
+            self.checkpoint(self._entries(self), self._replace_checkpoints)
+
+    def _cleaned_now(self, entries: Sequence[HostedLog]) -> dict[Partition, int]:
+        return self._unopened | {
             (entry.log.topic, entry.log.partition): entry.log.first_dirty
             for entry in entries
             if entry.log.first_dirty
         }
+
+    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
+        cleaned = self._cleaned_now(entries)
         if cleaned != self._cleaned:
             self._cleaned = cleaned
             self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
 
     def remove_due(self) -> int:
-        """Removes what has waited long enough; how many paths that are.
+        """Begins to remove what has waited long enough; how many paths go first.
 
-        On a thread of its own: syncs that take long must not keep a full disk full.
+        On a thread of its own: syncs that take long must not keep a full disk full. One job at a
+        time: thousands of segments may be due at once, which is no reason to count the disk as
+        broken, nor to keep an orderly stop waiting for all of them.
         """
-        due = self.deletions.take_due(self._clock.monotonic_ms())
-        if due and self._remover is None:
+        if self._removing:
+            return 0
+        due = self.deletions.take_due(self._clock.monotonic_ms(), REMOVED_AT_ONCE)
+        if not due:
+            return 0
+        if self._remover is None:
             self._remover = DirectoryWorker(
                 self.directory.path, post=self._post, on_failure=self._failed
             )
-        for path in due:
-            assert self._remover is not None
-            self._remover.submit(partial(remove, path), _nothing)
+        self._removing = True
+        self._remover.submit(partial(_remove_all, due), self._removed)
         return len(due)
+
+    def _removed(self) -> None:
+        self._removing = False
+        if self.failure is None and self._remover is not None:
+            self.remove_due()
 
     # -- LogEnvironment -------------------------------------------------------------------------
 
@@ -369,6 +428,17 @@ class HostedDirectory:
         """Queues paths for `remove_due` (`LogEnvironment`)."""
         self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
 
+    def checkpoint_soon(self) -> None:
+        """Replaces the checkpoints before the next pass would (`LogEnvironment`), as Kafka does in
+        `LogManager.truncateTo` and `asyncDelete`.
+
+        A topic made anew within seconds would else be recovered by its former one's log start.
+        """
+        self._checkpoints_stale = True
+        if not self._checkpoints_begun:
+            self._checkpoints_begun = True
+            self._post(self._replace_checkpoints)
+
     @property
     def waiting_jobs(self) -> int:
         """Jobs that the worker and the writer have not begun."""
@@ -382,7 +452,3 @@ class HostedDirectory:
             work()
         except LogDirFailure as failure:
             self._failed(failure)
-
-
-def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""

@@ -31,7 +31,6 @@ from highwater.partition.storage.names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    RECENT_PRODUCERS,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -39,7 +38,7 @@ from highwater.partition.storage.names import (
     offset_file,
     parse_offset_file,
 )
-from highwater.partition.storage.producer_recovery import newest_snapshot, replay
+from highwater.partition.storage.producer_recovery import RECENT, newest_snapshot, replay
 from highwater.partition.storage.recovery import (
     BatchReplay,
     ResumePoint,
@@ -108,6 +107,8 @@ class LogLoader:
         self._gaps = compacted
         self._cache_intact = cache_intact and not clean
         self._epochs_known = False
+        self._first_base = 0
+        """Where the first segment begins."""
         self._recovered = 0
         self._truncated_bytes = 0
         self._damaged = False
@@ -120,8 +121,10 @@ class LogLoader:
         marked = GAPS_MARKER in names
         self._gaps |= marked
         segments = self._segments(names)
-        if not self._cache_intact and RECENT_PRODUCERS in names:
-            self._unlink(RECENT_PRODUCERS)
+        self._first_base = segments[0].base_offset if segments else 0
+        for name in RECENT:
+            if not self._cache_intact and name in names:
+                self._unlink(name)
         epochs = self._epochs()
         before = epochs.entries()
         producers, snapshot = self._newest_snapshot(None)
@@ -131,8 +134,9 @@ class LogLoader:
         if end < start or not segments:
             self._discard(segments)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
-            end = start
-        if snapshot > end:
+            end = self._first_base = start
+            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+        elif snapshot > end:
             batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known:
@@ -261,7 +265,8 @@ class LogLoader:
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
-            if segment.base_offset != expected and not self._gaps_allowed:
+            overlaps = segment.base_offset < expected
+            if overlaps or (segment.base_offset > expected and not self._gaps_allowed):
                 self._drop_from(segments, number)
                 break
             size = segment.size
@@ -393,6 +398,7 @@ class LogLoader:
             self._filesystem,
             self._directory,
             limit=limit,
+            first=self._first_base,
             now_ms=self._now_ms,
             expiration_ms=self._config.producer_id_expiration_ms,
         )

@@ -23,6 +23,7 @@ from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment, LogEnvironment
 from highwater.partition.storage.errors import (
     CorruptIndexError,
+    CorruptLogError,
     LogDirFailure,
     OffsetOutOfRange,
 )
@@ -171,8 +172,12 @@ class PartitionLog(CleanableLog):
 
     def _truncated(self, segment: Segment, end: int) -> None:
         """Brings everything that is derived from the batches in line with the new end."""
+        self._offsets_fall_to(end)
         self.life.truncations += 1
+        self._directory_dirty = True  # The recovery point must not pass names that may come back.
         self._forget_lost(end)
+        if self._producers_end > end:
+            self._producers_end = 0
         self._positions.clear()
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
@@ -187,10 +192,19 @@ class PartitionLog(CleanableLog):
             filesystem,
             self.directory,
             limit=end,
+            first=self._bases[0],
             now_ms=self.clock.wall_ms(),
             expiration_ms=self.config.producer_id_expiration_ms,
         )
         replay(filesystem, self._segments, self.producers, start=start, end=end)
+
+    def _offsets_fall_to(self, end: int) -> None:
+        """What checkpoints say of offsets behind `end` is not true of what will be written there:
+        a start would take it for synced, cleaned or deleted.
+        """
+        known = (self.recovery_point, self.first_dirty, self.log_start_offset, self.high_watermark)
+        if end < max(known):
+            self._environment.checkpoint_soon()
 
     def _forget_epochs_from(self, end: int) -> None:
         if self.epochs.truncate_from_end(end):
@@ -211,6 +225,7 @@ class PartitionLog(CleanableLog):
             segment = self._factory.create(offset, now_ms=self.clock.wall_ms())
             self._segments.append(segment)
             self._bases.append(offset)
+            self._offsets_fall_to(offset)
             self.log_start_offset = offset
             self.epochs.clear()
             self._write_epochs()
@@ -268,13 +283,22 @@ class PartitionLog(CleanableLog):
             config=self.config,
             high_watermark=self.high_watermark,
             now_ms=self.clock.wall_ms(),
-            timestamp_of=lambda s: self._with_indexes(s, s.largest_timestamp),
+            timestamp_of=self._timestamp_for_retention,
         )
         if not count:
             return 0
         if count == len(self._segments):
             self.roll()
         return self.delete_segments_before(self._bases[count])
+
+    def _timestamp_for_retention(self, segment: Segment) -> int:
+        """A damaged segment ages by its file: it must not hold up its log's retention, nor the pass
+        over all others.
+        """
+        try:
+            return self._with_indexes(segment, segment.largest_timestamp)
+        except (CorruptIndexError, CorruptLogError):
+            return NO_TIMESTAMP
 
     def reconfigure(self, config: LogConfig) -> None:
         """Follows changed topic configs; segments that exist keep their index sizes."""

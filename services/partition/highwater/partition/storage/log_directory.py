@@ -275,6 +275,8 @@ class LogDirectory:
             # Kafka before 3.6 left an empty file; what it says of the logs holds all the same.
             self.previous_node_epoch = NO_EPOCH
         unlink_if_present(self.filesystem, path)
+        # Nothing is written before that is on disk: nobody would look at it after a power cut.
+        sync_directory(self.filesystem, self.path)
 
     def _read_offsets(self, name: str) -> dict[Partition, int]:
         try:

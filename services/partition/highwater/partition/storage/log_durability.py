@@ -44,10 +44,12 @@ class DurableLog(LogReader):
         "_epochs_unsynced",
         "_epochs_unwritten",
         "_producers_at",
+        "_producers_end",
         "flush_at_offset",
         "flushed_ms",
         "life",
         "recovery_point",
+        "writing",
     )
 
     def __init__(
@@ -72,6 +74,8 @@ class DurableLog(LogReader):
             environment=environment,
         )
         self.life = LogLife()
+        self.writing = False
+        """Whether the writer thread is at work for this log (`append_later`)."""
         self.recovery_point = loaded.recovery_point
         """Everything before this offset is on disk for certain."""
         self.flush_at_offset = NEVER
@@ -86,6 +90,8 @@ class DurableLog(LogReader):
         active = loaded.segments[-1]
         self._producers_at = (active.base_offset, 0 if loaded.files_created else len(active.index))
         """Base offset of the active segment and its index entries when producers were written."""
+        self._producers_end = 0
+        """The log end offset then; 0 if they were not, or are gone since."""
         self._set_flush_offset()
 
     def begin_epoch(self, epoch: int) -> None:
@@ -192,8 +198,8 @@ class DurableLog(LogReader):
         """
         segment = self._active
         index = segment.index
-        if self.life.ended or self._environment.stall.stalled:
-            return
+        if self.life.ended or self.writing or self._environment.stall.stalled:
+            return  # The producers are ahead of a log that is being written.
         try:
             waiting = index.waiting
             if waiting and (
@@ -210,7 +216,9 @@ class DurableLog(LogReader):
                         self.directory,
                         self.log_end_offset,
                         list(self.producers.history()),
+                        keep=self._producers_end <= self.high_watermark,
                     )
+                    self._producers_end = self.log_end_offset
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
 

@@ -95,6 +95,7 @@ class LogManager:
                 clock=clock,
                 post=post,
                 on_failure=self.fail_dir,
+                entries=self._in,
                 limits=share,
             )
             for index, path in enumerate(dirs)
@@ -250,6 +251,7 @@ class LogManager:
             entry.directory.names.discard(entry.name)
         with self.guard(entry.directory):
             log.delete(_token())
+        entry.directory.checkpoint_soon()
 
     def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> list[str]:
         """Renames logs that the image has no replica for on this node; their new directories.
@@ -402,6 +404,7 @@ class LogManager:
             entry.directory.names.discard(entry.name)
         with self.guard(entry.directory):
             entry.log.set_aside(_token())
+        entry.directory.checkpoint_soon()
 
     def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
         """Makes way for a topic if a log that cannot be opened is a former one's."""

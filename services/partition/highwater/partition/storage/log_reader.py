@@ -303,8 +303,16 @@ class LogReader:
         segment itself is damaged.
         """
         self._positions.clear()
-        rebuild_indexes(self._environment.filesystem, segment, index_interval=self._index_interval)
-        if segment is not self._active:
+        sealed = segment is not self._active
+        try:
+            rebuild_indexes(
+                self._environment.filesystem, segment, index_interval=self._index_interval
+            )
+        except CorruptLogError:
+            if sealed:
+                segment.max_timestamp = None  # Only the batches before the damage were seen.
+            raise
+        if sealed:
             segment.seal()
 
     # -- by offset and timestamp, off the hot path ---------------------------------------------

@@ -47,7 +47,6 @@ class LogWriter(DurableLog):
         "_sealed_bytes",
         "_snapshot_due",
         "stall",
-        "writing",
     )
 
     def __init__(
@@ -72,8 +71,6 @@ class LogWriter(DurableLog):
             clock=clock,
             environment=environment,
         )
-        self.writing = False
-        """Whether the writer thread is at work for this log (`append_later`)."""
         self.stall = environment.stall
         """Whether writes to the log's directory hang: then `append_later` instead of `append`."""
         self._factory = factory

@@ -2,13 +2,16 @@
 
 Snapshots are taken when a segment ends, which may be a gigabyte ago. `.highwater_producers` is one
 that is replaced every few hundred KiB and never synced: for a process that was killed, on the same
-kernel. After a power cut it may tell of batches that are gone, and is removed.
+kernel. After a power cut it may tell of batches that are gone, and is removed. The newest one whose
+offset was committed when it was replaced is kept beside it, for truncations.
 
     uint32 CRC-32C of all that follows, int64 offset, then what a snapshot file holds
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
+from operator import itemgetter
 from struct import Struct
 from typing import Final
 
@@ -25,6 +28,7 @@ from highwater.partition.storage.filesystem import (
     unlink_if_present,
 )
 from highwater.partition.storage.names import (
+    COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -32,6 +36,7 @@ from highwater.partition.storage.names import (
 )
 from highwater.partition.storage.segment import Segment
 
+RECENT: Final = (RECENT_PRODUCERS, COMMITTED_PRODUCERS)
 _CRC: Final = Struct(">I")
 _OFFSET: Final = Struct(">q")
 
@@ -59,22 +64,32 @@ def newest_snapshot(
     limit: int | None,
     now_ms: int,
     expiration_ms: int,
+    first: int = 0,
     names: Sequence[str] | None = None,
 ) -> tuple[ProducerStates, int]:
-    """Producers of the newest readable snapshot up to `limit`, and its offset (0 if none).
+    """Producers of the newest readable snapshot from `first` up to `limit`, and its offset (0 if
+    none).
 
-    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. `names`
-    are those of the directory, if the caller knows them.
+    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. Those from
+    before `first`, where the log's first segment begins, are not used: of what came between nothing
+    is known here, and a producer whose sequence is behind would be refused (OUT_OF_ORDER), while one
+    without any may go on. `names` are those of the directory, if the caller knows them.
     """
     producers = ProducerStates()
     present = filesystem.listdir(directory) if names is None else names
-    recent, recent_offset = _recent(filesystem, directory, present, limit)
+    recent, recent_offset = max(
+        (_recent(filesystem, directory, name, limit) for name in RECENT if name in present),
+        key=itemgetter(1),
+        default=([], 0),
+    )
+    if recent_offset < first:
+        recent, recent_offset = [], 0
     for offset in reversed(producer_snapshots.offsets(present)):
         path = os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
         if limit is not None and offset > limit:
             unlink_if_present(filesystem, path)
             continue
-        if offset <= recent_offset:
+        if offset <= recent_offset or offset < first:
             break
         try:
             entries = producer_snapshots.read(filesystem, path)
@@ -91,14 +106,30 @@ def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
     names = filesystem.listdir(directory)
     for offset in producer_snapshots.offsets(names):
         unlink_if_present(filesystem, os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX)))
-    if RECENT_PRODUCERS in names:
-        unlink_if_present(filesystem, os.path.join(directory, RECENT_PRODUCERS))
+    for name in RECENT:
+        if name in names:
+            unlink_if_present(filesystem, os.path.join(directory, name))
 
 
 def write_recent(
-    filesystem: FileSystem, directory: str, offset: int, entries: Sequence[ProducerEntry]
+    filesystem: FileSystem,
+    directory: str,
+    offset: int,
+    entries: Sequence[ProducerEntry],
+    *,
+    keep: bool = False,
 ) -> None:
-    """Replaces `.highwater_producers`, not durably. Raises OSError."""
+    """Replaces `.highwater_producers`, not durably. Raises OSError.
+
+    With `keep` the former content is kept in `.highwater_producers_committed`: a log is not cut below
+    it, and the loop need not read headers from the last roll on.
+    """
+    if keep:
+        with contextlib.suppress(FileNotFoundError):
+            filesystem.rename(
+                os.path.join(directory, RECENT_PRODUCERS),
+                os.path.join(directory, COMMITTED_PRODUCERS),
+            )
     content = _OFFSET.pack(offset) + producer_snapshots.encode(entries)
     path = os.path.join(directory, RECENT_PRODUCERS)
     replace_file(
@@ -111,12 +142,10 @@ def write_recent(
 
 
 def _recent(
-    filesystem: FileSystem, directory: str, names: Sequence[str], limit: int | None
+    filesystem: FileSystem, directory: str, name: str, limit: int | None
 ) -> tuple[list[ProducerEntry], int]:
-    """What `.highwater_producers` says, and its offset; (nothing, 0) if it is of no use."""
-    if RECENT_PRODUCERS not in names:
-        return [], 0
-    path = os.path.join(directory, RECENT_PRODUCERS)
+    """What one of `RECENT` says, and its offset; (nothing, 0) if it is of no use."""
+    path = os.path.join(directory, name)
     try:
         data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
         content = data[_CRC.size :]

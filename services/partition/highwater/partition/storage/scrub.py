@@ -12,7 +12,7 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC
-from highwater.partition.storage.batches import HEADER, HEADER_BYTES
+from highwater.partition.storage.batches import BATCH_BYTES_MAX, HEADER, HEADER_BYTES
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.recovery import CRC_COVERS_FROM
@@ -64,7 +64,7 @@ def check_piece(filesystem: FileSystem, file: SegmentFile, position: int, expect
             return Piece(position=position, next_offset=expected, nbytes=0, gone=True)
         data = _read(filesystem, fd, position, min(PIECE_BYTES, file.size - position))
         need = _first_batch_bytes(data)
-        if len(data) < need <= file.size - position:
+        if len(data) < need <= min(file.size - position, BATCH_BYTES_MAX):
             data = _read(filesystem, fd, position, need)
     except OSError as error:
         raise LogDirFailure(file.path, error) from error
@@ -106,7 +106,8 @@ def _check_batch(
         return "", (), 0
     fields: tuple[int, ...] = HEADER.unpack_from(view)
     nbytes = fields[1] + LENGTH_OVERHEAD
-    if fields[3] != MAGIC or nbytes < HEADER_BYTES or nbytes > left or fields[6] < 0:
+    sound = HEADER_BYTES <= nbytes <= min(left, BATCH_BYTES_MAX)
+    if fields[3] != MAGIC or not sound or fields[6] < 0:
         return "there is no batch", (*fields[:6], -1, *fields[7:]), nbytes
     if nbytes > len(view):
         return "", (), 0

@@ -147,7 +147,8 @@ async def test_aborted_before_any_call(node: CleanedNode, files: Watched, calls:
     try:
         await run.swap(groups[0], index_bytes=10 << 20)
     except AbortedError:
-        assert left_over(log) == []
+        # The log may have taken the new segment over, which gets its own name in a moment.
+        assert {str(path) for path in left_over(log)} <= {s.file for s in log.segments}
     else:
         files.before = lambda _: None
         truncate()

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC, RecordBatchView
-from highwater.partition.storage.batches import HEADER, HEADER_BYTES
+from highwater.partition.storage.batches import BATCH_BYTES_MAX, HEADER, HEADER_BYTES
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import FileSystem
 
 WINDOW_BYTES: Final = 1 << 20
-BATCH_BYTES_MAX: Final = 256 << 20
-"""Far above any max.message.bytes; a length beyond it is damage that should not fill memory."""
 
 
 def batches_of(
