@@ -24,12 +24,13 @@ FUZZ_FRAMES ?= 20000
 FUZZ_FRAMES_FULL ?= 1000000
 CRASH_ROUNDS_FULL ?= 20
 
-# Tests of one process each, which two workers share. All others start servers of their own and have
-# limits in seconds: they run one after the other.
-SHARED := unit property codegen sim tidy
-SHARED_TESTS := $(SHARED:%=tests/%) -n 2
-OTHER_TESTS := tests $(SHARED:%=--ignore=tests/%)
-# Exit status 5: nothing selected. One of the two shares may well have nothing that ARGS selects.
+# Three shares, one after the other. Tests of one process each, which two workers share; tests whose
+# clusters are their own, and have limits in seconds; all others, which share clusters, a Spark session
+# and servers that stay until the end.
+QUICK := tests/unit tests/property tests/codegen tests/sim tests/tidy
+ALONE := tests/contract tests/cluster tests/robustness/faults
+OTHERS := tests $(patsubst %,--ignore=%,$(QUICK) $(ALONE))
+# Exit status 5: nothing selected. A share may well have nothing that ARGS select.
 OR_NOTHING = $(if $(ARGS),|| [ $$? -eq 5 ])
 
 .PHONY: help
@@ -120,8 +121,9 @@ check: static ## under 3 minutes: lint, generated code, style rules, unit tests
 
 .PHONY: test
 test: static peers engine $(STAMPS)/spark ## under 25 minutes: at least one case of everything
-	$(PYTEST) $(SHARED_TESTS) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHER_TESTS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(ALONE) -q -m "not full and not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -q -m "not full and not bench" --fuzz-frames $(FUZZ_FRAMES) $(ARGS) $(OR_NOTHING)
 
 .PHONY: test-docker
 test-docker: engine ## the compose stack in a real Docker engine; starts one if none runs and we are root
@@ -129,8 +131,9 @@ test-docker: engine ## the compose stack in a real Docker engine; starts one if 
 
 .PHONY: full
 full: static peers newer-etcd engine $(STAMPS)/spark ## hours: every client in every mode, long fuzz, all crash points
-	$(PYTEST) $(SHARED_TESTS) -q -m "not bench" $(ARGS) $(OR_NOTHING)
-	$(PYTEST) $(OTHER_TESTS) -q -m "not bench" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(QUICK) -n 2 -q -m "not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(ALONE) -q -m "not bench" $(ARGS) $(OR_NOTHING)
+	$(PYTEST) $(OTHERS) -q -m "not bench" --fuzz-frames $(FUZZ_FRAMES_FULL) --crash-rounds $(CRASH_ROUNDS_FULL) $(ARGS) $(OR_NOTHING)
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace
