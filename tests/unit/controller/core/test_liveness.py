@@ -138,3 +138,11 @@ def test_the_end_of_a_process_that_was_never_heard(table: SessionTable[int]) -> 
     assert table.expired(600) == [2]
     table.heard(2, now_ms=590, applied_revision=0)
     assert table.expired(600) == []
+
+
+def test_who_is_heard_for_the_first_time_has_not_ended() -> None:
+    table: SessionTable[int] = SessionTable(session_timeout_ms=6_000, stream_grace_ms=500)
+    table.open(1, epoch=7, now_ms=0, confirmed=False)
+    assert table.ended_unheard(1, epoch=7, now_ms=1_000)
+    table.heard(1, now_ms=1_010, applied_revision=3)
+    assert table.is_live(1, 7_009)

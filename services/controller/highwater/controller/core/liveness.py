@@ -66,9 +66,11 @@ class SessionTable(Generic[K]):
         session = self._sessions[member]
         session.heard_ms = now_ms
         session.applied_revision = max(session.applied_revision, applied_revision)
+        if session.closed_ms is not None and (
+            not session.confirmed or now_ms - session.closed_ms >= self._late_ms
+        ):
+            session.closed_ms = None  # The first one shows that `ended_unheard` was wrong.
         session.confirmed = True
-        if session.closed_ms is not None and now_ms - session.closed_ms >= self._late_ms:
-            session.closed_ms = None
 
     def streams(self, member: K, epoch: int) -> int:
         """How many watch streams of an incarnation are open."""
