@@ -61,7 +61,8 @@ class Up:
 
     def _ready(self) -> bool:
         if not self.process.running:
-            raise RuntimeError(f"{self.process.name} ended:\n{self.log_tail()}")
+            why = "\n".join(self.process.lines_with("highwater: ", '"level": "error"'))
+            raise RuntimeError(f"{self.process.name} ended:\n{why}\n\n{self.log_tail()}")
         return self.process.log_path.read_text().count(READY) == self._starts
 
     def stop(self) -> int | None:
