@@ -170,6 +170,7 @@ def test_killed_while_it_cleans(up: Up) -> None:
 
 @pytest.mark.parametrize("up", ["nodes3"], indirect=True)
 @pytest.mark.timeout(300)
+@pytest.mark.full
 def test_a_follower_that_begins_at_0_copies_what_is_left(up: Up) -> None:
     make_topic(up)
     table: Table = {}

@@ -36,7 +36,13 @@ def _balanced(partitions: Partitions) -> bool:
     return all(p.leader == p.replicas[0] for p in partitions.values())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGTERM, id="stopped"),
+        pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.full),
+    ],
+)
 def test_leaders_come_back(balanced: Up, number: signal.Signals) -> None:
     topic = make_replicated_topic(balanced.bootstrap, "numbers", partitions=PARTITIONS)
 

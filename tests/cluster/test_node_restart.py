@@ -107,7 +107,12 @@ class RawProducer(threading.Thread):
 
 @pytest.mark.parametrize("up", ["nodes3"], indirect=True)
 @pytest.mark.parametrize(
-    "sign", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=["term", "kill", "pause"]
+    "sign",
+    [
+        pytest.param(signal.SIGTERM, id="term"),
+        pytest.param(signal.SIGKILL, id="kill"),
+        pytest.param(signal.SIGSTOP, id="pause", marks=pytest.mark.full),
+    ],
 )
 def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
     topics = [

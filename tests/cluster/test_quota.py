@@ -31,10 +31,15 @@ IN_FLIGHT = 4
 BATCH_BYTES = 64 * 1024
 TOPIC = "hot"
 
-MODES = pytest.mark.parametrize("up", ["embedded", "separate"], indirect=True)
+SEPARATE_FIRST = pytest.mark.parametrize(
+    "up", ["separate", pytest.param("embedded", marks=pytest.mark.full)], indirect=True
+)
+EMBEDDED_FIRST = pytest.mark.parametrize(
+    "up", ["embedded", pytest.param("separate", marks=pytest.mark.full)], indirect=True
+)
 
 
-@MODES
+@SEPARATE_FIRST
 def test_produce_limit_holds(up: Up):
     _create_topic(up)
     _set_limit(up, "--produce-bytes-per-second", str(LIMIT))
@@ -55,7 +60,7 @@ def test_produce_limit_holds(up: Up):
     assert acknowledged.rate == pytest.approx(LIMIT, rel=TOLERANCE)
 
 
-@MODES
+@EMBEDDED_FIRST
 def test_consume_limit_holds(up: Up):
     _create_topic(up)
     batch = _batch()

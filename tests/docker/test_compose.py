@@ -227,6 +227,7 @@ def test_one_kill_after_another_under_load(stack, topic):
     assert_exactly_once(stack.bootstrap, topic, writer)
 
 
+@pytest.mark.full
 def test_what_was_stopped_and_started_has_kept_everything(stack, topic):
     with Writer(stack.bootstrap, topic, pause_s=0) as writer:
         writer.wait_for_more(2_000)

@@ -49,7 +49,14 @@ _PASSING = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     modes = metafunc.config.getoption("--cluster").split(",")
-    metafunc.parametrize("mode", [mode for mode in modes if mode in _MODES])
+    metafunc.parametrize(
+        "mode",
+        [
+            pytest.param(mode, marks=() if mode == "embedded" else pytest.mark.full)
+            for mode in modes
+            if mode in _MODES
+        ],
+    )
 
 
 class Users:
