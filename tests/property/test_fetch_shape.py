@@ -60,7 +60,7 @@ def test_a_changed_frame_does_not_match_or_means_what_the_codec_says(data, versi
     if shape is None:
         return
     changed = mutate(frame, data)
-    if len(changed) < 8 or changed[2:4] != frame[2:4]:
+    if len(changed) < 8 or changed[:4] != frame[:4]:  # Another API or version.
         return
     found = match(shape, changed)
     if found is not None:
