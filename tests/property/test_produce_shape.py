@@ -58,7 +58,9 @@ def test_a_changed_frame_does_not_match_or_means_what_the_codec_says(
     if shape is None:
         return
     changed = mutate(frame, data)
-    found = matched_produce(shape, changed) if len(changed) >= 8 else None
+    if len(changed) < 8 or changed[:2] != frame[:2]:
+        return  # Another API.
+    found = matched_produce(shape, changed)
     assert found is None or found == produce_meaning(changed)
 
 
