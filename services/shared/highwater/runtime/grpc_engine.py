@@ -12,14 +12,19 @@ import sys
 from typing import Final
 
 VARIABLE: Final = "GRPC_EXPERIMENTS"
+FORK_VARIABLE: Final = "GRPC_ENABLE_FORK_SUPPORT"
 POLLING_QUEUES: Final = "-event_engine_client,-event_engine_listener"
 
 
 def poll_in_completion_queues() -> bool:
     """Chooses the engine for this process and its children.
 
-    False if it is too late, or if the operator has set the variable and so has chosen.
+    False if it is too late, or if the operator has set the variable and so has chosen. Also switches
+    gRPC's handlers for forks off. Nobody forks here but to run another program, and in that child
+    they may hang: libuv waits for the program to begin, so the loop stands still, and the child keeps
+    the locks of the log directories.
     """
+    os.environ.setdefault(FORK_VARIABLE, "false")
     if VARIABLE in os.environ or "grpc" in sys.modules:
         return False
     os.environ[VARIABLE] = POLLING_QUEUES
