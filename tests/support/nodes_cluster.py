@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from highwater.hop.segment_files import INCARNATION_FILE
 from tests.support.cluster import COMPLAINT_WORDS, Node
 from tests.support.embedded_cluster import HIGHWATER, wait_for_port
 from tests.support.measured_process import resident_bytes
@@ -124,6 +126,25 @@ class NodesCluster:
                 return pids[name]
         raise KeyError(f"node {node_id} is none of {sorted(pids)}")
 
+    def hide_files_from_gateways(self) -> None:
+        """New gateways find tokens in the log directories that are not the nodes', as if the
+        directories were another host's: all records come over the hop."""
+        tokens = list(self._data_dir.rglob(INCARNATION_FILE))
+        assert len(tokens) >= self._node_count
+        for token in tokens:
+            token.write_text("another host's")
+        pids: dict[str, int] = json.loads((self._data_dir / _PIDS_FILE).read_text())
+        old = {name: pid for name, pid in pids.items() if name.startswith("gateway")}
+        for pid in old.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in old.values():
+            wait_until(
+                partial(_is_gone, pid), timeout_s=_KILL_TIMEOUT_S, what=f"end of gateway {pid}"
+            )
+        wait_until(
+            self._is_complete, timeout_s=_RESTART_TIMEOUT_S, what="the gateways that come instead"
+        )
+
     def _times_admitted(self, node_id: int) -> int:
         """How many incarnations of the node the controller has let lead, as its log says."""
         with self.process.log_path.open(encoding="utf-8", errors="replace") as log:
@@ -164,6 +185,10 @@ class NodesCluster:
             for topic in metadata.topics.values()
             for partition in topic.partitions.values()
         )
+
+
+def _is_gone(pid: int) -> bool:
+    return not _is_alive(pid)
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,5 +1,6 @@
 """Fetch from frame to reply: the short way and the long way, one node and several."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from highwater.gateway.fetch_encoding import SMALL_RANGE
 from highwater.gateway.fetch_path import FetchPath
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.routing import RoutingTable
-from highwater.hop.fetch import FetchedPartition
+from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_request_header
 from highwater.kafka.messages import fetch
@@ -128,6 +129,18 @@ def test_both_ways_give_the_same_reply(w, segment, version, nbytes, kind):
             assert part.released == 1
 
 
+@pytest.mark.parametrize("ways", [1, 2])
+def test_small_ranges_are_not_read_while_clients_do_not_take_what_was(w, segment, ways):
+    w.shared.budget.hold_replies(w.shared.budget.replies_max)
+    for n in range(ways):
+        w.send(fetch_frame(12, correlation_id=n))
+        w.links[1].answer(FetchedPartition(0, 9, 9, 0, stored(segment, 0, 100), 100))
+        while w.due:
+            w.due.pop(0)()
+        assert any(type(part) is not bytes for part in w.wire.sent)
+        assert w.reply(12) == (n, [(0, 0, 9, segment.data[:100])])
+
+
 @VERSIONS
 def test_errors_and_diverging_epochs_on_both_ways(w, version):
     for n in range(2):
@@ -227,6 +240,25 @@ def test_several_nodes_first_say_what_they_have(w, segment):
         (3, 0, 8, segment.data[:9]),
     ]
     assert one.works == two.works == []
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_records_are_free_when_their_reply_has_left(w, nodes):
+    """Without a word from the collector of circles, which comes many replies later."""
+    gc.collect()
+    gc.disable()
+    try:
+        for n in range(2):  # One node's second reply goes the short way.
+            w.send(fetch_frame(12, correlation_id=n) if nodes == 1 else two_nodes())
+            for link in w.links.values():
+                for count in [len(work.partitions) for work in link.works]:
+                    link.answer(
+                        *(FetchedPartition(0, 9, 9, 0, memoryview(b"x"), 1) for _ in range(count))
+                    )
+            w.reply(12 if nodes == 1 else 11)
+            assert not any(isinstance(o, FetchedPartition | FetchWork) for o in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):

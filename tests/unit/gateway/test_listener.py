@@ -14,7 +14,8 @@ import pytest
 
 from highwater.gateway import listener as module
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Reply, SharedInput
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.listener import Listener
 from highwater.gateway.routing import RoutingTable
@@ -203,6 +204,7 @@ async def test_a_frame_that_may_not_be_read_now_is_not_its_clients_fault(world):
 async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
     await world.listen(idle_s_max=0.3)
     world.handler.keep = True
+    world.budget.replies_max = 1 << 30
     async with world.client() as (reader, writer):
         reader._transport.pause_reading()
         writer.write(request(PRODUCE, 1))
@@ -212,6 +214,53 @@ async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
         (connection,) = world.listener.connections
         await until(lambda: not connection.outstanding and not world.listener.connections)
         assert connection.close_reason == "idle"
+
+
+async def unread(world, reader, writer, number, nbytes=20 << 20):
+    """One large reply for a client that takes nothing of it; gives the gateway's end."""
+    reader._transport.pause_reading()
+    known = set(world.listener.connections)
+    writer.write(request(PRODUCE, number))
+    await until(lambda: world.handler.kept)
+    reply = world.handler.kept.pop()
+    reply.session.complete(reply, bytes(nbytes))
+    await until(lambda: reply.session.behind)
+    assert reply.session in known
+    return reply.session
+
+
+async def test_who_takes_nothing_is_closed_when_memory_is_scarce_and_only_then(world, monkeypatch):
+    await world.listen()
+    world.handler.keep = True
+    world.budget.replies_max = 30 << 20
+    async with world.client() as one, world.client() as other, world.client() as (reader, writer):
+        await until(lambda: len(world.listener.connections) == 3)
+        first = await unread(world, *one, 1)
+        await asyncio.sleep(0.05 * 2 * module.UNREAD_SWEEPS_MAX)
+        assert not first.closed, "there is room"
+        second = await unread(world, *other, 2)
+        await until(lambda: len(world.listener.connections) == 2)
+        assert (first.closed, second.closed) == (True, False), "one was enough"
+        assert "memory" in first.close_reason
+        assert not world.budget.replies_scarce
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 3))
+        assert await reader.readexactly(2) == b"3;"
+    await until(lambda: not world.listener.connections)
+    assert world.budget.replies == 0
+
+
+async def test_who_lets_replies_wait_behind_a_long_one_is_closed_when_memory_is_scarce(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(PRODUCE, 2))
+        await until(lambda: len(world.handler.kept) == 2)
+        late = world.handler.kept.pop()
+        late.session.complete_fetch(late, bytes(1 << 20))
+        assert world.budget.replies_scarce
+        assert await closed(reader)
+    assert world.budget.replies == 0
 
 
 async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):

@@ -13,6 +13,8 @@ from highwater.gateway.sender_threads import SenderThreads, send_range
 from tests.unit.gateway.wires import Segment, connected, open_descriptors, receive
 
 LARGE = THREAD_BYTES_MIN
+HELD = []
+"""What the last outbox made has told of (bytes, behind)."""
 
 
 class NoThreads:
@@ -59,7 +61,14 @@ async def pair():
 def make(pair, pool):
     errors = []
     ours, theirs = pair
-    made = Outbox(ours, loop=asyncio.get_running_loop(), pool=pool, on_error=errors.append)
+    made = Outbox(
+        ours,
+        loop=asyncio.get_running_loop(),
+        pool=pool,
+        on_error=errors.append,
+        on_held=lambda nbytes, behind: HELD.append((nbytes, behind)),
+    )
+    HELD.clear()
     return made, theirs, errors
 
 
@@ -253,3 +262,62 @@ async def test_files_count_as_nothing_in_the_queue(pair, segment, monkeypatch):
     assert errors == []
     out.close()
     assert [part.released for part in ranges] == [1] * 10
+
+
+async def test_a_client_that_reads_is_never_behind(pair, pool):
+    out, theirs, _ = make(pair, pool)
+    for _ in range(20):
+        out.send([b"x" * 1000])
+        await receive(theirs, 1000)
+    assert HELD == []
+    out.close()
+
+
+async def test_who_does_not_read_is_behind_until_it_has_read(pair, pool, segment):
+    out, theirs, _ = make(pair, pool)
+    out.send([b"x" * (1 << 20)])
+    nbytes, behind = HELD[-1]
+    assert behind
+    assert 0 < nbytes < 1 << 20, "the sockets have taken some"
+    part = segment.range(0, 100_000)
+    out.send([b"y" * 5000, part])
+    assert HELD[-1] == (nbytes + 5000, True), "a range takes no memory"
+    await receive(theirs, (1 << 20) + 105_000)
+    while not out.idle:
+        await asyncio.sleep(0.005)
+    assert HELD[-1] == (0, False)
+    assert [nbytes for nbytes, _ in HELD[2:]] == sorted((n for n, _ in HELD[2:]), reverse=True)
+    out.close()
+    assert part.released == 1
+
+
+async def test_replies_behind_a_thread_make_it_behind_when_they_are_many(pair, segment):
+    threads = HeldThreads()
+    out, theirs, _ = make(pair, threads)
+    out.send([b"head", segment.range(0, LARGE)])
+    for _ in range(module.QUEUE_PARTS_MAX):
+        out.send([b"small"])
+    assert HELD == [], "a few requests ahead are usual"
+    out.send([b"small"])
+    assert HELD == [(4 + 5 * (module.QUEUE_PARTS_MAX + 1), True)]
+    threads.work[0][-1](4 + LARGE, None)
+    assert HELD[-1] == (0, False)
+    assert await receive(theirs, 5) == b"small"
+    out.close()
+
+
+async def test_a_closed_outbox_holds_nothing(pair, pool):
+    out, _, _ = make(pair, pool)
+    out.send([b"x" * (1 << 20)])
+    assert HELD[-1][1]
+    out.close()
+    assert HELD[-1] == (0, False)
+
+
+async def test_a_large_reply_is_not_copied_again_with_every_piece_that_the_socket_takes(pair, pool):
+    out, theirs, _ = make(pair, pool)
+    data = bytes(range(256)) * (32 << 10)
+    out.send([data])
+    assert max(map(len, out._queue)) <= module.PIECE_BYTES
+    assert await receive(theirs, len(data)) == data
+    out.close()

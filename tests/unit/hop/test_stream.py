@@ -60,6 +60,7 @@ class World:
         self.queue = []
         self.received, self.opened, self.broken, self.slept = [], [], [], []
         self.ended = []
+        self.room = None
         self.stream = Stream(
             self,
             "/service/Method",
@@ -68,6 +69,7 @@ class World:
             opened=lambda: self.opened.append(len(self.calls)),
             broken=self.broken.append,
             sleep=self.sleep,
+            room=lambda: self.room,
         )
         self.owner = TaskOwner(lambda name, error: self.ended.append(error))
         self.task = self.owner.start(self.stream.run(), name="stream")
@@ -112,6 +114,22 @@ async def test_messages_go_both_ways(world):
     world.stream.wake()
     world.calls[0].inbox.put_nowait(b"c")
     await until(lambda: world.calls[0].written == [b"a", b"b"] and world.received == [b"c"])
+
+
+async def test_nothing_is_read_until_there_is_room(world):
+    call = world.calls[0]
+    world.room = asyncio.get_running_loop().create_future()
+    call.inbox.put_nowait(b"a")
+    await until(lambda: world.received == [b"a"])
+    call.inbox.put_nowait(b"b")
+    world.queue.append(b"c")
+    world.stream.wake()
+    await until(lambda: call.written == [b"c"])
+    await asyncio.sleep(0.02)
+    assert world.received == [b"a"], "it was asked for before, this one was not"
+    room, world.room = world.room, None
+    room.set_result(None)
+    await until(lambda: world.received == [b"a", b"b"])
 
 
 @pytest.mark.parametrize(

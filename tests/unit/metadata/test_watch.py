@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from highwater.metadata import watch as module
 from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
 from highwater.metadata.watch import ClusterWatch, Watcher, WrongClusterError
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
@@ -138,6 +139,23 @@ async def test_it_moves_when_others_find_the_active_controller() -> None:
     await watched.at(10)
     watched.endpoints.prefer("b:1")  # As heartbeats do when a paused controller falls silent.
     await watched.at(11)
+    await watched.watch.stop()
+
+
+async def test_a_pause_ends_when_others_find_the_active_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BACKOFF_MS", (60_000, 60_000))
+    watched = Watched("a:1", "b:1")
+    watched.fakes["a:1"].streams = [[unavailable()], [snapshot(10)]]
+    watched.watch.start()
+    async with asyncio.timeout(5):
+        while watched.endpoints.present == "a:1":
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0.02)
+    assert watched.fakes["b:1"].watches == [], "it pauses first"
+    watched.endpoints.prefer("a:1")
+    await watched.at(10)
     await watched.watch.stop()
 
 

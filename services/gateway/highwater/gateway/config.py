@@ -61,10 +61,17 @@ class GatewayConfig(ServiceSettings):
     in_flight_bytes_max: int = Field(
         default=64 << 20, ge=1024, description="unanswered request bytes per connection"
     )
+    fetches_max: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Fetch requests of one connection that are under way; others wait their turn",
+    )
     memory_budget_bytes: int = Field(
         default=256 << 20,
         ge=1 << 20,
-        description="unanswered request bytes in all; begun requests hold at most a quarter",
+        description="unanswered request bytes in all; begun requests hold at most a quarter, "
+        "replies that clients do not take another",
     )
     held_produce_bytes_max: int = Field(
         default=64 << 20,

@@ -7,7 +7,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from highwater.gateway.core.session import RequestHandler, Session, SharedInput
+from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.handlers.context import Peer
 from highwater.gateway.outbox import Outbox, SenderPool
 from highwater.gateway.routing import TopicRoutes
@@ -49,6 +50,8 @@ class Connection(Session, asyncio.BufferedProtocol):
         "idle_sweeps",
         "sent_seen",
         "stalled_sweeps",
+        "taken_seen",
+        "unread_sweeps",
     )
 
     def __init__(
@@ -79,6 +82,8 @@ class Connection(Session, asyncio.BufferedProtocol):
         self.idle_sweeps = 0
         self.sent_seen = 0
         self.stalled_sweeps = 0
+        self.taken_seen = 0
+        self.unread_sweeps = 0
 
     # ---- asyncio.BufferedProtocol ----
 
@@ -100,7 +105,13 @@ class Connection(Session, asyncio.BufferedProtocol):
                 self._on_shortage(error)
             self.close(str(error))
             return
-        self._outbox = Outbox(sock, loop=self._loop, pool=self._pool, on_error=self.close)
+        self._outbox = Outbox(
+            sock,
+            loop=self._loop,
+            pool=self._pool,
+            on_error=self.close,
+            on_held=self.output_held,
+        )
         self._connections.add(self)
 
     def eof_received(self) -> bool:

@@ -80,10 +80,17 @@ def read_small(result: FetchedPartition) -> None:
 
 
 def partition_data(
-    partition: int, result: FetchedPartition, current: CurrentLeader | None = None
+    partition: int,
+    result: FetchedPartition,
+    current: CurrentLeader | None = None,
+    *,
+    may_copy: bool = True,
 ) -> Any:
-    """One partition's part of a reply; `current` is told with a refusal (version 12 on)."""
-    if 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
+    """One partition's part of a reply; `current` is told with a refusal (version 12 on).
+
+    Without `may_copy` even a small range stays one, which takes no memory while it waits.
+    """
+    if may_copy and 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
         read_small(result)
     data = codec.FetchResponsePartitionData(
         partition_index=partition,

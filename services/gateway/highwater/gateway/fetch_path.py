@@ -19,7 +19,8 @@ from highwater.gateway.core.fetch_shape import (
     name_part,
     pack_reply,
 )
-from highwater.gateway.core.session import Reply, Session
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import Session
 from highwater.gateway.current_leader import TOLD_WITH, CurrentLeader, current_leader
 from highwater.gateway.fetch_encoding import (
     CURRENT_LEADER_FROM,
@@ -167,9 +168,12 @@ class FetchReply(FailingReply):
             self._keep_to_max_bytes(self.works[0][1].max_bytes)
         throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
         try:
-            self.session.complete(self, self._encode(throttle_ms))
+            self.session.complete_fetch(self, self._encode(throttle_ms))
         except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
             self.failed(self._results, error)
+        # Works know this reply; in such a circle their records would wait for the collector.
+        self.works = []
+        self._results = []
         if throttle_ms:
             self.session.mute(throttle_ms)
 
@@ -197,6 +201,7 @@ class FetchReply(FailingReply):
 
     def _encode(self, throttle_ms: int) -> list[Any]:
         version = self._version
+        may_copy = not self.session.shared.budget.replies_scarce
         responses = []
         place = 0
         for topic in self._request.topics:
@@ -208,7 +213,9 @@ class FetchReply(FailingReply):
                 if result.error_code in TOLD_WITH:
                     routes = self.session.client.topics.get(topic.topic.encode())
                     current = _current_leader(version, routes, asked.partition, result)
-                partitions.append(partition_data(asked.partition, result, current))
+                partitions.append(
+                    partition_data(asked.partition, result, current, may_copy=may_copy)
+                )
                 place += 1
             responses.append(
                 codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
@@ -294,7 +301,11 @@ class SinglePartitionFetch(FailingReply):
     def _pack(self, work: FetchWork) -> None:
         shape = self._shape
         result = work.results[0]
-        if 0 < result.nbytes <= SMALL_RANGE and type(result.records) is not memoryview:
+        if (
+            0 < result.nbytes <= SMALL_RANGE
+            and type(result.records) is not memoryview
+            and not self.session.shared.budget.replies_scarce
+        ):
             read_small(result)
         if result.error_code or result.diverging_epoch >= 0 or result.aborted_transactions:
             self._pack_unusual(result, work.throttle_ms)
@@ -304,11 +315,11 @@ class SinglePartitionFetch(FailingReply):
         )
         records = result.records
         if not result.nbytes:
-            self.session.complete(self, head + tail)
+            self.session.complete_fetch(self, head + tail)
         elif type(records) is bytearray or type(records) is memoryview:
-            self.session.complete(self, b"".join((head, records, tail)))
+            self.session.complete_fetch(self, b"".join((head, records, tail)))
         else:
-            self.session.complete(self, [head, records, tail] if tail else [head, records])
+            self.session.complete_fetch(self, [head, records, tail] if tail else [head, records])
 
     def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
         """What the short way has no place for."""
@@ -316,11 +327,12 @@ class SinglePartitionFetch(FailingReply):
         current = None
         if result.error_code in TOLD_WITH:
             current = _current_leader(shape.version, shape.topic, self._partition, result)
-        topic = codec.FetchResponseFetchableTopicResponse(
-            topic=shape.topic.name, partitions=[partition_data(self._partition, result, current)]
-        )
+        session = self.session
+        may_copy = not session.shared.budget.replies_scarce
+        data = partition_data(self._partition, result, current, may_copy=may_copy)
+        topic = codec.FetchResponseFetchableTopicResponse(topic=shape.topic.name, partitions=[data])
         parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms)
-        self.session.complete(self, parts)
+        session.complete_fetch(self, parts)
 
     def abandon(self) -> None:
         """The client is gone."""
@@ -366,7 +378,7 @@ class FetchPath:
             # A session that this gateway never gave out (KIP-227); clients then fetch in full.
             gone = Reply(session, len(frame))
             session.expect(gone)
-            session.complete(gone, session_not_found(version, correlation_id))
+            session.complete_fetch(gone, session_not_found(version, correlation_id))
             return
         places = sum(len(t.partitions) for t in request.topics)
         reply = FetchReply(session, len(frame), version, correlation_id, request, places)

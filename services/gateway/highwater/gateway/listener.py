@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from highwater.gateway.connection import SHORTAGES, ClientInfo, Connection
-from highwater.gateway.core.session import RequestHandler, SharedInput
+from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.handlers.context import Peer
 from highwater.gateway.outbox import SenderPool
 from highwater.gateway.preface import Preface
@@ -20,6 +21,10 @@ from highwater.runtime.proxy_protocol import ProxiedClient
 BACKLOG: Final = 1024
 SWEEP_S: Final = 1.0
 SHORTAGE_SILENCE_SWEEPS: Final = 10
+UNREAD_SWEEPS_MAX: Final = 2
+"""While replies are scarce of memory, who takes next to nothing for so long is closed."""
+PROGRESS_BYTES_MIN: Final = 64 * 1024
+"""What a client takes at least between two sweeps if it reads at all."""
 
 
 class Listener:
@@ -166,6 +171,9 @@ class Listener:
             if connection.ended and not connection.outstanding and not connection.waits_to_produce:
                 connection.close("the client has ended its side")
                 continue
+            if self._takes_nothing(connection):
+                connection.close("it does not read its replies and the memory is needed")
+                continue
             if connection.frames_received != connection.frames_seen:
                 connection.frames_seen = connection.frames_received
                 connection.idle_sweeps = 0
@@ -182,6 +190,16 @@ class Listener:
                 connection.close("idle")
             elif connection.stalled_sweeps > self._frame_sweeps_max:
                 connection.close("a frame was begun and not finished")
+
+    def _takes_nothing(self, connection: Connection) -> bool:
+        """Also true of who lets replies wait behind one that does not come: nodes wait for us."""
+        sent = connection.bytes_sent
+        holds = connection.behind or connection.reply_bytes
+        slow = holds and sent - connection.taken_seen < PROGRESS_BYTES_MIN
+        connection.taken_seen = sent
+        connection.unread_sweeps = connection.unread_sweeps + 1 if slow else 0
+        scarce = self._shared.budget.replies_scarce
+        return scarce and connection.unread_sweeps > UNREAD_SWEEPS_MAX
 
     async def start_accepting(self) -> None:
         """Accepts on all ports from now on. Raises PortInUseError."""

@@ -4,6 +4,9 @@ The transport only reads; all sending is done here on a duplicate of its descrip
 can neither send files nor share its write queue (measured, DECISIONS). Small pieces are sent on
 the loop without blocking; a large range goes to a sender thread, which waits for the client at
 most `SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
+
+A client that does not read fills its socket, then this queue. From then on its connection is behind:
+its session starts nothing more for it, as Kafka, which mutes a channel until its reply is sent.
 """
 
 import contextlib
@@ -18,6 +21,9 @@ THREAD_BYTES_MIN: Final = 256 * 1024
 SEND_TIMEOUT_S: Final = 2.0
 QUEUE_BYTES_MAX: Final = 32 << 20
 """What may wait for a slow reader before the connection is closed; files count as nothing."""
+PIECE_BYTES: Final = 256 * 1024
+QUEUE_PARTS_MAX: Final = 64
+"""Parts behind a range that a thread sends, above which the client is behind, too."""
 
 
 class SenderPool(Protocol):
@@ -53,10 +59,13 @@ class Outbox:
     """One connection's FIFO of parts. States: idle, waiting for the socket, in a thread, closed."""
 
     __slots__ = (
+        "_behind",
         "_closed",
         "_fd",
+        "_held",
         "_loop",
         "_on_error",
+        "_on_held",
         "_pool",
         "_queue",
         "_queued_bytes",
@@ -73,13 +82,20 @@ class Outbox:
         loop: Loop,
         pool: SenderPool,
         on_error: Callable[[str], None],
+        on_held: Callable[[int, bool], None],
     ) -> None:
-        """`sock` is ours (a duplicate) and non-blocking."""
+        """`sock` is ours (a duplicate) and non-blocking.
+
+        `on_held` hears how many bytes wait here and whether the client is behind, when that changes.
+        """
         self._sock = sock
         self._fd = sock.fileno()
         self._loop = loop
         self._pool = pool
         self._on_error = on_error
+        self._on_held = on_held
+        self._held = 0
+        self._behind = False
         self._queue: deque[Any] = deque()
         self._queued_bytes = 0
         self._writing = False
@@ -101,13 +117,16 @@ class Outbox:
                 return
         for part in parts:
             if type(part) is bytes:
-                self._queued_bytes += len(part)
-            self._queue.append(part)
+                self._enqueue(part)
+            else:
+                self._queue.append(part)
         if self._queued_bytes > QUEUE_BYTES_MAX:
             self._fail("the client does not read its replies")
             return
         if not self._writing and not self._threaded:
             self._drain()
+        elif self._writing or len(self._queue) > QUEUE_PARTS_MAX:
+            self._tell(behind=True)
 
     def _send_now(self, data: bytes) -> None:
         try:
@@ -119,12 +138,25 @@ class Outbox:
             return
         self.bytes_sent += sent
         if sent < len(data):
-            self._queue.append(data[sent:])
-            self._queued_bytes += len(data) - sent
+            self._enqueue(data[sent:])
             self._wait_writable()
+
+    def _enqueue(self, data: bytes) -> None:
+        """In pieces, as the rest of a piece is copied whenever the socket takes a part of it."""
+        self._queued_bytes += len(data)
+        if len(data) <= PIECE_BYTES:
+            self._queue.append(data)
+        else:
+            starts = range(0, len(data), PIECE_BYTES)
+            self._queue.extend(data[start : start + PIECE_BYTES] for start in starts)
 
     def _drain(self) -> None:
         """Sends until the queue is empty, the socket is full, or a thread takes over."""
+        self._drain_queue()
+        if self._behind:
+            self._tell(behind=self._writing or len(self._queue) > QUEUE_PARTS_MAX)
+
+    def _drain_queue(self) -> None:
         queue = self._queue
         try:
             while queue:
@@ -243,6 +275,14 @@ class Outbox:
         if not self._writing:
             self._writing = True
             self._loop.add_writer(self._fd, self._drain)
+        self._tell(behind=True)
+
+    def _tell(self, *, behind: bool) -> None:
+        held = self._queued_bytes if behind else 0
+        if held != self._held or behind != self._behind:
+            self._held = held
+            self._behind = behind
+            self._on_held(held, behind)
 
     @property
     def idle(self) -> bool:
@@ -263,6 +303,8 @@ class Outbox:
             self._loop.remove_writer(self._fd)
         _release(self._queue)
         self._queue.clear()
+        self._queued_bytes = 0
+        self._tell(behind=False)
         if not self._threaded:
             self._sock.close()
             return

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
-from highwater.gateway.core.session import Reply, Session
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import Session
 from highwater.gateway.current_leader import TOLD_WITH, CurrentLeader, current_leader
 from highwater.gateway.metrics import RequestMeter
 from highwater.gateway.routing import RoutingTable, TopicRoutes

@@ -6,7 +6,8 @@ encoded (`handlers.dispatch`). A malformed or unknown request closes the connect
 
 from collections.abc import Callable
 
-from highwater.gateway.core.session import Reply, Session
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import Session
 from highwater.gateway.fetch_path import FetchPath
 from highwater.gateway.handlers.context import Backend, RequestContext
 from highwater.gateway.handlers.dispatch import dispatch

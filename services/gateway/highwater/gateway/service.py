@@ -204,6 +204,7 @@ class GatewayService:
                 budget=self._budget,
                 frame_bytes_max=config.request_bytes_max,
                 in_flight_bytes_max=config.in_flight_bytes_max,
+                fetches_max=config.fetches_max,
             ),
             handler=requests,
             routing=self.routing,
@@ -214,12 +215,21 @@ class GatewayService:
             frame_s_max=config.frame_s_max,
             proxy_protocol=config.proxy_protocol,
         )
+        self._registry.register(GatewayCollector(self.meter, self._gauges(listener)))
+        return listener
+
+    def _gauges(self, listener: Listener) -> GatewayGauges:
         gauges = GatewayGauges()
         gauges.add("connections", "Client connections.", lambda: len(listener.connections))
         gauges.add("refused_connections", "Refused at accept.", lambda: listener.refused)
         gauges.add("request_bytes_held", "Unanswered bytes.", lambda: self._budget.used)
         gauges.add("produce_bytes_held", "Waiting for leaders.", lambda: self.held.nbytes)
         gauges.add("begun_bytes_held", "Bytes of begun requests.", lambda: self._budget.begun)
+        gauges.add(
+            "reply_bytes_held",
+            "Bytes of replies that wait for clients.",
+            lambda: self._budget.replies,
+        )
         gauges.add(
             "begun_requests_given_up",
             "Closed to make room for others.",
@@ -235,8 +245,7 @@ class GatewayService:
             "Files of nodes on this host that fetches are answered from.",
             lambda: self.links.open_segment_files,
         )
-        self._registry.register(GatewayCollector(self.meter, gauges))
-        return listener
+        return gauges
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
@@ -244,6 +253,7 @@ class GatewayService:
             clock=self._clock,
             schedule=self.turn.defer,
             on_failure=self._task_failed,
+            budget=self._budget,
             on_complete=self.held.complete,
         )
         link.start()

@@ -31,7 +31,12 @@ class Stream:
         opened: Callable[[], None],
         broken: Callable[[str], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        room: Callable[[], Awaitable[None] | None] | None = None,
     ) -> None:
+        """`room` gives what is to be waited for before the next message is read, or None.
+
+        Meanwhile gRPC's window fills, and the node reads nothing more from its disk.
+        """
         # No serializers: messages are bytes on both sides, framed by highwater.hop.
         # The stubs know neither the defaults nor EOF.
         untyped: Any = channel
@@ -41,6 +46,7 @@ class Stream:
         self._opened = opened
         self._broken = broken
         self._sleep = sleep
+        self._room = room
         self._wake = asyncio.Event()
         self._under_way: Any = None
         self._writes = True
@@ -88,6 +94,8 @@ class Stream:
             self._opened()
             writers.start(self._write(call), name="hop-writer")
             while True:
+                if self._room is not None and (room := self._room()) is not None:
+                    await room
                 message = await call.read()
                 if message is grpc.aio.EOF:  # type: ignore[attr-defined]
                     return "the node ended the stream"

@@ -6,6 +6,7 @@ its revision or takes a new snapshot. It never goes back: a controller that offe
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ class ClusterWatch:
         self._tasks = TaskOwner(self._on_failure)
         self._streaming: asyncio.Task[None] | None = None
         self._restarting = False
+        self._moved = asyncio.Event()
+        """Somebody else found another controller while this one waits to try again."""
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception if the watch cannot go on: wrong cluster, or a bug in a subscriber."""
         endpoints.on_change(self._restart)
@@ -167,7 +170,10 @@ class ClusterWatch:
                 backoff_ms = first_ms
             if restarting:
                 continue
-            await asyncio.sleep(backoff_ms * random.uniform(0.5, 1.0) / 1000)
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff_ms * random.uniform(0.5, 1.0) / 1000):
+                    await self._moved.wait()
             backoff_ms = min(greatest_ms, backoff_ms * 2)
 
     async def _stream(self) -> None:
@@ -238,6 +244,8 @@ class ClusterWatch:
                 return  # The stream itself found the better address and ends by itself.
             self._restarting = True
             self._streaming.cancel()
+        else:
+            self._moved.set()
 
     def _ended(self, address: str, stream: "asyncio.Task[None]") -> None:
         """A stream that simply ended was closed by a controller that stops."""

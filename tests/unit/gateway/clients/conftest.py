@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from highwater.gateway.clients.node_link import GrpcNodeLink
+from highwater.gateway.core.budget import MemoryBudget
 from tests.unit.gateway.clients.partition_node import PartitionNode
 
 
@@ -34,6 +35,7 @@ async def open_link(node, link_failures):
             clock=node.clock,
             schedule=asyncio.get_running_loop().call_soon,
             on_failure=lambda name, error: link_failures.append((name, error)),
+            budget=MemoryBudget(1 << 20),
         )
         link.start()
         links.append(link)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.gateway.clients.fetch_stream import FetchStream
+from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.fetch_codec import ResponseWriter, decode_request, works_of
 from highwater.hop.framing import HopFramingError
 from highwater.hop.segment_files import SegmentFiles
@@ -199,13 +200,27 @@ async def test_unreadable_bytes_are_an_error_of_the_fetch_and_not_of_the_stream(
 def unconnected():
     """A fetch stream whose messages the test carries."""
     channel = SimpleNamespace(stream_stream=lambda _method: None)
-    made = FetchStream(channel, SegmentFiles([], ""))
+    made = FetchStream(channel, SegmentFiles([], ""), MemoryBudget(1000))
     made.stream.is_open = True
     return made
 
 
 def calls_in(message):
     return len(works_of(decode_request(message), lambda _work: None))
+
+
+async def test_nothing_is_read_while_clients_do_not_take_what_was(unconnected):
+    budget = unconnected._budget
+    assert unconnected._room() is None
+    budget.hold_replies(budget.replies_max)
+    waiting = [unconnected._room() for _ in range(2)]
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    assert not waiting[1].done()
+    budget.hold_replies(-1)
+    async with asyncio.timeout(5):
+        await waiting[1]
+    assert unconnected._room() is None
 
 
 async def test_fetches_gather_while_two_messages_are_outstanding(unconnected):

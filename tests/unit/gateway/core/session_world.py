@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Reply, Session, SharedInput
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import OUTSTANDING_MAX, Session, SharedInput
 from highwater.gateway.core.turn import Turn
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
@@ -81,6 +82,7 @@ class Handler:
         number = number_of(frame)
         self.started.append((kind, number))
         reply = NotedReply(session, len(frame), number, self)
+        reply.kind = kind
         session.expect(reply)
         self.open[number] = (reply, len(frame))
 
@@ -88,11 +90,12 @@ class Handler:
 class NotedReply(Reply):
     """Tells the handler that it was abandoned, and stays to be completed late."""
 
-    __slots__ = ("handler", "number")
+    __slots__ = ("handler", "kind", "number")
 
     def __init__(self, session: Session, size: int, number: int, handler: Handler) -> None:
         super().__init__(session, size)
         self.number = number
+        self.kind = ""
         self.handler = handler
 
     def abandon(self) -> None:
@@ -119,6 +122,7 @@ class World:
         budget_bytes: int = 1 << 20,
         frame_bytes_max: int = 1 << 20,
         in_flight_bytes_max: int = 1 << 20,
+        fetches_max: int = OUTSTANDING_MAX,
     ) -> None:
         self.soon: deque[Callable[[], None]] = deque()
         self.budget = MemoryBudget(budget_bytes)
@@ -127,6 +131,7 @@ class World:
             budget=self.budget,
             frame_bytes_max=frame_bytes_max,
             in_flight_bytes_max=in_flight_bytes_max,
+            fetches_max=fetches_max,
         )
 
     def connect(self) -> Peer:
@@ -173,7 +178,8 @@ class Peer:
             self.session.finished(self.handler.silent.pop(number))
             return
         reply, _ = self.handler.open.pop(number)
-        self.session.complete(reply, b"%d;" % number if parts is None else parts)
+        complete = self.session.complete_fetch if reply.kind == "fetch" else self.session.complete
+        complete(reply, b"%d;" % number if parts is None else parts)
 
     def lose(self) -> None:
         """The socket is gone."""

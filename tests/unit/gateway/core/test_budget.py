@@ -4,7 +4,9 @@ from functools import partial
 
 import pytest
 
-from highwater.gateway.core.budget import BEGUN_MIN, BEGUN_SHARE, MemoryBudget
+from highwater.gateway.core.budget import BEGUN_MIN, BEGUN_SHARE, REPLIES_SHARE, MemoryBudget
+
+LIMIT = 1 << 20
 
 
 @pytest.fixture
@@ -122,3 +124,33 @@ def test_reads_are_scarce_while_anyone_waits(granted):
     assert budget.exhausted
     budget.release(1)
     assert not budget.exhausted
+
+
+def test_replies_take_room_from_requests_and_give_it_back():
+    budget = MemoryBudget(LIMIT)
+    granted = []
+    budget.charge(1)
+    budget.hold_replies(LIMIT // 2)
+    assert not budget.reserve(LIMIT // 2, lambda: granted.append("large"))
+    assert granted == []
+    budget.hold_replies(-LIMIT // 2)
+    assert granted == ["large"]
+
+
+@pytest.mark.parametrize("steps", [(1,), (LIMIT // 2,), (1, LIMIT)])
+def test_who_waits_for_room_hears_of_it_once(steps):
+    budget = MemoryBudget(LIMIT)
+    scarce = LIMIT // REPLIES_SHARE
+    heard = []
+    budget.hold_replies(scarce - 1)
+    assert not budget.replies_scarce
+    for step in steps:
+        budget.hold_replies(step)
+        assert budget.replies_scarce
+    budget.when_replies_fit(lambda: heard.append(1))
+    assert heard == []
+    budget.hold_replies(-sum(steps))
+    assert not budget.replies_scarce
+    budget.hold_replies(sum(steps))
+    budget.hold_replies(-sum(steps))
+    assert heard == [1]

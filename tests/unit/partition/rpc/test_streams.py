@@ -1,6 +1,7 @@
 """The node's side of a stream: back pressure, nonsense from the peer, a writer that fails."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 import grpc
@@ -161,6 +162,36 @@ async def test_answered_fetches_share_messages(context, tmp_path):
     answers, begun_messages = parse_response(message)
     assert [answer.call_id for answer in answers] == list(range(1, 50))
     assert begun_messages == 1
+    context.inbox.put_nowait(grpc.aio.EOF)
+    await run(serving)
+
+
+async def test_bytes_are_not_read_far_ahead_of_a_peer_that_does_not(context, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "READ_AHEAD_BYTES", 2500)
+    node = Node(tmp_path)
+    node.add()
+    batch = make_batch(value=b"x" * 1000)
+    node.append(batch)
+    read = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda *args: read.append(1) or pread(*args))
+    context.may_write.clear()
+    serving = asyncio.create_task(fetch_stream(node.plane, context))
+    works = [work_of(n, ask(0)) for n in range(1, 50)]
+    context.inbox.put_nowait(encode_request(works, [], False))
+    await until(lambda: read)
+    await asyncio.sleep(0.02)
+    assert len(read) <= 2 * 3, "what is being written, and as much behind it"
+    context.may_write.set()
+    answers = []
+
+    def answered():
+        answers[:] = [a for message in context.written for a in parse_response(message)[0]]
+        return len(answers) == len(works)
+
+    await until(answered)
+    assert [answer.call_id for answer in answers] == list(range(1, 50))
+    assert {bytes(answer.payload)[61:] for answer in answers} == {bytes(batch[61:])}
     context.inbox.put_nowait(grpc.aio.EOF)
     await run(serving)
 

@@ -4,11 +4,14 @@ Messages go out at once while few are outstanding, that is, not yet begun by the
 gather. A message costs much more than a fetch in it.
 """
 
+import asyncio
 from collections import deque
+from functools import partial
 from typing import Final
 
 import grpc.aio
 
+from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.hop.fetch_codec import Answer, encode_request, parse_response
 from highwater.hop.framing import HopFramingError
@@ -31,7 +34,10 @@ class FetchStream:
     makes clients ask again; nothing is lost by a fetch.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, files: SegmentFiles) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, files: SegmentFiles, budget: MemoryBudget
+    ) -> None:
+        """Nothing is read while `budget` has no room for replies that clients have yet to take."""
         self.stream = Stream(
             channel,
             METHOD,
@@ -39,7 +45,9 @@ class FetchStream:
             received=self._received,
             opened=self._opened,
             broken=self._broken,
+            room=self._room,
         )
+        self._budget = budget
         self._files = files
         self._queue: deque[FetchWork] = deque()
         self._cancelled: list[int] = []
@@ -137,6 +145,13 @@ class FetchStream:
                 # The file went away in between; the client asks again and gets a new place.
                 result.nbytes = 0
 
+    def _room(self) -> "asyncio.Future[None] | None":
+        if not self._budget.replies_scarce:
+            return None
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._budget.when_replies_fit(partial(_resolve, room))
+        return room
+
     def _opened(self) -> None:
         self.stream.wake()
 
@@ -150,6 +165,11 @@ class FetchStream:
         for work in waiting:
             if not work.cancelled:
                 _answer_away(work)
+
+
+def _resolve(room: "asyncio.Future[None]") -> None:
+    if not room.done():
+        room.set_result(None)
 
 
 def _answer_away(work: FetchWork) -> None:

@@ -12,6 +12,7 @@ from highwater.api.partition.v1 import partition_service_pb2_grpc as rpc
 from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
+from highwater.gateway.core.budget import MemoryBudget
 from highwater.hop.append import OnComplete, complete_sinks
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
@@ -43,9 +44,13 @@ class GrpcNodeLink:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_failure: Callable[[str, BaseException], None],
+        budget: MemoryBudget,
         on_complete: OnComplete = complete_sinks,
     ) -> None:
-        """`on_complete` is what groups of appends do with their results."""
+        """`budget` says whether there is room for fetched bytes.
+
+        `on_complete` is what groups of appends do with their results.
+        """
         self.node_id = node.node_id
         self.state = node
         channel = open_channel(
@@ -61,7 +66,7 @@ class GrpcNodeLink:
             on_encode_failure=lambda error: on_failure("encode-append", error),
             on_complete=on_complete,
         )
-        self._fetch = FetchStream(channel, self._files)
+        self._fetch = FetchStream(channel, self._files, budget)
         self._coordinate = CoordinateStream(channel)
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)

@@ -1,4 +1,4 @@
-"""How much memory requests may hold, per gateway; whoever wants more waits its turn."""
+"""How much memory requests and replies may hold, per gateway; whoever wants more waits its turn."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from typing import Final, Protocol
 BEGUN_SHARE: Final = 4
 """A quarter of the limit may be held by frames of which a part has arrived."""
 BEGUN_MIN: Final = 1 << 20
+REPLIES_SHARE: Final = 4
+"""A quarter may be held by replies that their clients do not take."""
 
 
 class BegunFrame(Protocol):
@@ -18,7 +20,7 @@ class BegunFrame(Protocol):
 
 
 class MemoryBudget:
-    """Counts bytes of requests that have been read and not yet answered.
+    """Counts bytes of requests that have been read and not yet answered, and of unread replies.
 
     Small frames are only counted (`charge`); while `exhausted`, connections read less, and nothing
     before what they have asked for is answered, so each adds one small read. A large frame asks
@@ -30,11 +32,15 @@ class MemoryBudget:
 
     __slots__ = (
         "_begun_by",
+        "_on_room",
         "_waiting",
         "begun",
         "begun_max",
         "given_up",
         "limit",
+        "replies",
+        "replies_max",
+        "replies_scarce",
         "scarce_at",
         "used",
     )
@@ -49,6 +55,11 @@ class MemoryBudget:
         self.begun_max = max(limit // BEGUN_SHARE, BEGUN_MIN)
         self.given_up = 0
         """Begun frames that had to make room for others."""
+        self.replies = 0
+        """Bytes of replies that wait; not in `used`."""
+        self.replies_max = limit // REPLIES_SHARE
+        self.replies_scarce = False
+        self._on_room: list[Callable[[], None]] = []
         self._begun_by: dict[BegunFrame, int] = {}
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
@@ -87,6 +98,21 @@ class MemoryBudget:
             oldest.give_up_begun()
         self._grant()
 
+    def hold_replies(self, nbytes: int) -> None:
+        """So many bytes more of replies wait, or fewer."""
+        self.replies += nbytes
+        assert self.replies >= 0
+        self.replies_scarce = self.replies >= self.replies_max
+        if self._on_room and not self.replies_scarce:
+            waiting, self._on_room = self._on_room, []
+            for call in waiting:
+                call()
+        self._grant()
+
+    def when_replies_fit(self, call: Callable[[], None]) -> None:
+        """Calls back, once, as soon as replies are not scarce any more."""
+        self._on_room.append(call)
+
     def withdraw(self, granted: Callable[[], None]) -> None:
         """Forgets a reservation that still waits (its connection closed)."""
         self._waiting = deque(w for w in self._waiting if w[1] is not granted)
@@ -101,7 +127,7 @@ class MemoryBudget:
 
     def _grant(self) -> None:
         waiting = self._waiting
-        room = self.limit - self.begun
+        room = self.limit - self.begun - self.replies
         while waiting:
             wanted, granted = waiting[0]
             if self.used + wanted > room and self.used > 0:

@@ -1,24 +1,26 @@
 """One client connection without its socket: bytes in, requests out, ordered replies back.
 
-Rules (architecture decision 13): Produce and Fetch of a connection may overlap one another; any
-other request starts when all earlier ones are done and nothing later starts before it ends.
-Replies leave in request order. A Produce with acks=0 takes no reply slot.
+Rules (architecture decision 13): Produce and Fetch of a connection may overlap one another, so many
+Fetch as `fetches_max` says; any other request starts when all earlier ones are done and nothing
+later starts before it ends. Replies leave in request order. acks=0 takes no reply slot.
 
 Fairness: one read may hold thousands of tiny requests, and the loop serves everyone. So only so
 many of a connection start in one turn; the rest wait for the next turns and nothing more is read.
 
 Hot path: small frames are read into one buffer that all connections of a loop share, since a read
-and its parsing happen in one go; what remains of a cut frame is kept by the session. Frames above
-`LARGE_FRAME` are received straight into a buffer of their own, resident as far as it is filled.
+and its parsing happen in one go; the session keeps the rest of a cut frame. Frames above
+`LARGE_FRAME` are received into a buffer of their own, resident as far as it is filled.
 """
 
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.frame_memory import uncleared
+from highwater.gateway.core.reply import Reply, memory_of, release_parts
+from highwater.gateway.core.session_ports import RequestHandler, Wire
 from highwater.gateway.core.turn import Turn
 
 LARGE_FRAME: Final = 64 * 1024
@@ -33,67 +35,12 @@ OUTSTANDING_MAX: Final = 1024
 """Requests of one connection under way; clients use 5 to 1 000 in flight."""
 REPLIES_MAX: Final = 4 * OUTSTANDING_MAX
 """Replies of one connection that are awaited or wait behind one that is: its head may wait long."""
+WAITING_REPLY_BYTES_MAX: Final = 64 << 20
+"""What of one connection may wait behind a reply that is awaited, before the connection is closed."""
 HEADER_MIN: Final = 8
 
 _unpack_size = Struct(">i").unpack_from
 _unpack_key = Struct(">h").unpack_from
-
-
-class Reply:
-    """A place in the order of replies. `parts` is None until the reply is ready.
-
-    A part is bytes, or a `FileRange` whose bytes follow; the size prefix is in the first part.
-    """
-
-    __slots__ = ("parts", "request_bytes", "session")
-
-    def __init__(self, session: "Session", request_bytes: int) -> None:
-        self.session = session
-        self.request_bytes = request_bytes
-        self.parts: bytes | list[Any] | None = None
-
-    def abandon(self) -> None:
-        """The client is gone: stop waiting for whatever was asked of others."""
-
-
-class RequestHandler(Protocol):
-    """What a session does with whole frames (without the size prefix)."""
-
-    def produce(self, session: "Session", frame: bytearray) -> None:
-        """A Produce request."""
-        ...
-
-    def fetch(self, session: "Session", frame: bytearray) -> None:
-        """A Fetch request."""
-        ...
-
-    def other(self, session: "Session", frame: bytearray) -> None:
-        """Any other request; alone on its connection until it is answered."""
-        ...
-
-    def reply_failed(self, session: "Session", error: Exception) -> None:
-        """A bug in making a reply: tells operators and closes the connection."""
-        ...
-
-
-class Wire(Protocol):
-    """The socket side of a session."""
-
-    def send(self, parts: list[Any]) -> None:
-        """Queues parts behind earlier ones."""
-        ...
-
-    def set_reading(self, reading: bool) -> None:
-        """Stops or resumes reading."""
-        ...
-
-    def close(self, reason: str) -> None:
-        """Closes the connection; `reason` is for the log."""
-        ...
-
-    def unmute_after(self, ms: int) -> None:
-        """Calls the session's `unmute` in so many milliseconds, or later if it was told so."""
-        ...
 
 
 class SharedInput:
@@ -102,6 +49,7 @@ class SharedInput:
     __slots__ = (
         "budget",
         "buffer",
+        "fetches_max",
         "frame_bytes_max",
         "in_flight_bytes_max",
         "large_frame",
@@ -110,9 +58,17 @@ class SharedInput:
     )
 
     def __init__(
-        self, *, turn: Turn, budget: MemoryBudget, frame_bytes_max: int, in_flight_bytes_max: int
+        self,
+        *,
+        turn: Turn,
+        budget: MemoryBudget,
+        frame_bytes_max: int,
+        in_flight_bytes_max: int,
+        fetches_max: int = OUTSTANDING_MAX,
     ) -> None:
+        """Of one connection: bytes of requests under way, and how many of them may be Fetch."""
         self.turn = turn
+        self.fetches_max = fetches_max
         self.budget = budget
         self.frame_bytes_max = frame_bytes_max
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)
@@ -131,20 +87,24 @@ class Session:
         "_large",
         "_large_filled",
         "_large_size",
+        "_output_bytes",
         "_partial",
         "_reading",
         "_waiting",
+        "behind",
         "budget_wait",
         "client",
         "closed",
         "dirty",
         "fetch_shape",
+        "fetching",
         "frames_received",
         "handler",
         "in_flight_bytes",
         "muted",
         "outstanding",
         "replies",
+        "reply_bytes",
         "shared",
         "tail",
         "wire",
@@ -164,11 +124,18 @@ class Session:
         """The Fetch path's, likewise."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0
+        self.fetching = 0
         self.in_flight_bytes = 0
         self.frames_received = 0
         self.closed = False
         self.dirty = False
         self.muted = False
+        self.behind = False
+        """True while the client's socket takes no more and replies wait for it."""
+        self._output_bytes = 0
+        """Held against the budget: replies that have left here and wait for the socket."""
+        self.reply_bytes = 0
+        """Held likewise: replies to Fetch that were ready and wait behind another."""
         self._barrier = False
         self._continuing = False
         """True while the turn will call `go_on`; until then nothing else starts what waits."""
@@ -332,6 +299,10 @@ class Session:
             self.outstanding += 1
             self.handler.produce(self, frame)
         elif key == 1:
+            if self.fetching >= self.shared.fetches_max:
+                self._waiting.append(frame)
+                return
+            self.fetching += 1
             self.outstanding += 1
             self.handler.fetch(self, frame)
         elif self.outstanding:
@@ -355,11 +326,13 @@ class Session:
             self.update_reading()
 
     def _may_go_on(self) -> bool:
-        if not self._waiting or self._barrier or self.closed:
+        if not self._waiting or self._barrier or self.closed or self.behind:
             return False
         (key,) = _unpack_key(self._waiting[0])
+        if key == 1:
+            return self.fetching < self.shared.fetches_max
         # Keys are signed: a negative one is an ordinary request, which will be refused.
-        return not self.outstanding or 0 <= key <= 1
+        return key == 0 or not self.outstanding
 
     def _continue_later(self) -> None:
         self._continuing = True
@@ -389,6 +362,19 @@ class Session:
             self.shared.turn.flush_later(self)
         self.finished(reply.request_bytes)
 
+    def complete_fetch(self, reply: Reply, parts: bytes | list[Any]) -> None:
+        """As `complete`, of a Fetch: the next one may start, and what waits behind another counts."""
+        self.fetching -= 1
+        if not self.closed and self.replies[0] is not reply:
+            nbytes = memory_of(parts)
+            self.reply_bytes += nbytes
+            self.shared.budget.hold_replies(nbytes)
+            if self.reply_bytes > WAITING_REPLY_BYTES_MAX:
+                self.wire.close("too many bytes of replies wait behind another")
+        self.complete(reply, parts)
+        if self._waiting:
+            self._look_again()
+
     def finished(self, request_bytes: int) -> None:
         """One request less under way; also called for those that take no reply."""
         self.outstanding -= 1
@@ -396,11 +382,16 @@ class Session:
         self.shared.budget.release(request_bytes)
         if self.outstanding == 0:
             self._barrier = False
-            if self._waiting and not self.dirty and not self._continuing:
-                self.dirty = True
-                self.shared.turn.flush_later(self)
+            if self._waiting:
+                self._look_again()
         if not self._reading:
             self.update_reading()
+
+    def _look_again(self) -> None:
+        """Something that waits may be able to start at the end of this turn."""
+        if not self.dirty and not self._continuing:
+            self.dirty = True
+            self.shared.turn.flush_later(self)
 
     def flush(self) -> None:
         """Sends the replies that are ready, in order, and starts requests that waited."""
@@ -415,6 +406,8 @@ class Session:
                 out.append(parts)
             else:
                 out.extend(parts)  # type: ignore[arg-type]
+        if self.reply_bytes:
+            self._count_waiting()
         if out:
             self.wire.send(out)
         if self._waiting and not self._continuing:
@@ -422,10 +415,29 @@ class Session:
         if not self._reading:
             self.update_reading()
 
+    def _count_waiting(self) -> None:
+        """Replies have left: what is still held for those that wait? Few fetch so far ahead."""
+        before = self.reply_bytes
+        self.reply_bytes = sum(
+            memory_of(reply.parts) for reply in self.replies if reply.parts is not None
+        )
+        self.shared.budget.hold_replies(self.reply_bytes - before)
+
+    def output_held(self, nbytes: int, behind: bool) -> None:
+        """What the socket has not taken yet, and whether it takes anything."""
+        self.shared.budget.hold_replies(nbytes - self._output_bytes)
+        self._output_bytes = nbytes
+        if behind != self.behind:
+            self.behind = behind
+            if not behind and self._waiting:
+                self._look_again()
+            self.update_reading()
+
     def update_reading(self) -> None:
         """Reads while nothing speaks against it: limits, budget, mute."""
         wanted = not (
             self.muted
+            or self.behind
             or self.budget_wait is not None
             or self._continuing
             or len(self._waiting) >= WAITING_FRAMES_MAX
@@ -474,6 +486,8 @@ class Session:
             budget.release(self._large_size)
             self._large = None
         self._keep(b"", anew=True)
+        budget.hold_replies(-self.reply_bytes)
+        self.reply_bytes = 0
         while self._waiting:
             self._forget(len(self._waiting.popleft()))
         for reply in list(self.replies):
@@ -482,10 +496,3 @@ class Session:
             elif type(reply.parts) is not bytes:
                 release_parts(reply.parts)
         self.replies.clear()
-
-
-def release_parts(parts: Any) -> None:
-    """Gives back the files behind parts that will not be sent."""
-    for part in parts:
-        if type(part) is not bytes and hasattr(part, "release"):
-            part.release()

@@ -34,6 +34,8 @@ from highwater.partition.rpc.stream_drain import REFUSED, StreamDrain
 from highwater.runtime.tasks import TaskOwner
 
 OUT_BYTES_MAX: Final = 16 << 20
+READ_AHEAD_BYTES: Final = 2 << 20
+"""Records read for answers that are not written yet, where bytes are sent and not references."""
 WAITING_CALLS_MAX: Final = 100_000
 """Fetches and coordinator calls of one gateway that may wait here at a time."""
 
@@ -251,15 +253,28 @@ class FetchAnswers(OutQueue):
         self.begun_messages = 0
 
     def before_write(self) -> None:
-        """Turns what has gathered into messages."""
-        if self.works or self.begun_messages:
-            writer = ResponseWriter(references=self.references)
-            works, self.works = self.works, []
-            begun, self.begun_messages = self.begun_messages, 0
-            for work in works:
-                writer.add(work)
-            for message in writer.take(begun):
-                self.put(message)
+        """Turns what has gathered into messages, as far as records may be read ahead."""
+        if not (self.works or self.begun_messages) or self._nbytes >= READ_AHEAD_BYTES:
+            return
+        writer = ResponseWriter(references=self.references)
+        begun, self.begun_messages = self.begun_messages, 0
+        for work in self._next_works():
+            writer.add(work)
+        for message in writer.take(begun):
+            self.put(message)
+
+    def _next_works(self) -> list[FetchWork]:
+        """Takes those to be written now. A peer that does not read must not fill this memory."""
+        count = len(self.works)
+        if not self.references:
+            nbytes = 0
+            for number, work in enumerate(self.works):
+                nbytes += sum(result.nbytes for result in work.results)
+                if nbytes >= READ_AHEAD_BYTES:
+                    count = number + 1
+                    break
+        taken, self.works = self.works[:count], self.works[count:]
+        return taken
 
 
 async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
@@ -280,7 +295,7 @@ async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None
             if gone is not None:
                 plane.cancel_fetch(gone)
         works = works_of(request, done)
-        if len(waiting) + len(works) > WAITING_CALLS_MAX:
+        if len(waiting) + len(out.works) + len(works) > WAITING_CALLS_MAX:
             raise HopFramingError(f"more than {WAITING_CALLS_MAX} fetches wait on one stream")
         for work in works:
             waiting[work.call_id] = work

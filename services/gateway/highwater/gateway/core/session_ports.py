@@ -1,0 +1,46 @@
+"""What a session needs of its surroundings: who handles frames, and the socket."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from highwater.gateway.core.session import Session
+
+
+class RequestHandler(Protocol):
+    """What a session does with whole frames (without the size prefix)."""
+
+    def produce(self, session: "Session", frame: bytearray) -> None:
+        """A Produce request."""
+        ...
+
+    def fetch(self, session: "Session", frame: bytearray) -> None:
+        """A Fetch request."""
+        ...
+
+    def other(self, session: "Session", frame: bytearray) -> None:
+        """Any other request; alone on its connection until it is answered."""
+        ...
+
+    def reply_failed(self, session: "Session", error: Exception) -> None:
+        """A bug in making a reply: tells operators and closes the connection."""
+        ...
+
+
+class Wire(Protocol):
+    """The socket side of a session."""
+
+    def send(self, parts: list[Any]) -> None:
+        """Queues parts behind earlier ones."""
+        ...
+
+    def set_reading(self, reading: bool) -> None:
+        """Stops or resumes reading."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Closes the connection; `reason` is for the log."""
+        ...
+
+    def unmute_after(self, ms: int) -> None:
+        """Calls the session's `unmute` in so many milliseconds, or later if it was told so."""
+        ...
