@@ -6,7 +6,6 @@ kind of violation has a name, so that a fault may allow what it is known to do.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -85,10 +84,25 @@ def report(found: Sequence[Violation]) -> str:
     return "\n".join(lines)
 
 
-def longest_pause(times: Sequence[float], *, since: float, until: float) -> float:
-    """The longest time without an acknowledgement between two moments, in seconds."""
-    inside = [since, *(time for time in times if since < time < until), until]
-    return max(later - earlier for earlier, later in itertools.pairwise(inside))
+def longest_pause(
+    sent_s: Sequence[float], acknowledged_s: Sequence[float], *, since: float, until: float
+) -> float:
+    """The longest time between two moments, in seconds, in which records waited and none was
+    acknowledged.
+
+    Both are in order, so the n-th acknowledgement ends the n-th record's waiting. A client that
+    sends nothing has no pause.
+    """
+    longest = 0.0
+    before = since
+    for number, sent in enumerate(sent_s):
+        after = acknowledged_s[number] if number < len(acknowledged_s) else until
+        begun = max(before, sent, since)
+        longest = max(longest, min(after, until) - begun)
+        before = max(before, after)
+        if before >= until:
+            break
+    return longest
 
 
 def _of_log(history: History, partition: int) -> Iterator[Violation]:

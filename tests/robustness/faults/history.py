@@ -54,10 +54,14 @@ class History:
         self.partitions = partitions
         self.sent: dict[int, int] = dict.fromkeys(range(partitions), 0)
         """By partition, how many were given to the producer: the numbers below."""
+        self.sent_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
+        """By partition, when they were."""
         self.acknowledged: dict[int, dict[int, int]] = {p: {} for p in range(partitions)}
         """By partition, the offset of each acknowledged number."""
         self.acknowledged_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
         """By partition, when acknowledgements came."""
+        self.standstills: list[str] = []
+        """When the producer's thread stood still, and in which call."""
         self.failed: dict[int, dict[int, str]] = {p: {} for p in range(partitions)}
         """By partition, what the producer was told of numbers that it gave up."""
         self.steps: dict[str, list[Step]] = defaultdict(list)

@@ -6,9 +6,11 @@ in a group that commits. Each is a thread of its own and owns its part of the hi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import (
@@ -34,6 +36,8 @@ from tests.support.process import wait_until
 
 DELIVERY_TIMEOUT_S = 120.0
 TICK_S = 0.02
+STANDSTILL_S = 0.5
+"""A call of the client library that takes so long is told of: the cluster has no part in it."""
 READER, MEMBER = "reader", "member"
 
 _JOIN_TIMEOUT_S = 90.0
@@ -127,8 +131,14 @@ class Workload:
     def pause_s(self, *, since: float, until: float) -> float:
         """The longest pause between acknowledgements of any one partition."""
         return max(
-            longest_pause(times, since=since, until=until)
-            for times in self.history.acknowledged_s.values()
+            longest_pause(
+                # A thread of its own goes on appending.
+                list(self.history.sent_s[partition]),
+                list(times),
+                since=since,
+                until=until,
+            )
+            for partition, times in self.history.acknowledged_s.items()
         )
 
     def summary(self) -> str:
@@ -142,7 +152,7 @@ class Workload:
         ]
         commits = sum(isinstance(step, Committed) for step in list(history.steps[MEMBER]))
         errors = [f"{name}: {errors[:3]}" for name, errors in history.errors.items() if errors]
-        return ", ".join([*words, f"{commits} commits", *errors])
+        return ", ".join([*words, f"{commits} commits", *errors, *history.standstills])
 
 
 class _Sender(threading.Thread):
@@ -194,25 +204,43 @@ class _Sender(threading.Thread):
             for partition in range(self._history.partitions):
                 for _ in range(self._per_tick):
                     self._send(partition)
-            self._producer.poll(0)
+            self._poll(0)
             due_s += TICK_S
             if (early_s := due_s - time.monotonic()) > 0:
-                self._producer.poll(early_s)
+                self._poll(early_s)
+
+    def _poll(self, timeout_s: float) -> None:
+        with self._timed(f"poll({timeout_s:.3f})", timeout_s):
+            self._producer.poll(timeout_s)
+
+    @contextlib.contextmanager
+    def _timed(self, call: str, usual_s: float = 0.0) -> Iterator[None]:
+        """Notes a call that takes far too long: then the client stands still, not the cluster."""
+        begun_s = time.monotonic()
+        yield
+        took_s = time.monotonic() - begun_s
+        if took_s > usual_s + STANDSTILL_S:
+            self._history.standstills.append(f"{call} took {took_s:.2f} s")
 
     def _send(self, partition: int) -> None:
         number = self._history.sent[partition]
         try:
-            self._producer.produce(
-                self._topic,
-                value_of(partition, number),
-                key=b"%d" % number,
-                partition=partition,
-                on_delivery=self._delivered(number),
-            )
+            with self._timed("produce"):
+                self._produce(partition, number)
         except BufferError:
-            self._producer.poll(0.1)  # The queue is full while nothing is acknowledged.
+            self._poll(0.1)  # The queue is full while nothing is acknowledged.
             return
+        self._history.sent_s[partition].append(time.monotonic())
         self._history.sent[partition] = number + 1
+
+    def _produce(self, partition: int, number: int) -> None:
+        self._producer.produce(
+            self._topic,
+            value_of(partition, number),
+            key=b"%d" % number,
+            partition=partition,
+            on_delivery=self._delivered(number),
+        )
 
     def _delivered(self, number: int) -> Any:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
