@@ -16,6 +16,7 @@ _LIBRARIES = (
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
+_SHARED_MEMORY = Path("/dev/shm")
 _OFF_S_MAX = 60.0
 _READ_S_MAX = 20.0
 
@@ -62,6 +63,13 @@ class ClockJump(Fault):
 
     def heal(self, scene: Scene) -> None:
         self._file.write_text("+0\n")
+
+    def clean_up(self) -> None:
+        """The library leaves its shared memory behind when a process is killed."""
+        for path in _SHARED_MEMORY.glob("*faketime_s*_*"):
+            pid = path.name.rpartition("_")[2]
+            if pid.isdigit() and not Path("/proc", pid).exists():
+                path.unlink(missing_ok=True)
 
 
 def _time_of_last_record(scene: Scene) -> float:
