@@ -11,6 +11,20 @@ class PlainConfigRules:
     def topic_error(self, kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
         return _error(wanted)
 
+    def changed_list(
+        self,
+        name: str,
+        topic: Mapping[str, str],
+        cluster: Mapping[str, str],
+        *,
+        added: str,
+        removed: str,
+    ) -> str | None:
+        """Every name in small letters is a list, one character an item."""
+        present = topic.get(name, cluster.get(name, ""))
+        kept = "".join(item for item in present if item not in removed)
+        return None if name != name.lower() else kept + added
+
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         return _error(wanted)
 

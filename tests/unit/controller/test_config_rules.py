@@ -23,6 +23,16 @@ def test_what_is_stored_already_is_not_the_client_s_mistake() -> None:
     )
 
 
+def test_lists_of_topics_change_by_items() -> None:
+    def changed(name: str, **given: str) -> str | None:
+        return RULES.changed_list(name, {}, {}, **{"added": "", "removed": "", **given})
+
+    assert changed("cleanup.policy", added="compact") == "delete,compact"
+    assert changed("cleanup.policy", removed="delete") == ""
+    assert changed("retention.ms", added="1") is None
+    assert changed("no.such.list", removed="1") is None
+
+
 def test_nodes_get_dynamic_configs() -> None:
     assert RULES.node_error({"log.retention.ms": "5"}, all_nodes=False) is None
     assert "node.id" in str(RULES.node_error({"node.id": "5"}, all_nodes=True))

@@ -2,12 +2,12 @@ import pytest
 
 from highwater.model.topic_config import (
     InvalidTopicConfigError,
+    changed_list,
     default_values,
     effective,
     effective_value,
     from_broker_config,
     is_valid,
-    items_of,
     parse,
     validate,
     validate_change,
@@ -173,8 +173,26 @@ def test_default_values_name_all_configs() -> None:
     assert values["segment.ms"] == "604800000"
 
 
-def test_items_of_a_list_config() -> None:
-    assert items_of("cleanup.policy", "delete, compact,delete") == ("delete", "compact")
+@pytest.mark.parametrize(
+    ("present", "change", "after"),
+    [
+        (None, {"added": "compact"}, "delete,compact"),
+        ("compact", {"added": "delete"}, "compact,delete"),
+        ("compact,delete", {"added": "delete"}, "compact,delete"),
+        ("compact, delete,compact", {"removed": "delete"}, "compact"),
+        ("compact", {"removed": "delete"}, "compact"),
+        ("delete", {"removed": "delete"}, ""),
+        ("burn", {"added": "compact"}, "delete,compact"),
+    ],
+)
+def test_lists_grow_and_shrink(present: str | None, change: dict[str, str], after: str) -> None:
+    configs = {} if present is None else {"cleanup.policy": present}
+    assert changed_list("cleanup.policy", configs, {}, **change) == after
+
+
+def test_a_list_that_is_not_set_grows_from_the_brokers() -> None:
+    brokers = {"log.cleanup.policy": "compact"}
+    assert changed_list("cleanup.policy", {}, brokers, added="delete") == "compact,delete"
 
 
 def test_a_change_is_checked_beside_what_is_kept() -> None:

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
+from highwater.model.config_type import ConfigType
 from highwater.model.dynamic_config import dynamic_config_error
 from highwater.model.topic_config import (
     InvalidTopicConfigError,
+    changed_list,
     effective_value,
     validate_change,
 )
+from highwater.model.topic_config_table import TOPIC_CONFIGS
 
 VALUE_CHARS_MAX: Final = 10_000
 """The lists of replicas have no limit of their own."""
@@ -27,6 +30,21 @@ class KafkaConfigRules:
         except InvalidTopicConfigError as error:
             return str(error)
         return None
+
+    def changed_list(
+        self,
+        name: str,
+        topic: Mapping[str, str],
+        cluster: Mapping[str, str],
+        *,
+        added: str,
+        removed: str,
+    ) -> str | None:
+        """See ConfigRules."""
+        entry = TOPIC_CONFIGS.get(name)
+        if entry is None or entry.type is not ConfigType.LIST:
+            return None
+        return changed_list(name, topic, cluster, added=added, removed=removed)
 
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """See ConfigRules."""

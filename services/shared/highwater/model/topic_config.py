@@ -156,10 +156,23 @@ def default_values(broker_configs: Mapping[str, str] | None = None) -> dict[str,
     return {entry.name: _default_text(entry, given) for entry in TOPIC_CONFIGS.values()}
 
 
-def items_of(name: str, value: str) -> tuple[str, ...]:
-    """The items of a LIST config's value, for APPEND and SUBTRACT; unchecked."""
-    assert TOPIC_CONFIGS[name].type is ConfigType.LIST
-    return _items(value)
+def changed_list(
+    name: str,
+    configs: Mapping[str, str],
+    broker_configs: Mapping[str, str],
+    *,
+    added: str = "",
+    removed: str = "",
+) -> str:
+    """The value of a LIST config in effect, with items added to it and taken away; unchecked."""
+    entry = TOPIC_CONFIGS[name]
+    assert entry.type is ConfigType.LIST
+    present = configs.get(name)
+    if present is None or not is_valid(name, present):
+        present = _default_text(entry, broker_configs)
+    items = dict.fromkeys(_items(present) + _items(added))
+    gone = _items(removed)
+    return ",".join(item for item in items if item not in gone)
 
 
 def _effective_value(

@@ -50,6 +50,28 @@ def test_what_changes_nothing_commits_nothing() -> None:
     assert (delta, codes) == (None, [0, 0])
 
 
+def test_lists_grow_and_shrink_from_what_is_in_effect() -> None:
+    topic_id = TOPIC.topic_id
+    delta, codes = alter(
+        ConfigWish(topic_id=topic_id, appended={"b": "3", "x": "4"}),
+        ConfigWish(topic_id=topic_id, appended={"b": "5"}, subtracted={"a": "1"}),
+        ConfigWish(topic_id=topic_id, appended={"BAD": "5"}),
+    )
+    assert codes == [0, 0, ErrorCode.INVALID_CONFIG]
+    assert delta is not None
+    assert delta.topics[0].configs == {"a": "", "b": "235", "x": "14"}, "1 is what all brokers have"
+
+
+def test_a_list_grows_from_what_its_node_is_set_to() -> None:
+    image = image_with(1, topics=[TOPIC])
+    node = replace(image.nodes[NodeId(1)], static_configs={"y": "7"})
+    image = replace(image, nodes={node.node_id: node})
+    wish = ConfigWish(topic_id=TOPIC.topic_id, appended={"y": "8"})
+    delta = alter_configs(image, DEFAULT_INSTANCE, [wish], PlainConfigRules()).delta
+    assert delta is not None
+    assert delta.topics[0].configs["y"] == "78"
+
+
 def test_refusals_stand_for_themselves() -> None:
     delta, codes = alter(
         ConfigWish(topic_id=TopicId(bytes(16)), set={"a": "1"}),

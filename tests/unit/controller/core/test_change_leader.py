@@ -35,10 +35,25 @@ def test_a_failed_follower_leaves_isr_and_eligible_leaders() -> None:
     shrunk = partition(isr=(1, 2))
     after = without_failed_replicas(shrunk, failed(2), alive(1, 2, 3), min_isr=2)
     assert after is not None
-    assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1,))
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 6, (1,)), "its fetches are fenced"
     assert after.eligible_leaders == ()
     assert without_failed_replicas(after, failed(2), alive(1, 2, 3), min_isr=2) is None
     assert without_failed_replicas(after, failed(9), alive(1, 2, 3), min_isr=2) is None
+
+
+def test_an_eligible_leader_that_fails_is_fenced_too() -> None:
+    shrunk = partition(isr=(1,), eligible_leaders=(NodeId(3),))
+    after = without_failed_replicas(shrunk, failed(3), alive(1, 2, 3), min_isr=2)
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.eligible_leaders) == (1, 6, ())
+
+
+def test_a_failed_replica_that_did_not_count_leaves_the_epoch() -> None:
+    behind = partition(isr=(1, 2))
+    assert without_failed_replicas(behind, failed(3), alive(1, 2, 3), min_isr=1) is None
+    after = without_failed_replicas(behind, failed(3), alive(1, 3), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1,)), "2 died, 3 was behind"
 
 
 def test_several_fail_at_once() -> None:

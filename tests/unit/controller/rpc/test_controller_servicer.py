@@ -136,6 +136,19 @@ async def test_configs_partitions_and_instances(
         )
     )
     assert [e.error_code for e in changed.errors] == [0, 0, 0]
+    policy = "cleanup.policy"
+    lists = [
+        pb.ConfigChange(
+            type=pb.CONFIG_RESOURCE_TYPE_TOPIC, topic_id=topic_id, appended={policy: "compact"}
+        ),
+        pb.ConfigChange(
+            type=pb.CONFIG_RESOURCE_TYPE_TOPIC, topic_id=topic_id, subtracted={policy: "delete"}
+        ),
+    ]
+    both = await asyncio.gather(
+        *(client.alter_configs(pb.AlterConfigsRequest(changes=[change])) for change in lists)
+    )
+    assert [error.error_code for one in both for error in one.errors] == [0, 0]
     grown = await client.create_partitions(
         pb.CreatePartitionsRequest(topics=[pb.TopicGrowth(topic_id=topic_id, count=5)])
     )
@@ -146,7 +159,8 @@ async def test_configs_partitions_and_instances(
     image = await watch.wait_for_revision(limited.revision, 5.0)
     state = image.topic("t")
     assert state is not None
-    assert (len(state.partitions), state.configs) == (5, {"segment.bytes": "2000000"})
+    assert len(state.partitions) == 5
+    assert state.configs == {"segment.bytes": "2000000", policy: "compact"}, "of both changes"
     assert image.cluster_configs == {"log.retention.ms": "5"}
     assert dict(image.node_configs) == {1: {"log.roll.ms": "2"}}
     instance = image.instances["team-a"]  # type: ignore[index]

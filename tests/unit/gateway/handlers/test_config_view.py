@@ -1,7 +1,6 @@
 from highwater.gateway.handlers.config_view import (
     broker_entries,
     default_broker_entries,
-    effective_topic_value,
     topic_config_type,
     topic_entries,
 )
@@ -85,12 +84,11 @@ def test_what_is_told_is_what_holds():
 
 def test_what_is_set_for_all_brokers_comes_next_in_the_topic_s_unit():
     state = topic("orders")
-    image = image_of(state, cluster_configs={"log.retention.minutes": "2"})
-    assert effective_topic_value(image, state, "retention.ms") == "120000"
-    assert effective_topic_value(image, state, "cleanup.policy") == "delete"
-    assert effective_topic_value(image, state, "no.such.config") is None
+    entries = topic_entries(image_of(state, cluster_configs={"log.retention.minutes": "2"}), state)
+    assert entry(entries, "retention.ms").value == "120000"
+    assert entry(entries, "cleanup.policy").value == "delete"
     unlimited = image_of(state, cluster_configs={"log.retention.hours": "-1"})
-    assert effective_topic_value(unlimited, state, "retention.ms") == "-1"
+    assert entry(topic_entries(unlimited, state), "retention.ms").value == "-1"
 
 
 def test_types_of_topic_configs():

@@ -26,6 +26,10 @@ class ConfigWish:
     deleted: tuple[str, ...] = ()
     replace_all: bool = False
     """True: what is not set goes back to its default."""
+    appended: Mapping[str, str] = field(default_factory=dict)
+    """Lists of a topic that get items: by name, the items, separated by commas."""
+    subtracted: Mapping[str, str] = field(default_factory=dict)
+    """Lists of a topic that lose items, likewise."""
 
 
 @dataclass(slots=True)
@@ -69,6 +73,10 @@ def _alter_topic(
     if isinstance(topic, Refusal):
         return topic
     present = changed.topics.get(topic_id, topic)
+    resolved = _with_lists(wish, present, _brokers(image, topic, changed), rules)
+    if isinstance(resolved, Refusal):
+        return resolved
+    wish = resolved
     why = rules.topic_error(_kept(present.configs, wish), wish.set)
     if why is not None:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
@@ -76,6 +84,31 @@ def _alter_topic(
     if after != present:
         changed.topics[topic_id] = after
     return None
+
+
+def _with_lists(
+    wish: ConfigWish, topic: TopicState, brokers: Mapping[str, str], rules: ConfigRules
+) -> ConfigWish | Refusal:
+    """The wish with whole lists to set, made from those in effect at this revision."""
+    if not (wish.appended or wish.subtracted):
+        return wish
+    lists: dict[str, str] = {}
+    for name in dict.fromkeys((*wish.appended, *wish.subtracted)):
+        added, removed = wish.appended.get(name, ""), wish.subtracted.get(name, "")
+        value = rules.changed_list(name, topic.configs, brokers, added=added, removed=removed)
+        if value is None:
+            return Refusal(code=ErrorCode.INVALID_CONFIG, message=f"{name} is not a list")
+        lists[name] = value
+    return replace(wish, set={**wish.set, **lists}, appended={}, subtracted={})
+
+
+def _brokers(image: ClusterImage, topic: TopicState, changed: _Changed) -> Mapping[str, str]:
+    """Configs of brokers, which are topics' defaults: of all, then of one that has the topic."""
+    cluster = image.cluster_configs if changed.cluster is None else changed.cluster
+    for node in topic.partitions[0].replicas:
+        if node in image.nodes:
+            return {**image.nodes[node].static_configs, **cluster}
+    return cluster
 
 
 def _alter_node(

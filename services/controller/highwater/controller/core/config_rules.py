@@ -11,6 +11,18 @@ class ConfigRules(Protocol):
         """Why a topic that keeps `kept` may not be given `wanted`, or None."""
         ...
 
+    def changed_list(
+        self,
+        name: str,
+        topic: Mapping[str, str],
+        cluster: Mapping[str, str],
+        *,
+        added: str,
+        removed: str,
+    ) -> str | None:
+        """A topic's list in effect, with items added and taken away; None if it is no list."""
+        ...
+
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """Why a node, or all nodes at once, may not be given these dynamic configs, or None."""
         ...

@@ -393,4 +393,6 @@ def _config_wish(change: pb.ConfigChange) -> ConfigWish:
         set=dict(change.set),
         deleted=tuple(change.deleted),
         replace_all=change.replace_all,
+        appended=dict(change.appended),
+        subtracted=dict(change.subtracted),
     )

@@ -47,6 +47,10 @@ class Assignments:
     set: Mapping[str, str] = field(default_factory=dict)
     deleted: Sequence[str] = ()
     replace_all: bool = False
+    appended: Mapping[str, str] = field(default_factory=dict)
+    """Lists that get items; what they become is for the controller to say, as are mistakes."""
+    subtracted: Mapping[str, str] = field(default_factory=dict)
+    """Lists that lose items."""
 
 
 Plan = Callable[[Target], Assignments | Refused]
@@ -117,6 +121,8 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
             set=wanted.set,
             deleted=wanted.deleted,
             replace_all=wanted.replace_all,
+            appended=wanted.appended,
+            subtracted=wanted.subtracted,
         )
     return pb.ConfigChange(
         type=pb.CONFIG_RESOURCE_TYPE_NODE,

@@ -72,12 +72,6 @@ def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
     return entries
 
 
-def effective_topic_value(image: ClusterImage, topic: TopicState, name: str) -> str | None:
-    """A topic config's value wherever it comes from; None if there is no such config."""
-    entry = TOPIC_CONFIGS.get(name)
-    return None if entry is None else _topic_entry(image, topic, entry).value
-
-
 def topic_config_type(name: str) -> ConfigType:
     """The type of a topic config, UNKNOWN if there is no such config."""
     entry = TOPIC_CONFIGS.get(name)

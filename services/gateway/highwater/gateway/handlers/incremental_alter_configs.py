@@ -2,7 +2,8 @@
 
 Behaviour
 - SET and DELETE take any config, APPEND and SUBTRACT those that are lists; they work on the value
-  in effect, and appending what is there already changes nothing.
+  in effect, and appending what is there already changes nothing. The controller does that, so that
+  of two changes that come through two gateways none is lost.
 - A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
   SET without a value. Broker "" is all brokers.
 - A topic gets only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
@@ -24,7 +25,7 @@ from highwater.gateway.handlers.config_changes import (
     alter_resources,
     check_names,
 )
-from highwater.gateway.handlers.config_view import effective_topic_value, topic_config_type
+from highwater.gateway.handlers.config_view import topic_config_type
 from highwater.gateway.handlers.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.incremental_alter_configs import (
@@ -34,7 +35,6 @@ from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
 from highwater.model.config_type import ConfigType
-from highwater.model.topic_config import items_of
 
 SET: Final = 0
 DELETE: Final = 1
@@ -49,7 +49,7 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     """Resolves the operations and asks the controller."""
     keys = [ResourceKey(one.resource_type, one.resource_name) for one in request.resources]
-    plans = [_plan(context, one.configs) for one in request.resources]
+    plans = [_plan(one.configs) for one in request.resources]
     outcomes = await alter_resources(
         context, list(zip(keys, plans, strict=True)), validate_only=request.validate_only
     )
@@ -77,9 +77,7 @@ def _result(key: ResourceKey, refusal: Refused | None) -> _Result:
     return _Result(refusal.error_code, refusal.message, key.type, key.name)
 
 
-def _plan(
-    context: RequestContext, configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
-) -> Plan:
+def _plan(configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]) -> Plan:
     def plan(target: Target) -> Assignments | Refused:
         refusal = check_names(
             (config.name, config.value is None and config.config_operation != DELETE)
@@ -87,38 +85,30 @@ def _plan(
         )
         if refusal is not None:
             return refusal
-        given: dict[str, str] = {}
+        values: dict[int, dict[str, str]] = {SET: {}, APPEND: {}, SUBTRACT: {}}
         deleted: list[str] = []
         for config in configs:
-            operation, value = config.config_operation, config.value or ""
-            if operation == SET:
-                given[config.name] = value
-            elif operation == DELETE:
+            operation = config.config_operation
+            if operation == DELETE:
                 deleted.append(config.name)
-            elif operation in {APPEND, SUBTRACT}:
-                changed = _changed_list(context, target, config.name, operation, value)
-                if isinstance(changed, Refused):
-                    return changed
-                given[config.name] = changed
-            else:
+                continue
+            if operation not in values:
                 why = f"unknown operation {operation} on config {config.name}"
                 return Refused(ErrorCode.INVALID_REQUEST, why)
-        return Assignments(set=given, deleted=deleted)
+            if operation != SET and not _is_list(target, config.name):
+                verb = "APPEND to" if operation == APPEND else "SUBTRACT from"
+                why = f"Can't {verb} key {config.name} because its type is not LIST."
+                return Refused(ErrorCode.INVALID_CONFIG, why)
+            values[operation][config.name] = config.value or ""
+        return Assignments(
+            set=values[SET],
+            deleted=deleted,
+            appended=values[APPEND],
+            subtracted=values[SUBTRACT],
+        )
 
     return plan
 
 
-def _changed_list(
-    context: RequestContext, target: Target, name: str, operation: int, value: str
-) -> str | Refused:
-    """The new value of a list that items are added to or taken from."""
-    if target.topic is None or topic_config_type(name) is not ConfigType.LIST:
-        verb = "APPEND to" if operation == APPEND else "SUBTRACT from"
-        why = f"Can't {verb} key {name} because its type is not LIST."
-        return Refused(ErrorCode.INVALID_CONFIG, why)
-    present = effective_topic_value(context.backend.image, target.topic, name)
-    items = items_of(name, present or "")
-    asked = items_of(name, value)
-    if operation == APPEND:
-        return ",".join(dict.fromkeys(items + asked))
-    return ",".join(item for item in items if item not in asked)
+def _is_list(target: Target, name: str) -> bool:
+    return target.topic is not None and topic_config_type(name) is ConfigType.LIST

@@ -269,8 +269,22 @@ class AlterConfigsRequest(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class ConfigChange(_message.Message):
-    __slots__ = ("type", "topic_id", "node_id", "set", "deleted", "replace_all")
+    __slots__ = ("type", "topic_id", "node_id", "set", "deleted", "replace_all", "appended", "subtracted")
     class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class AppendedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class SubtractedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -283,13 +297,17 @@ class ConfigChange(_message.Message):
     SET_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     REPLACE_ALL_FIELD_NUMBER: _ClassVar[int]
+    APPENDED_FIELD_NUMBER: _ClassVar[int]
+    SUBTRACTED_FIELD_NUMBER: _ClassVar[int]
     type: ConfigResourceType
     topic_id: bytes
     node_id: int
     set: _containers.ScalarMap[str, str]
     deleted: _containers.RepeatedScalarFieldContainer[str]
     replace_all: bool
-    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., topic_id: _Optional[bytes] = ..., node_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., deleted: _Optional[_Iterable[str]] = ..., replace_all: _Optional[bool] = ...) -> None: ...
+    appended: _containers.ScalarMap[str, str]
+    subtracted: _containers.ScalarMap[str, str]
+    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., topic_id: _Optional[bytes] = ..., node_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., deleted: _Optional[_Iterable[str]] = ..., replace_all: _Optional[bool] = ..., appended: _Optional[_Mapping[str, str]] = ..., subtracted: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class AlterConfigsResponse(_message.Message):
     __slots__ = ("errors", "revision")
