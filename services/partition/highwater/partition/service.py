@@ -44,7 +44,11 @@ from highwater.partition.roles import CoordinatorRoles
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
 from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.static_configs import static_configs
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import (
+    CorruptLogError,
+    DamagedHeaderError,
+    LogDirFailure,
+)
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.scrubber import Damage
 from highwater.partition.topic_policy import TopicPolicies
@@ -85,7 +89,12 @@ class PartitionService:
         self.watch = ClusterWatch(endpoints, log=log)
         self._meters = NodeMeters(clock.monotonic_ms)
         self._quota_stub: object | None = None
-        self.plane = DataPlane(loop.call_later, self._replica_bug, self._meters.by_instance)
+        self.plane = DataPlane(
+            loop.call_later,
+            self._replica_bug,
+            self._meters.by_instance,
+            on_damage=self._log_unreadable,
+        )
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
@@ -384,6 +393,33 @@ class PartitionService:
             fetched_again=elsewhere,
         )
         self._tell_offline()
+
+    def _log_unreadable(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
+        """A read met damage, before the scrubber did or where that does not look.
+
+        Of a closed segment what follows is given up; else only other replicas can help.
+        """
+        if isinstance(error, DamagedHeaderError) and error.end > error.first:
+            damage = Damage(
+                first=error.first,
+                end=error.end,
+                file=error.file,
+                position=error.position,
+                what=str(error),
+            )
+            self._log_damaged(replica.log, damage)
+            return True
+        if not self.replicas.damaged(replica.log):
+            return False
+        self._log.error(
+            "log_unreadable",
+            topic=replica.topic_name,
+            partition=replica.partition,
+            error=str(error),
+            fetched_again=True,
+        )
+        self._tell_offline()
+        return True
 
     def _tell_offline(self) -> None:
         """The controller makes those partitions leaderless, or lets another replica lead."""

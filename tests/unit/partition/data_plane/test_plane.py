@@ -1,5 +1,7 @@
 """Fetches that wait: woken by bytes, by time, by a change of leader; never answered twice."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -165,6 +167,69 @@ def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, b
     assert replica.failed
     assert (len(node.log_failures), len(node.bugs)) == (log_failures, bugs)
     release(fetched)
+
+
+def damaged(node, *, known):
+    """A replica with a closed segment of which records 1 and 2 are damaged; `known`: whether
+    somebody deals with that.
+    """
+    replica = node.add()
+    for _ in range(3):
+        node.append(make_batch())
+    segment = replica.log.active_segment
+    replica.log.roll()
+    with Path(segment.file).open("r+b") as file:
+        file.seek(segment.size // 3 + 16)
+        file.write(b"\xff")
+    replica.log._positions.clear()
+    told = []
+
+    def on_damage(replica, error):
+        told.append(error)
+        if known:
+            replica.log.note_damage(error.first, error.end)
+        return known
+
+    node.plane._on_damage = on_damage
+    return replica, told
+
+
+def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(node):
+    replica, told = damaged(node, known=True)
+    for offset in (2, 1):
+        assert node.fetch(ask(offset)).codes == [ErrorCode.CORRUPT_MESSAGE]
+    assert [(error.first, error.end) for error in told] == [(1, 3)]
+    before = node.fetch(ask(0))
+    assert (before.codes, before.sizes) == ([0], [replica.log.segments[0].size // 3])
+    release(before)
+    assert node.append(make_batch()).codes == {0: 0}
+    behind = node.fetch(ask(3))
+    assert behind.sizes[0] > 0
+    release(behind)
+    assert not replica.failed
+    assert node.bugs == []
+
+
+def test_what_can_be_read_before_the_damage_is_read_at_once(node):
+    replica, _ = damaged(node, known=True)
+    size = replica.log.segments[0].size
+    fetched = node.fetch(ask(0), max_bytes=size - 1)
+    assert (fetched.codes, fetched.sizes) == ([0], [size // 3])
+    release(fetched)
+
+
+def test_damage_that_nobody_deals_with_takes_the_partition_offline(node):
+    replica, told = damaged(node, known=False)
+    assert node.fetch(ask(2)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert replica.failed
+    assert (len(told), len(node.bugs)) == (1, 1)
+
+
+def test_a_replica_that_is_to_be_fetched_again_is_refused(node):
+    damaged(node, known=False)
+    node.plane._on_damage = lambda replica, _error: replica.fail() or True
+    assert node.fetch(ask(2)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert node.bugs == []
 
 
 class Waiting(RuleBasedStateMachine):

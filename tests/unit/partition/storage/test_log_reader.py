@@ -7,8 +7,13 @@ import pytest
 
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.errors import DamagedRecordsError, OffsetOutOfRange
+from highwater.partition.storage.errors import (
+    DamagedHeaderError,
+    DamagedRecordsError,
+    OffsetOutOfRange,
+)
 from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log import PartitionLog
 from tests.support.log_batches import (
     append,
     headers_in,
@@ -213,3 +218,68 @@ def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) 
     log = open_log(tmp_path / "topic-0")
     assert log.lost == ((0, 1),), "something is, and nobody knows what"
     log.close(clean=False)
+
+
+def closed_with_damage(directory: Path, at: int) -> PartitionLog:
+    """Six batches of a record in a closed segment, the fourth damaged from byte `at` on; then one."""
+    log = open_log(directory)
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    with Path(log.segments[0].file).open("r+b") as file:
+        file.seek(log.segments[0].size // 2 + at)
+        file.write(b"\xff\xff")
+    return log
+
+
+def offsets(log: PartitionLog, offset: int) -> list[int]:
+    found = log.read(offset, 1 << 20, end_offset=7)
+    assert found is not None
+    return [header.base_offset for header in headers_in(slice_bytes(found))]
+
+
+HEADER_FIELDS = {"base offset": 0, "length": 8, "magic": 16, "last offset delta": 23}
+
+
+@pytest.mark.parametrize("at", HEADER_FIELDS.values(), ids=HEADER_FIELDS)
+def test_records_before_a_damaged_header_are_read(tmp_path: Path, at: int) -> None:
+    log = closed_with_damage(tmp_path / "topic-0", at)
+    log.note_damage(3, 6)
+    for _ in range(2):
+        assert [offsets(log, offset) for offset in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
+        with pytest.raises(DamagedRecordsError):
+            log.read(3, 1 << 20, end_offset=7)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    log.close(clean=True)
+
+
+def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -> None:
+    log = closed_with_damage(tmp_path / "topic-0", HEADER_FIELDS["magic"])
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(4, 1 << 20, end_offset=7)
+    error = told.value
+    assert (error.first, error.end, error.file) == (3, 6, log.segments[0].path)
+    assert error.position == log.segments[0].size // 2
+    log.note_damage(error.first, error.end)
+    assert offsets(log, 1) == [1, 2]
+    log.close(clean=False)
+    log = open_log(tmp_path / "topic-0", cache_intact=True, recovery_point=6)
+    assert [offsets(log, offset) for offset in (0, 6)] == [[0, 1, 2], [6]]
+    log.close(clean=True)
+
+
+def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(3):
+        append(log, make_batch(), epoch=0)
+    segment = log.active_segment
+    with Path(segment.file).open("r+b") as file:
+        file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
+        file.write(b"\xff")
+    log._positions.clear()  # As if they had been forgotten, as those of others are.
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(2, 1 << 20, end_offset=3)
+    assert (told.value.first, told.value.end) == (1, -1)
+    log.close(clean=True)

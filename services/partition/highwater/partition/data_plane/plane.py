@@ -15,7 +15,11 @@ from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
-from highwater.partition.storage.errors import DamagedRecordsError, LogDirFailure
+from highwater.partition.storage.errors import (
+    CorruptLogError,
+    DamagedRecordsError,
+    LogDirFailure,
+)
 
 
 class Meter(Protocol):
@@ -46,14 +50,18 @@ class DataPlane:
         call_later: Callable[[float, Callable[[], None]], Any],
         on_bug: Callable[[PartitionReplica, Exception], None],
         meters: Mapping[InstanceId, Meter] | None = None,
+        on_damage: Callable[[PartitionReplica, CorruptLogError], bool] = lambda *_: False,
     ) -> None:
         """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
 
+        `on_damage` hears of logs that cannot be read where they should; True if it has dealt with
+        that, and the partition is as it should be.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self._call_later = call_later
         self._on_bug = on_bug
+        self._on_damage = on_damage
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
@@ -156,7 +164,8 @@ class DataPlane:
                 try:
                     result = replica.fetch(asked, left, isolation_level, none_yet)
                 except Exception as error:  # noqa: BLE001 - as in `append`.
-                    result = self.unreadable(replica, error)
+                    again = partial(replica.fetch, asked, left, isolation_level, none_yet)
+                    result = self.unreadable(replica, error, again)
             if result.error_code or result.diverging_epoch >= 0:
                 failed = True
             nbytes = result.nbytes
@@ -168,10 +177,26 @@ class DataPlane:
         work.results = results
         return total, failed
 
-    def unreadable(self, replica: PartitionReplica, error: Exception) -> FetchedPartition:
-        """Takes the partition offline, with its directory if the operating system refused."""
+    def unreadable(
+        self,
+        replica: PartitionReplica,
+        error: Exception,
+        again: Callable[[], FetchedPartition] | None = None,
+    ) -> FetchedPartition:
+        """Takes the partition offline, with its directory if the operating system refused.
+
+        Records that are known to be damaged, or become so now, are refused, and nothing else is:
+        `again` reads once more, up to them.
+        """
         if isinstance(error, DamagedRecordsError):
             return FetchedPartition(ErrorCode.CORRUPT_MESSAGE)
+        if isinstance(error, CorruptLogError) and self._on_damage(replica, error):
+            if again is None or replica.failed:
+                return FetchedPartition(replica.refuse_fetch(-1) or ErrorCode.CORRUPT_MESSAGE)
+            try:
+                return again()
+            except Exception as second:  # noqa: BLE001 - as the first.
+                return self.unreadable(replica, second)
         if isinstance(error, LogDirFailure):
             replica.log_failed(error)
         else:

@@ -34,6 +34,21 @@ class CorruptLogError(StorageError):
     """Bytes below the recovery point do not form batches; the replica must not serve them."""
 
 
+class DamagedHeaderError(CorruptLogError):
+    """Behind the sound batches of a segment stands what is none, so that the rest cannot be found."""
+
+    def __init__(self, why: str, *, file: str, position: int, first: int, end: int = -1) -> None:
+        """Keep where it stands in which file, and the offsets that are lost: [first, end).
+
+        `end` is -1 while nobody knows where sound batches go on.
+        """
+        super().__init__(why)
+        self.file = file
+        self.position = position
+        self.first = first
+        self.end = end
+
+
 class DamagedRecordsError(StorageError):
     """The records at this offset are known to be damaged; those before and after them are not."""
 

@@ -22,6 +22,7 @@ from highwater.partition.storage.environment import LogEnvironment
 from highwater.partition.storage.errors import (
     CorruptIndexError,
     CorruptLogError,
+    DamagedHeaderError,
     DamagedRecordsError,
     LogDirFailure,
     OffsetOutOfRange,
@@ -253,6 +254,11 @@ class LogReader:
 
     def _locate(self, segment: Segment, offset: int) -> tuple[int, int] | None:
         """(position, base offset) of the first batch in a segment that ends at or after `offset`."""
+        found = self._find(segment, offset)
+        return None if found is None else found[:2]
+
+    def _find(self, segment: Segment, offset: int) -> tuple[int, int, int, int] | None:
+        """The same batch's position, base offset, next offset and bytes."""
         start = segment.index.floor(offset)
         if start > segment.size:
             raise CorruptIndexError(f"{segment.index.path} points behind its segment")
@@ -263,11 +269,9 @@ class LogReader:
             limit=segment.size,
             offset=offset,
         )
-        if found is None:
-            return None
-        if found[1] > offset and found[0] == start > 0:
+        if found is not None and found[1] > offset and found[0] == start > 0:
             raise CorruptIndexError(f"{segment.index.path} points behind offset {offset}")
-        return found[0], found[1]
+        return found
 
     def _position_of_end(self, segment: Segment, end_offset: int) -> int:
         """Where the batch begins that holds `end_offset`, which is the first not to be read."""
@@ -275,11 +279,21 @@ class LogReader:
             return 0
         position = self._positions.get(end_offset)
         if position is None:
+            if self.lost:
+                return self._position_behind(segment, end_offset)
             found = self._locate(segment, end_offset)
             if found is None:
                 return segment.size
             position = found[0]
         return position
+
+    def _position_behind(self, segment: Segment, end_offset: int) -> int:
+        """As `_position_of_end`, without a look at what stands there: it may be damaged."""
+        found = self._find(segment, end_offset - 1)
+        if found is None:
+            return segment.size
+        position, _, following, nbytes = found
+        return position + nbytes if following <= end_offset else position
 
     def _cut(
         self, segment: Segment, position: int, max_bytes: int, min_one_batch: bool
@@ -299,8 +313,8 @@ class LogReader:
         return end - position, following
 
     def _repair_indexes(self, segment: Segment) -> None:
-        """Rebuilds a segment's indexes, which disagree with it. Raises CorruptLogError if the
-        segment itself is damaged.
+        """Rebuilds a segment's indexes, which disagree with it. If the segment itself is damaged,
+        raises DamagedHeaderError; its end is known if the segment is closed.
         """
         self._positions.clear()
         sealed = segment is not self._active
@@ -308,9 +322,10 @@ class LogReader:
             rebuild_indexes(
                 self._environment.filesystem, segment, index_interval=self._index_interval
             )
-        except CorruptLogError:
+        except DamagedHeaderError as error:
             if sealed:
                 segment.max_timestamp = None  # Only the batches before the damage were seen.
+                error.end = self._end_of(segment)
             raise
         if sealed:
             segment.seal()

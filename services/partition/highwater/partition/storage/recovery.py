@@ -26,7 +26,12 @@ from highwater.partition.storage.batches import (
     HEADER_BYTES,
     headers,
 )
-from highwater.partition.storage.errors import CorruptIndexError, UnsupportedFormatError
+from highwater.partition.storage.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    DamagedHeaderError,
+    UnsupportedFormatError,
+)
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.producer_recovery import replay_batch
 from highwater.partition.storage.segment import Segment
@@ -161,13 +166,22 @@ def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected
 
 
 def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval: int) -> None:
-    """Rebuilds both indexes from headers alone. Raises CorruptLogError, OSError."""
+    """Rebuilds both indexes from headers alone. Raises DamagedHeaderError, OSError."""
     builder = IndexBuilder(segment, index_interval)
     fd = segment.open()
-    for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
-        builder.add(position, fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6], fields[8])
-    segment.index.flush()
-    segment.time_index.flush()
+    sound, following = 0, segment.base_offset
+    try:
+        for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
+            nbytes, last_offset = fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6]
+            builder.add(position, nbytes, last_offset, fields[8])
+            sound, following = position + nbytes, last_offset + 1
+    except CorruptLogError as error:
+        raise DamagedHeaderError(
+            str(error), file=segment.path, position=sound, first=following
+        ) from error
+    finally:
+        segment.index.flush()
+        segment.time_index.flush()
 
 
 class IndexBuilder:

@@ -1,0 +1,119 @@
+"""A batch header of a closed segment changes on the disk, and a reader meets it before the scrubber."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from highwater.embed.kafka_client import KafkaClient
+from tests.cluster.replicated import FAST_SESSIONS, ISR_S_MAX
+from tests.cluster.runner import Up
+from tests.support.cluster_view import view
+from tests.support.kafka_admin import make_replicated_topic
+from tests.support.partition_logs import assert_identical_logs, headers, segments
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import ReplicatedCluster, Shape
+
+TOPIC = "large"
+CONFIGS = {"segment.bytes": str(1 << 20)}
+VALUES = [bytes([number]) * 300_000 for number in range(12)]
+MAGIC = 16
+TIMEOUT_S = 30.0
+SHAPE = Shape(
+    controllers=1,
+    etcd_members=1,
+    settings={"controller": FAST_SESSIONS, "partition": {"log_scrub_bytes_per_s": "0"}},
+)
+
+
+def write(bootstrap: str, values: list[bytes], topic: str = TOPIC) -> None:
+    """A batch for each value."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "batch.num.messages": 1})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def read(bootstrap: str, offset: int, topic: str = TOPIC) -> tuple[list[int], int]:
+    """Offsets from `offset` on, up to an error or the end, and the error's code."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "reconnect.backoff.max.ms": 200,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    found: list[int] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                return found, error.code()
+            assert message.value() == VALUES[message.offset()]
+            found.append(message.offset())
+    finally:
+        consumer.close()
+    raise AssertionError(f"neither an error nor the end after {found}")
+
+
+def damage(directory: Path, batch: int) -> tuple[int, int]:
+    """Changes a byte of a header in the first segment: the offsets that are lost, [first, end)."""
+    first, second = segments(directory)[:2]
+    batches = headers(first.read_bytes())
+    position = sum(header.batch_length + 12 for header in batches[:batch])
+    with first.open("r+b") as file:
+        file.seek(position + MAGIC)
+        file.write(b"\xff")
+    return batches[batch].base_offset, int(second.stem)
+
+
+@pytest.mark.parametrize("up", ["embedded"], indirect=True)
+def test_the_only_copy_goes_on_without_what_is_lost(up: Up) -> None:
+    with KafkaClient(up.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=1, replication_factor=1, configs=CONFIGS)
+    write(up.bootstrap, VALUES[:11])
+    assert up.stop() == 0
+    first, end = damage(next(up.data_dir.rglob(f"{TOPIC}-0")), 1)
+    assert 0 < first < end < 11
+    up.start()
+    for _ in range(2):
+        assert read(up.bootstrap, first) == ([], KafkaError.INVALID_MSG)
+        assert read(up.bootstrap, 0) == (list(range(first)), KafkaError.INVALID_MSG)
+        assert read(up.bootstrap, end) == (list(range(end, 11)), KafkaError._PARTITION_EOF)
+        assert up.stop() == 0
+        up.start()
+    write(up.bootstrap, VALUES[11:])
+    assert read(up.bootstrap, end) == (list(range(end, 12)), KafkaError._PARTITION_EOF)
+    assert "log_damaged" in up.process.log_path.read_text()
+
+
+@pytest.mark.etcd
+def test_what_others_have_is_fetched_again(whole: ReplicatedCluster) -> None:
+    topic = make_replicated_topic(whole.bootstrap, TOPIC, partitions=1, configs=CONFIGS)
+    write(whole.bootstrap, VALUES, topic)
+    first_leader = view(whole.bootstrap, topic)[0].replicas[0]
+    assert_identical_logs(whole, topic, 0)
+    whole.terminate_node(first_leader)
+    directory = whole.data_dir(first_leader) / f"{topic}-0"
+    first, _ = damage(directory, 1)
+    whole.start_node(first_leader)
+    wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
+    admin = AdminClient({"bootstrap.servers": whole.bootstrap})
+    admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(TIMEOUT_S)
+    assert view(whole.bootstrap, topic)[0].leader == first_leader
+    everything = list(range(first, len(VALUES)))
+    assert read(whole.bootstrap, first, topic) == (everything, KafkaError._PARTITION_EOF)
+    told = [line for line in whole.complaints() if "log_damaged" in line]
+    assert len(told) == 1
+    wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs again")
+    assert_identical_logs(whole, topic, 0)
