@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from highwater.controller.config import ControllerConfig
+from highwater.controller.service import ControllerService
 from highwater.controller.store.port import (
     CompactedError,
     CreateRevisionIs,
@@ -14,6 +16,7 @@ from highwater.controller.store.port import (
     DeletePrefix,
     OutcomeUnknownError,
     Put,
+    StoreBrokenError,
     StoreUnavailableError,
 )
 from highwater.controller.store.sqlite import SqliteStore
@@ -176,9 +179,30 @@ async def test_a_lost_commit_closes_the_store(tmp_path: Path) -> None:
     )
     with pytest.raises(OutcomeUnknownError):
         await store.txn((), [Put(key="a", value=b"")])
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(StoreBrokenError, match="disk trouble"):
         await store.range("")
     await store.close()
+
+
+async def test_a_lost_commit_ends_the_controller(tmp_path: Path) -> None:
+    """Nobody would lead any more, and nobody would say so: who started it has to start it again."""
+    store = SqliteStore(tmp_path / "metadata.sqlite")
+    service = ControllerService(
+        ControllerConfig(controller_id="c", store="sqlite", data_dir=tmp_path),
+        store=store,
+        serve_grpc=False,
+    )
+    await service.start()
+    active = await service.wait_active(5)
+    assert store._connection is not None
+    store._connection = FailingConnection(  # type: ignore[assignment]
+        store._connection, "COMMIT", in_transaction=False
+    )
+    with pytest.raises(OutcomeUnknownError):
+        await active.allocate_producer_ids()
+    with pytest.raises(StoreBrokenError):
+        await asyncio.wait_for(asyncio.shield(service.failed), 5)
+    await service.stop()
 
 
 async def test_a_cancelled_caller_leaves_memory_and_file_alike(tmp_path: Path) -> None:

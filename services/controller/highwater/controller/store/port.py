@@ -148,6 +148,13 @@ class OutcomeUnknownError(HighwaterError):
     reason = "STORE_OUTCOME_UNKNOWN"
 
 
+class StoreBrokenError(HighwaterError):
+    """The store cannot be used any more by this process: what it holds has to be read again."""
+
+    fault: ClassVar[Fault] = Fault.OPERATOR
+    reason = "STORE_BROKEN"
+
+
 class StoreWentBackError(HighwaterError):
     """The store lacks what was in it before: somebody restored an older state of it.
 

@@ -25,6 +25,7 @@ from highwater.controller.store.port import (
     Entry,
     Operation,
     OutcomeUnknownError,
+    StoreBrokenError,
     StoreUnavailableError,
     TxnResult,
 )
@@ -52,6 +53,8 @@ class SqliteStore(MemoryStore):
         super().__init__(exclusive=True)
         self._path = path
         self._open = False
+        self._broken = ""
+        """Why memory and file may differ from here on: only a restart helps."""
         # SQLite blocks while it syncs, so it has a thread of its own.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-store")
         self._connection: sqlite3.Connection | None = None
@@ -83,9 +86,15 @@ class SqliteStore(MemoryStore):
     async def _persist(self, plan: Plan) -> None:
         try:
             await self._in_thread(self._write, plan)
-        except OutcomeUnknownError:
-            self._open = False  # Memory and file may differ from here on; only a restart helps.
+        except OutcomeUnknownError as error:
+            self._broken = str(error)
+            self._open = False
             raise
+
+    def _ensure_open(self) -> None:
+        if self._broken:
+            raise StoreBrokenError(f"{self._broken}; it has to be opened anew, by a restart")
+        super()._ensure_open()
 
     async def _in_thread(self, call: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
