@@ -89,12 +89,7 @@ class PartitionService:
         self.watch = ClusterWatch(endpoints, log=log)
         self._meters = NodeMeters(clock.monotonic_ms)
         self._quota_stub: object | None = None
-        self.plane = DataPlane(
-            loop.call_later,
-            self._replica_bug,
-            self._meters.by_instance,
-            on_damage=self._log_unreadable,
-        )
+        self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
         self._tasks = TaskOwner(self._task_failed)
@@ -139,6 +134,14 @@ class PartitionService:
         self._membership: Membership | None = None
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
+
+    def _make_plane(self, loop: asyncio.AbstractEventLoop) -> DataPlane:
+        return DataPlane(
+            loop.call_later,
+            self._replica_bug,
+            self._meters.by_instance,
+            on_damage=self._log_unreadable,
+        )
 
     def _make_logs(self) -> NodeLogs:
         return NodeLogs(

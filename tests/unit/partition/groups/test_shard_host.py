@@ -16,11 +16,10 @@ SMALL = HostSettings(snapshot_bytes=2_000)
 
 async def test_snapshot_when_the_log_has_grown():
     node = await Node(settings=SMALL).lead()
-    sent = 0
-    while node.snapshots.saves == 0:
-        await node.ask(commit(sent, partition=sent % 7), 8)
-        sent += 1
-        assert sent < 200
+    sent = 60
+    for n in range(sent):
+        await node.ask(commit(n, partition=n % 7), 8)
+    await until(lambda: node.snapshots.saves)
     snapshot = decode_snapshot(node.snapshots.files[0])
     assert snapshot.record_count == 7
     assert 7 <= snapshot.offset <= sent
