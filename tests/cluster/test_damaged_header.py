@@ -66,15 +66,14 @@ def read(bootstrap: str, offset: int, topic: str = TOPIC) -> tuple[list[int], in
     raise AssertionError(f"neither an error nor the end after {found}")
 
 
-def damage(directory: Path, batch: int) -> tuple[int, int]:
-    """Changes a byte of a header in the first segment: the offsets that are lost, [first, end)."""
-    first, second = segments(directory)[:2]
-    batches = headers(first.read_bytes())
+def damage(segment: Path, batch: int) -> int:
+    """Changes a byte of a batch's header; the first offset that is lost."""
+    batches = headers(segment.read_bytes())
     position = sum(header.batch_length + 12 for header in batches[:batch])
-    with first.open("r+b") as file:
+    with segment.open("r+b") as file:
         file.seek(position + MAGIC)
         file.write(b"\xff")
-    return batches[batch].base_offset, int(second.stem)
+    return batches[batch].base_offset
 
 
 @pytest.mark.parametrize("up", ["embedded"], indirect=True)
@@ -83,7 +82,8 @@ def test_the_only_copy_goes_on_without_what_is_lost(up: Up) -> None:
         client.create_topic(TOPIC, partitions=1, replication_factor=1, configs=CONFIGS)
     write(up.bootstrap, VALUES[:11])
     assert up.stop() == 0
-    first, end = damage(next(up.data_dir.rglob(f"{TOPIC}-0")), 1)
+    oldest, second = segments(next(up.data_dir.rglob(f"{TOPIC}-0")))[:2]
+    first, end = damage(oldest, 1), int(second.stem)
     assert 0 < first < end < 11
     up.start()
     for _ in range(2):
@@ -97,6 +97,24 @@ def test_the_only_copy_goes_on_without_what_is_lost(up: Up) -> None:
     assert "log_damaged" in up.process.log_path.read_text()
 
 
+@pytest.mark.parametrize("up", ["embedded"], indirect=True)
+def test_damage_in_the_active_segment_does_not_stop_writers(up: Up) -> None:
+    with KafkaClient(up.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=1, replication_factor=1, configs=CONFIGS)
+    write(up.bootstrap, VALUES[:3])
+    assert up.stop() == 0
+    (segment,) = segments(next(up.data_dir.rglob(f"{TOPIC}-0")))
+    damage(segment, 1)
+    up.start()
+    assert read(up.bootstrap, 1) == ([], KafkaError.INVALID_MSG)
+    write(up.bootstrap, VALUES[3:5])
+    for _ in range(2):
+        assert read(up.bootstrap, 0) == ([0], KafkaError.INVALID_MSG)
+        assert read(up.bootstrap, 3) == ([3, 4], KafkaError._PARTITION_EOF)
+        up.kill()
+        up.start()
+
+
 @pytest.mark.etcd
 def test_what_others_have_is_fetched_again(whole: ReplicatedCluster) -> None:
     topic = make_replicated_topic(whole.bootstrap, TOPIC, partitions=1, configs=CONFIGS)
@@ -104,8 +122,7 @@ def test_what_others_have_is_fetched_again(whole: ReplicatedCluster) -> None:
     first_leader = view(whole.bootstrap, topic)[0].replicas[0]
     assert_identical_logs(whole, topic, 0)
     whole.terminate_node(first_leader)
-    directory = whole.data_dir(first_leader) / f"{topic}-0"
-    first, _ = damage(directory, 1)
+    first = damage(segments(whole.data_dir(first_leader) / f"{topic}-0")[0], 1)
     whole.start_node(first_leader)
     wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
     admin = AdminClient({"bootstrap.servers": whole.bootstrap})

@@ -400,28 +400,24 @@ class PartitionService:
     def _log_unreadable(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
         """A read met damage, before the scrubber did or where that does not look.
 
-        Of a closed segment what follows is given up; else only other replicas can help.
+        The rest of its segment is lost. The active one is closed for that, so that what is appended
+        from now on can be found.
         """
-        if isinstance(error, DamagedHeaderError) and error.end > error.first:
-            damage = Damage(
-                first=error.first,
-                end=error.end,
-                file=error.file,
-                position=error.position,
-                what=str(error),
-            )
-            self._log_damaged(replica.log, damage)
-            return True
-        if not self.replicas.damaged(replica.log):
+        log = replica.log
+        if not isinstance(error, DamagedHeaderError) or log.writing:
             return False
-        self._log.error(
-            "log_unreadable",
-            topic=replica.topic_name,
-            partition=replica.partition,
-            error=str(error),
-            fetched_again=True,
+        end = error.end
+        if end < 0:
+            try:
+                log.roll()
+            except LogDirFailure as failure:
+                replica.log_failed(failure)
+                return True
+            end = log.log_end_offset
+        damage = Damage(
+            first=error.first, end=end, file=error.file, position=error.position, what=str(error)
         )
-        self._tell_offline()
+        self._log_damaged(log, damage)
         return True
 
     def _tell_offline(self) -> None:
