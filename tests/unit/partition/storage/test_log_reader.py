@@ -283,3 +283,21 @@ def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) ->
         log.read(2, 1 << 20, end_offset=3)
     assert (told.value.first, told.value.end) == (1, -1)
     log.close(clean=True)
+
+
+def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
+    """A compacted log may lack the end of a segment; the read goes on in the next one."""
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(4):
+        append(log, make_batch(), make_batch(), epoch=0)
+        log.roll()
+    append(log, make_batch(), epoch=0)
+    first, second = log.segments[:2]
+    first.size //= 2  # As if its second batch had been compacted away.
+    with Path(second.file).open("r+b") as file:
+        file.seek(second.size // 2 + HEADER_FIELDS["magic"])
+        file.write(b"\xff")
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(1, second.size - 1, end_offset=log.log_end_offset)
+    assert (told.value.first, told.value.end, told.value.file) == (3, 4, second.path)
+    log.close(clean=True)

@@ -249,8 +249,8 @@ class LogReader:
         following = self._end_of(segment)
         if segment is self._active or following >= end_offset:
             return None
-        segment = self._segments[bisect_right(self._bases, following) - 1]
-        return self._read(segment, following, max_bytes, end_offset, min_one_batch)
+        # Not `_read`: what is wrong with that segment is not for this one's indexes to mend.
+        return self.read(following, max_bytes, end_offset=end_offset, min_one_batch=min_one_batch)
 
     def _locate(self, segment: Segment, offset: int) -> tuple[int, int] | None:
         """(position, base offset) of the first batch in a segment that ends at or after `offset`."""
