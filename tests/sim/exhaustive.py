@@ -28,6 +28,8 @@ class Bounds:
     leader_epochs: int = 3
     partition_epochs: int = 4
     lost_answers: bool = True
+    lost_logs: bool = False
+    """Logs that fail while their nodes live, with a fetch that comes late."""
     size: int = 3
     min_isr: int = 1
 
@@ -75,6 +77,8 @@ def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
     partition = model.partition
     may_change = partition.partition_epoch < bounds.partition_epochs
     may_elect = partition.leader_epoch < bounds.leader_epochs and may_change
+    for node in model.late:
+        yield "arrive", (node,), {}
     for node in model.nodes:
         replica = model.replicas[node]
         if replica.isr.partition_epoch < partition.partition_epoch and node in model.alive:
@@ -91,6 +95,8 @@ def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
         if node in model.alive and may_elect:
             yield "fence", (node,), {}
             yield "kill", (node,), {}
+            if bounds.lost_logs:
+                yield "lose", (node,), {}
         elif node not in model.alive and may_elect:
             yield "unfence", (node,), {}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, after_isr_change, elect
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId
@@ -73,6 +74,8 @@ class Model:
         self.logs: dict[int, list[Record]] = {node: [] for node in self.nodes}
         self.replicas: dict[int, Replica] = {node: self._open(node, ()) for node in self.nodes}
         self.history: list[Record] = []
+        self.late: dict[int, tuple[int, int, int]] = {}
+        """By node, a fetch of a replica that is no more: its leader, leader epoch and offset."""
         for node in self.nodes:
             self.learn(node)
 
@@ -220,6 +223,34 @@ class Model:
         self.alive.add(NodeId(node))
         self._elect()
 
+    def lose(self, node: int) -> bool:
+        """The log of a node that lives is damaged, with a fetch under way: it is made anew."""
+        replica = self.replicas[node]
+        failed = frozenset({NodeId(node)})
+        after = without_failed_replicas(
+            self.partition, failed, Candidates(alive=frozenset(self.alive)), min_isr=self.min_isr
+        )
+        if after is None or after.leader not in self.alive:
+            return False  # Nobody else has everything, so it stays as it is.
+        if replica.may_fetch(replica.leader_epoch):
+            self.late[node] = (replica.leader, replica.leader_epoch, replica.log_end_offset)
+        self.partition = after
+        self._check_quorum()
+        self.logs[node].clear()
+        self.replicas[node] = self._open(node, ())
+        self.learn(node)
+        return True
+
+    def arrive(self, node: int) -> bool:
+        """The fetch of the replica that was lost reaches the leader it was for."""
+        leader_node, epoch, offset = self.late.pop(node)
+        leader = self.replicas[leader_node]
+        if leader_node not in self.alive or leader.refuse_follower(node, 100 + node, epoch):
+            return False
+        if leader.follower_fetched(leader.followers[node], offset, 0) is not None:
+            self._committed(leader_node)
+        return True
+
     def _elect(self) -> None:
         candidates = Candidates(alive=frozenset(self.alive))
         after = elect(self.partition, candidates, min_isr=self.min_isr)
@@ -264,7 +295,8 @@ class Model:
     def save(self) -> tuple[Any, ...]:
         """Everything, hashable."""
         nodes = tuple(self._save_node(node) for node in self.nodes)
-        return self.partition, frozenset(self.alive), tuple(self.history), nodes
+        late = tuple(sorted(self.late.items()))
+        return self.partition, frozenset(self.alive), tuple(self.history), late, nodes
 
     def _save_node(self, node: int) -> Saved:
         replica, isr = self.replicas[node], self.replicas[node].isr
@@ -282,8 +314,8 @@ class Model:
 
     def restore(self, saved: tuple[Any, ...]) -> None:
         """Back to a saved state."""
-        self.partition, alive, history, nodes = saved
-        self.alive, self.history = set(alive), list(history)
+        self.partition, alive, history, late, nodes = saved
+        self.alive, self.history, self.late = set(alive), list(history), dict(late)
         for node, state in zip(self.nodes, nodes, strict=True):
             self.logs[node] = list(state.log)
             replica = self._open(node, state.epochs)

@@ -1,7 +1,14 @@
 """Every order of steps within bounds, and that the search would see a bug."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from highwater.controller.core.election import Candidates, elect
+from highwater.model.cluster import PartitionState
+from highwater.model.ids import NodeId
+from tests.sim import model
 from tests.sim.bugs import AdmitsAnybody, CommitsBelowMinIsr, CountsCommittedIsr
 from tests.sim.exhaustive import Bounds, explore
 
@@ -22,8 +29,9 @@ def test_two_replicas() -> None:
         Bounds(records=1, partition_epochs=3, lost_answers=False),
         Bounds(records=1, partition_epochs=3, lost_answers=False, min_isr=2),
         Bounds(records=2, partition_epochs=4, size=2),
+        Bounds(leader_epochs=4, partition_epochs=5, size=2, lost_answers=False, lost_logs=True),
     ],
-    ids=["three-replicas", "min-isr", "lost-answers"],
+    ids=["three-replicas", "min-isr", "lost-answers", "lost-logs"],
 )
 def test_every_order_of_steps(bounds: Bounds) -> None:
     report = explore(bounds)
@@ -43,3 +51,20 @@ def test_it_finds_a_bug_with_a_short_story(bug, bounds: Bounds) -> None:
     report = explore(bounds, bug)
     assert report.failure
     assert 2 <= len(report.story) <= 8, "\n".join(report.story)
+
+
+def test_a_late_fetch_of_a_lost_log_would_vouch_for_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why the leader epoch grows though the leader stays (`change_leader`)."""
+
+    def in_the_same_epoch(
+        partition: PartitionState, nodes: frozenset[NodeId], candidates: Candidates, **rules: Any
+    ) -> PartitionState | None:
+        without = replace(candidates, alive=candidates.alive - nodes, lost_tail=nodes)
+        return elect(partition, without, **rules)
+
+    monkeypatch.setattr(model, "without_failed_replicas", in_the_same_epoch)
+    report = explore(Bounds(records=1, partition_epochs=4, size=2, lost_logs=True))
+    assert report.failure
+    assert any(step.startswith("arrive") for step in report.story), "\n".join(report.story)
