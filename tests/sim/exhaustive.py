@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from highwater.controller.core.reassign import is_moving
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.model import Model
@@ -31,6 +32,10 @@ class Bounds:
     lost_logs: bool = False
     """Logs that fail while their nodes live, with a fetch that comes late."""
     size: int = 3
+    factor: int | None = None
+    """How many replicas there are at first; None is one on each node."""
+    targets: tuple[tuple[int, ...], ...] = ()
+    """Where the partition may be reassigned, any time."""
     min_isr: int = 1
 
 
@@ -48,7 +53,7 @@ def explore(
     bounds: Bounds, replica: Callable[..., Replica] = Replica, *, states_max: int = 2_000_000
 ) -> Report:
     """All states within the bounds. AssertionError if there are more than `states_max`."""
-    model = Model(size=bounds.size, min_isr=bounds.min_isr, replica=replica)
+    model = Model(size=bounds.size, min_isr=bounds.min_isr, replica=replica, factor=bounds.factor)
     first = model.save()
     came_from: dict[Any, tuple[Any, str] | None] = {first: None}
     waiting = deque([first])
@@ -79,9 +84,17 @@ def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
     may_elect = partition.leader_epoch < bounds.leader_epochs and may_change
     for node in model.late:
         yield "arrive", (node,), {}
+    if may_elect:
+        for target in bounds.targets:
+            yield "move", (target,), {}
+        if is_moving(partition):
+            yield "cancel", (), {}
     for node in model.nodes:
         replica = model.replicas[node]
-        if replica.isr.partition_epoch < partition.partition_epoch and node in model.alive:
+        known = replica.isr.partition_epoch
+        # Who is to have no replica, and has none, has nothing to learn.
+        concerned = node in partition.replicas or known >= 0
+        if known < partition.partition_epoch and concerned and node in model.alive:
             yield "learn", (node,), {}
         if replica.role is Role.LEADER:
             if len(model.logs[node]) < bounds.records:

@@ -13,6 +13,7 @@ from typing import Any
 
 from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, after_isr_change, elect
+from highwater.controller.core.reassign import cancel, completed, is_moving, settled, start
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId
 from highwater.partition.core import invariants
@@ -49,7 +50,7 @@ _FIELDS = ("role", "leader", "leader_epoch", "high_watermark", "replicas", "epoc
 
 
 class Model:
-    """A partition on nodes 1 to `size`, led by node 1 in epoch 1."""
+    """A partition on the first of the nodes 1 to `size`, led by node 1 in epoch 1."""
 
     def __init__(
         self,
@@ -57,7 +58,9 @@ class Model:
         size: int = 3,
         min_isr: int = 1,
         replica: Callable[..., Replica] = Replica,
+        factor: int | None = None,
     ) -> None:
+        """`factor` is the number of replicas; None is one on each node."""
         self.min_isr = min_isr
         self._make = replica
         self.nodes = tuple(map(NodeId, range(1, size + 1)))
@@ -67,8 +70,8 @@ class Model:
             leader=self.nodes[0],
             leader_epoch=LeaderEpoch(1),
             partition_epoch=1,
-            replicas=self.nodes,
-            isr=self.nodes,
+            replicas=self.nodes[:factor],
+            isr=self.nodes[:factor],
             last_known_leader=self.nodes[0],
         )
         self.logs: dict[int, list[Record]] = {node: [] for node in self.nodes}
@@ -93,8 +96,11 @@ class Model:
     # ---- steps ----
 
     def learn(self, node: int) -> None:
-        """The node hears of the partition as it is now."""
+        """The node hears of the partition as it is now; a log that is not wanted is deleted."""
         state = self.partition
+        if node not in state.replicas:
+            self._renew(node)
+            return
         self._handle(
             node,
             on.PartitionChanged(
@@ -198,7 +204,8 @@ class Model:
         if not self.alive.issuperset(proposal.isr):
             return 107
         isr = tuple(map(NodeId, proposal.isr))
-        self.partition = after_isr_change(state, isr, min_isr=self.min_isr)
+        after = after_isr_change(state, isr, min_isr=self.min_isr)
+        self.partition = completed(after, self._candidates(), min_isr=self.min_isr)
         self._check_quorum()
         return 0
 
@@ -225,21 +232,24 @@ class Model:
 
     def lose(self, node: int) -> bool:
         """The log of a node that lives is damaged, with a fetch under way: it is made anew."""
-        replica = self.replicas[node]
-        failed = frozenset({NodeId(node)})
         after = without_failed_replicas(
-            self.partition, failed, Candidates(alive=frozenset(self.alive)), min_isr=self.min_isr
+            self.partition, frozenset({NodeId(node)}), self._candidates(), min_isr=self.min_isr
         )
         if after is None or after.leader not in self.alive:
             return False  # Nobody else has everything, so it stays as it is.
-        if replica.may_fetch(replica.leader_epoch):
-            self.late[node] = (replica.leader, replica.leader_epoch, replica.log_end_offset)
         self.partition = after
         self._check_quorum()
-        self.logs[node].clear()
-        self.replicas[node] = self._open(node, ())
+        self._renew(node)
         self.learn(node)
         return True
+
+    def _renew(self, node: int) -> None:
+        """A new replica without records; the last fetch of the one before is on its way."""
+        replica = self.replicas[node]
+        if replica.may_fetch(replica.leader_epoch):
+            self.late[node] = (replica.leader, replica.leader_epoch, replica.log_end_offset)
+        self.logs[node].clear()
+        self.replicas[node] = self._open(node, ())
 
     def arrive(self, node: int) -> bool:
         """The fetch of the replica that was lost reaches the leader it was for."""
@@ -251,12 +261,31 @@ class Model:
             self._committed(leader_node)
         return True
 
+    def move(self, target: tuple[int, ...]) -> bool:
+        """The controller is asked to reassign the partition."""
+        nodes = tuple(map(NodeId, target))
+        return self._decided(start(self.partition, nodes, self._candidates(), min_isr=self.min_isr))
+
+    def cancel(self) -> bool:
+        """The controller is asked to take a reassignment back."""
+        return self._decided(cancel(self.partition, self._candidates(), min_isr=self.min_isr))
+
     def _elect(self) -> None:
-        candidates = Candidates(alive=frozenset(self.alive))
-        after = elect(self.partition, candidates, min_isr=self.min_isr)
-        if after is not None:
-            self.partition = after
-            self._check_quorum()
+        before, candidates = self.partition, self._candidates()
+        after = elect(before, candidates, min_isr=self.min_isr)
+        if is_moving(before):
+            after = settled(before, after, candidates, min_isr=self.min_isr)
+        self._decided(after)
+
+    def _candidates(self) -> Candidates:
+        return Candidates(alive=frozenset(self.alive))
+
+    def _decided(self, after: PartitionState | None) -> bool:
+        if after is None:
+            return False
+        self.partition = after
+        self._check_quorum()
+        return True
 
     # ---- effects and checks ----
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from highwater.controller.core import reassign
 from highwater.controller.core.election import Candidates, elect
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NodeId
@@ -12,6 +13,7 @@ from tests.sim import model
 from tests.sim.bugs import AdmitsAnybody, CommitsBelowMinIsr, CountsCommittedIsr
 from tests.sim.exhaustive import Bounds, explore
 
+MOVING = Bounds(records=1, partition_epochs=5, size=2, targets=((1,), (1, 2)), lost_answers=False)
 SMALL = Bounds(records=1, leader_epochs=3, partition_epochs=3, size=2)
 
 
@@ -22,7 +24,7 @@ def test_two_replicas() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "bounds",
     [
@@ -30,8 +32,13 @@ def test_two_replicas() -> None:
         Bounds(records=1, partition_epochs=3, lost_answers=False, min_isr=2),
         Bounds(records=2, partition_epochs=4, size=2),
         Bounds(leader_epochs=4, partition_epochs=5, size=2, lost_answers=False, lost_logs=True),
+        MOVING,
+        pytest.param(
+            Bounds(records=1, factor=2, targets=((2, 3),), lost_answers=False),
+            marks=pytest.mark.full,
+        ),
     ],
-    ids=["three-replicas", "min-isr", "lost-answers", "lost-logs"],
+    ids=["three-replicas", "min-isr", "lost-answers", "lost-logs", "moves", "moves-to-a-third"],
 )
 def test_every_order_of_steps(bounds: Bounds) -> None:
     report = explore(bounds)
@@ -66,5 +73,21 @@ def test_a_late_fetch_of_a_lost_log_would_vouch_for_the_new_one(
 
     monkeypatch.setattr(model, "without_failed_replicas", in_the_same_epoch)
     report = explore(Bounds(records=1, partition_epochs=4, size=2, lost_logs=True))
+    assert report.failure
+    assert any(step.startswith("arrive") for step in report.story), "\n".join(report.story)
+
+
+def test_a_late_fetch_of_a_removed_replica_would_vouch_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why it grows when a replica goes, too (`reassign`)."""
+    led_anew = reassign._led_anew
+
+    def in_the_same_epoch(slim: PartitionState, leader: NodeId) -> PartitionState:
+        after = led_anew(slim, leader)
+        return replace(after, leader_epoch=slim.leader_epoch) if leader == slim.leader else after
+
+    monkeypatch.setattr(reassign, "_led_anew", in_the_same_epoch)
+    report = explore(MOVING)
     assert report.failure
     assert any(step.startswith("arrive") for step in report.story), "\n".join(report.story)
