@@ -250,6 +250,30 @@ async def test_who_takes_nothing_is_closed_when_memory_is_scarce_and_only_then(w
     assert world.budget.replies == 0
 
 
+async def test_whoever_holds_most_is_closed_if_memory_stays_scarce(world, monkeypatch):
+    """Slow readers take something in each sweep, and yet nobody else gets anything."""
+    monkeypatch.setattr(module, "PROGRESS_BYTES_MIN", 0)
+    await world.listen()
+    world.handler.keep = True
+    world.budget.replies_max = 20 << 20
+    async with world.client() as one, world.client() as other, world.client() as third:
+        await until(lambda: len(world.listener.connections) == 3)
+        small = await unread(world, *one, 1, nbytes=12 << 20)
+        await asyncio.sleep(0.05 * 2 * module.SCARCE_SWEEPS_MAX)
+        assert not small.closed, "there is room"
+        large = await unread(world, *other, 2, nbytes=24 << 20)
+        await until(lambda: large.closed)
+        assert "most of the memory" in large.close_reason
+        await asyncio.sleep(0.05 * 2 * module.SCARCE_SWEEPS_MAX)
+        assert not small.closed, "one was enough"
+        reader, writer = third
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 3))
+        assert await reader.readexactly(2) == b"3;"
+    await until(lambda: not world.listener.connections)
+    assert world.budget.replies == 0
+
+
 async def test_who_lets_replies_wait_behind_a_long_one_is_closed_when_memory_is_scarce(world):
     await world.listen()
     world.handler.keep = True

@@ -25,6 +25,8 @@ UNREAD_SWEEPS_MAX: Final = 2
 """While replies are scarce of memory, who takes next to nothing for so long is closed."""
 PROGRESS_BYTES_MIN: Final = 64 * 1024
 """What a client takes at least between two sweeps if it reads at all."""
+SCARCE_SWEEPS_MAX: Final = 10
+"""If they are scarce for longer, whoever holds most is closed, one in each sweep."""
 
 
 class Listener:
@@ -71,6 +73,7 @@ class Listener:
         self._shortage_told = 0
         """Sweeps until the next line about it."""
         self._sweeper: asyncio.TimerHandle | None = None
+        self._scarce_sweeps = 0
 
     async def open_port(
         self, instance: InstanceId, node: NodeId | None, port: int, *, accept: bool = True
@@ -190,6 +193,15 @@ class Listener:
                 connection.close("idle")
             elif connection.stalled_sweeps > self._frame_sweeps_max:
                 connection.close("a frame was begun and not finished")
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Many who read a little of their replies must not keep all others from reading."""
+        scarce = self._shared.budget.replies_scarce
+        self._scarce_sweeps = self._scarce_sweeps + 1 if scarce else 0
+        if self._scarce_sweeps > SCARCE_SWEEPS_MAX and self.connections:
+            most = max(self.connections, key=lambda connection: connection.unread_bytes)
+            most.close("it holds most of the memory for replies, which is needed")
 
     def _takes_nothing(self, connection: Connection) -> bool:
         """Also true of who lets replies wait behind one that does not come: nodes wait for us."""

@@ -423,6 +423,11 @@ class Session:
         )
         self.shared.budget.hold_replies(self.reply_bytes - before)
 
+    @property
+    def unread_bytes(self) -> int:
+        """What it holds of the budget for replies."""
+        return self.reply_bytes + self._output_bytes
+
     def output_held(self, nbytes: int, behind: bool) -> None:
         """What the socket has not taken yet, and whether it takes anything."""
         self.shared.budget.hold_replies(nbytes - self._output_bytes)
