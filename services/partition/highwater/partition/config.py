@@ -72,6 +72,11 @@ class PartitionConfig(ServiceSettings):
         description="log.cleaner.dedupe.buffer.size, of the process that compacts a log: the more "
         "keys fit, 200 bytes each, the fewer passes it takes",
     )
+    log_cleaner_io_bytes_per_s: int = Field(
+        default=0,
+        ge=0,
+        description="log.cleaner.io.max.bytes.per.second: bytes read and written; 0 is no limit",
+    )
     replica_lag_time_max_ms: int = Field(
         default=10_000, ge=100, description="replica.lag.time.max.ms (Kafka's default is 30 s)"
     )

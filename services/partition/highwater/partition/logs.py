@@ -72,6 +72,7 @@ class NodeLogs:
                 enable=config.log_cleaner_enable,
                 backoff_ms=config.log_cleaner_backoff_ms,
                 dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_bytes,
+                io_bytes_per_s=config.log_cleaner_io_bytes_per_s,
             ),
         )
 

@@ -1,8 +1,13 @@
 """A node's settings in Kafka's words, as it registers them for DescribeConfigs to tell."""
 
+from typing import Final
+
 from highwater.partition.config import PartitionConfig
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.storage.config import LogConfig
+
+DOUBLE_MAX: Final = "1.7976931348623157E308"
+"""As Java writes it: no limit, for which Kafka has no 0."""
 
 
 def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, str]:
@@ -15,6 +20,9 @@ def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, st
         "log.cleaner.backoff.ms": config.log_cleaner_backoff_ms,
         "log.cleaner.dedupe.buffer.size": config.log_cleaner_dedupe_buffer_bytes,
         "log.cleaner.enable": str(config.log_cleaner_enable).lower(),
+        "log.cleaner.io.max.bytes.per.second": (
+            float(config.log_cleaner_io_bytes_per_s) or DOUBLE_MAX
+        ),
         "log.flush.interval.ms": config.log_flush_interval_ms,
         "log.flush.offset.checkpoint.interval.ms": config.checkpoint_interval_ms,
         "log.retention.check.interval.ms": config.retention_check_interval_ms,

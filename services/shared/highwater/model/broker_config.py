@@ -214,6 +214,12 @@ _STATIC: Final = (
     ),
     _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics that ask for it."),
     _static(
+        "log.cleaner.io.max.bytes.per.second",
+        ConfigType.DOUBLE,
+        "1.7976931348623157E308",
+        "How fast a node that compacts may read and write.",
+    ),
+    _static(
         "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."
     ),
     _static(

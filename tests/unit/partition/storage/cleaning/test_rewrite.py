@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from crc32c import crc32c
 from highwater.kafka.errors import RecordsError
 from highwater.kafka.records.batch import RecordBatchView, iter_batches
 from highwater.kafka.records.record import read_records
-from highwater.partition.storage.cleaning.job import Progress, Report
+from highwater.partition.storage.cleaning.job import Progress, Report, decode_job, encode_job
+from highwater.partition.storage.cleaning.pace import Pace
 from highwater.partition.storage.cleaning.rewrite import LogCleaner, MapTooSmallError
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import CorruptLogError
@@ -166,3 +168,19 @@ def test_it_tells_that_it_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     progress = [report.nbytes for report in told if isinstance(report, Progress)]
     assert len(progress) == 4
     assert progress == sorted(progress)
+
+
+def test_what_is_read_and_written_keeps_the_pace(tmp_path: Path) -> None:
+    log = written(tmp_path / "topic-0", [[(b"a", b"1")], [(b"a", b"2")]], [[(b"b", b"v" * 5_000)]])
+    slept: list[float] = []
+    pace = Pace(1_000, alive=lambda: None, now=lambda: sum(slept), sleep=slept.append)
+    told: list[Report] = []
+    LogCleaner(job_of(log), told.append, pace=pace).run()
+    read = 2 * sum(segment.size for segment in log.segments[:-1])  # For the keys, then to keep.
+    new = sum(batch.size for batch in cleaned(log, 0))
+    assert sum(slept) == pytest.approx((read + new) / 1_000)
+
+
+def test_the_job_says_how_fast(tmp_path: Path) -> None:
+    job = replace(job_of(written(tmp_path / "topic-0", [[(b"a", b"1")]])), io_bytes_per_s=5)
+    assert decode_job(encode_job(job)) == job

@@ -51,6 +51,8 @@ class CleanerSettings:
     """Between looks when nothing is to be cleaned."""
     dedupe_buffer_bytes: int = 128 << 20
     """Of the offset map; what does not fit waits for the next pass."""
+    io_bytes_per_s: int = 0
+    """Read and written, both together; 0 is no limit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -248,6 +250,7 @@ class Cleaner:
             index_bytes_max=config.segment_index_bytes,
             index_interval=config.index_interval_bytes,
             producers={entry.producer_id: entry.last_offset for entry in log.producers.entries()},
+            io_bytes_per_s=self._settings.io_bytes_per_s,
         )
 
     def _failed(self, entry: HostedLog, error: str, *, attempts_max: int | None) -> None:

@@ -40,6 +40,8 @@ class CleaningJob:
     index_interval: int
     producers: Mapping[int, int]
     """Of every active producer the last offset of its newest batch."""
+    io_bytes_per_s: int = 0
+    """How fast to read and write, both together; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from highwater.partition.storage.cleaning.job import (
     Progress,
     Report,
 )
+from highwater.partition.storage.cleaning.pace import Pace
 from highwater.partition.storage.cleaning.segment_batches import batches_of
 from highwater.partition.storage.compaction import (
     CleaningReport,
@@ -52,9 +53,13 @@ class LogCleaner:
     """Carries out one job; used once."""
 
     def __init__(
-        self, job: CleaningJob, tell: Callable[[Report], None], filesystem: FileSystem | None = None
+        self,
+        job: CleaningJob,
+        tell: Callable[[Report], None],
+        filesystem: FileSystem | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        """`tell` passes a report on to the node."""
+        """`tell` passes a report on to the node; `pace` is what the job says unless given."""
         self._job = job
         self._tell = tell
         self._filesystem = filesystem or FileSystem()
@@ -62,6 +67,7 @@ class LogCleaner:
         self._report = CleaningReport()
         self._read_bytes = 0
         self._told_bytes = 0
+        self._pace = pace or Pace(job.io_bytes_per_s, alive=self._tell_progress)
         self._factory = SegmentFactory(
             job.directory,
             index_bytes=job.index_bytes_max,
@@ -128,15 +134,19 @@ class LogCleaner:
         for batch in batches_of(self._filesystem, path, size, from_offset=from_offset):
             self._read_bytes += batch.size
             if self._read_bytes - self._told_bytes >= PROGRESS_BYTES:
-                self._told_bytes = self._read_bytes
-                self._tell(Progress(nbytes=self._read_bytes))
+                self._tell_progress()
+            self._pace.passed(batch.size)
             yield batch
+
+    def _tell_progress(self) -> None:
+        self._told_bytes = self._read_bytes
+        self._tell(Progress(nbytes=self._read_bytes))
 
     def _write_group(self, group: list[SegmentSpan], offsets: OffsetMap) -> None:
         base = group[0].base_offset
         batches = (batch for span in group for batch in self._batches(span.base_offset, span.size))
         segment = self._factory.empty(base, CLEANED_SUFFIX, now_ms=self._job.now_ms)
-        file = _NewFile(self._filesystem, segment, self._job.index_interval)
+        file = _NewFile(self._filesystem, segment, self._job.index_interval, self._pace)
         changed = len(group) > 1
         try:
             for data in clean(batches, offsets, self._rules, self._job.producers, self._report):
@@ -174,8 +184,11 @@ class LogCleaner:
 class _NewFile:
     """A segment that is being written, with both indexes."""
 
-    def __init__(self, filesystem: FileSystem, segment: Segment, index_interval: int) -> None:
+    def __init__(
+        self, filesystem: FileSystem, segment: Segment, index_interval: int, pace: Pace
+    ) -> None:
         self._filesystem = filesystem
+        self._pace = pace
         self._segment = segment
         self.paths = (segment.file, segment.index.path, segment.time_index.path)
         for path in self.paths:
@@ -206,6 +219,7 @@ class _NewFile:
     def _write(self) -> None:
         data = b"".join(self._waiting)
         write_all(self._filesystem, self._fd, data, self._written)
+        self._pace.passed(len(data))
         self._written += len(data)
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -1,0 +1,52 @@
+"""Bytes a second, by a clock that only sleeping moves."""
+
+import pytest
+
+from highwater.partition.storage.cleaning.pace import SLEEP_S_MAX, Pace
+
+
+class Sleeper:
+    """Time passes while one sleeps, and otherwise by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.sleeps: list[float] = []
+        self.signs = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now += seconds
+
+    def alive(self) -> None:
+        self.signs += 1
+
+    def pace(self, bytes_per_s: int) -> Pace:
+        return Pace(bytes_per_s, alive=self.alive, now=lambda: self.now, sleep=self.sleep)
+
+
+def test_without_a_limit_nobody_sleeps() -> None:
+    sleeper = Sleeper()
+    pace = sleeper.pace(0)
+    for _ in range(10):
+        pace.passed(1 << 30)
+    assert sleeper.sleeps == []
+
+
+def test_bytes_take_their_time() -> None:
+    sleeper = Sleeper()
+    pace = sleeper.pace(1_000)
+    for _ in range(10):
+        pace.passed(500)
+    assert sleeper.now - 100 == pytest.approx(5.0)
+    sleeper.now += 3  # Other work took longer than the bytes may.
+    pace.passed(2_000)
+    assert len(sleeper.sleeps) == 10
+    pace.passed(2_000)
+    assert sleeper.now - 100 == pytest.approx(9.0)
+
+
+def test_a_long_sleep_shows_signs_of_life() -> None:
+    sleeper = Sleeper()
+    sleeper.pace(1_000).passed(3_500)
+    assert max(sleeper.sleeps) <= SLEEP_S_MAX
+    assert sleeper.signs == len(sleeper.sleeps) == 4
