@@ -200,7 +200,7 @@ class Listener:
         scarce = self._shared.budget.replies_scarce
         self._scarce_sweeps = self._scarce_sweeps + 1 if scarce else 0
         if self._scarce_sweeps > SCARCE_SWEEPS_MAX and self.connections:
-            most = max(self.connections, key=lambda connection: connection.unread_bytes)
+            most = max(self.connections, key=lambda c: c.reply_bytes + c.output_bytes)
             most.close("it holds most of the memory for replies, which is needed")
 
     def _takes_nothing(self, connection: Connection) -> bool:

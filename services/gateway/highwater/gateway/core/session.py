@@ -87,7 +87,7 @@ class Session:
         "_large",
         "_large_filled",
         "_large_size",
-        "_output_bytes",
+        "output_bytes",
         "_partial",
         "_reading",
         "_waiting",
@@ -132,7 +132,7 @@ class Session:
         self.muted = False
         self.behind = False
         """True while the client's socket takes no more and replies wait for it."""
-        self._output_bytes = 0
+        self.output_bytes = 0
         """Held against the budget: replies that have left here and wait for the socket."""
         self.reply_bytes = 0
         """Held likewise: replies to Fetch that were ready and wait behind another."""
@@ -423,15 +423,10 @@ class Session:
         )
         self.shared.budget.hold_replies(self.reply_bytes - before)
 
-    @property
-    def unread_bytes(self) -> int:
-        """What it holds of the budget for replies."""
-        return self.reply_bytes + self._output_bytes
-
     def output_held(self, nbytes: int, behind: bool) -> None:
         """What the socket has not taken yet, and whether it takes anything."""
-        self.shared.budget.hold_replies(nbytes - self._output_bytes)
-        self._output_bytes = nbytes
+        self.shared.budget.hold_replies(nbytes - self.output_bytes)
+        self.output_bytes = nbytes
         if behind != self.behind:
             self.behind = behind
             if not behind and self._waiting:
