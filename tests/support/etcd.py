@@ -199,7 +199,9 @@ class EtcdCluster:
             if member.running:
                 told = member.ctl("endpoint", "status", "--write-out=json", check=False)
                 for status in json.loads(told.stdout or b"[]"):
-                    if status["Status"]["leader"] == status["Status"]["header"]["member_id"]:
+                    # During an election the field is absent: it would be 0.
+                    known = status["Status"].get("leader")
+                    if known == status["Status"]["header"]["member_id"]:
                         return member
         raise RuntimeError("no member of etcd leads")
 
