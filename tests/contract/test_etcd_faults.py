@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 
 from highwater.controller.store.etcd import EtcdStore
@@ -226,6 +227,26 @@ async def test_compacted_history_is_told(etcd: EtcdMemberProcess) -> None:
         await store.txn((), [Put(key="w/next", value=b"")])
         await until(lambda: seen == ["w/next"], 5.0)
         watching.cancel()
+    await store.close()
+
+
+async def test_a_compaction_that_is_refused_is_told_and_blames_no_member(
+    etcd: EtcdMemberProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RefusedError(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.PERMISSION_DENIED
+
+    def refuse(_revision: int) -> None:
+        raise RefusedError
+
+    store = store_on([etcd.endpoint, "127.0.0.1:1"], "refused")
+    await store.start()
+    member = store._members.pick()
+    monkeypatch.setattr(member.client(), "compact", refuse)
+    with pytest.raises(StoreUnavailableError, match="does not let its user"):
+        await store.compact(1)
+    assert store._members.pick() is member
     await store.close()
 
 

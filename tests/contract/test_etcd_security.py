@@ -13,7 +13,7 @@ import pytest
 
 from highwater.controller.store.etcd_security import PLAIN, EtcdSecurity
 from highwater.controller.store.factory import etcd_store
-from highwater.controller.store.port import MetadataStore, Put
+from highwater.controller.store.port import CompactedError, MetadataStore, Put
 from highwater.model.errors import UsageError
 from tests.support.etcd import VERSIONS, EtcdMemberProcess, EtcdTls, etcd_missing, etcd_server
 
@@ -119,6 +119,21 @@ async def test_everything_works_and_goes_on_after_tokens_are_forgotten(
         assert [entry.key for entry in (await store.range("w/")).entries] == ["w/a", "w/b"]
         await store.revoke(lease)
         assert [entry.key for entry in (await store.range("w/")).entries] == ["w/b"]
+    finally:
+        await store.close()
+
+
+async def test_a_user_of_the_prefix_may_compact(
+    secured: EtcdMemberProcess, security: EtcdSecurity
+) -> None:
+    store = _store(secured, security)
+    await store.start()
+    try:
+        last = (await store.txn((), [Put(key="w/c", value=b"1")])).revision
+        later = (await store.txn((), [Put(key="w/c", value=b"2")])).revision
+        await store.compact(later)
+        with pytest.raises(CompactedError):
+            await _watch_into(store, last, [])
     finally:
         await store.close()
 

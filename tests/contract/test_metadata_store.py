@@ -8,6 +8,7 @@ import pytest
 from highwater.controller.store.port import (
     OPERATIONS_MAX,
     TXN_BYTES_MAX,
+    CompactedError,
     CreateRevisionIs,
     Delete,
     DeletePrefix,
@@ -142,6 +143,35 @@ async def test_a_watch_of_the_future_waits(store: MetadataStore) -> None:
     assert not done
     await store.txn((), [Put(key="w/x", value=b"1")])
     assert (await watching)[0].events[0].key == "w/x"
+
+
+async def test_compaction_takes_history_and_no_key(store: MetadataStore) -> None:
+    first = await store.txn((), [Put(key="w/a", value=b"1"), Put(key="w/old", value=b"1")])
+    await store.txn((), [Put(key="w/a", value=b"2"), Delete(key="w/old")])
+    third = await store.txn((), [Put(key="w/a", value=b"3")])
+    before = await store.range("")
+    await store.compact(third.revision)
+    assert await store.range("") == before, "values and revisions stay"
+    with pytest.raises(CompactedError):
+        await take(store, "w/", first.revision, 1)
+    await store.compact(first.revision)
+    await store.compact(third.revision)
+    same = (CreateRevisionIs(key="w/a", revision=first.revision),)
+    fourth = await store.txn(same, [Put(key="w/a", value=b"4")])
+    assert fourth.succeeded
+    assert (await take(store, "w/", third.revision + 1, 1))[0].revision == fourth.revision
+
+
+async def test_a_watch_that_is_up_to_date_outlives_compaction(store: MetadataStore) -> None:
+    start = (await store.range("")).revision + 1
+    watching = asyncio.create_task(take(store, "w/", start, 2))
+    await store.txn((), [Put(key="w/a", value=b"1")])
+    await asyncio.sleep(0.2)
+    other = await store.txn((), [Put(key="other", value=b"1")])
+    await asyncio.sleep(0.2)
+    await store.compact(other.revision)
+    await store.txn((), [Put(key="w/b", value=b"1")])
+    assert [e.key for b in await watching for e in b.events] == ["w/a", "w/b"]
 
 
 async def test_a_lease_takes_its_keys_with_it(store: MetadataStore) -> None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.docker import images
-from tests.docker.engine import NoEngineError, find_engine
+from tests.docker.engine import NoEngineError, find_engine, skip_or_fail
 from tests.docker.stack import Stack, compose_command
 
 
@@ -17,11 +17,11 @@ def stack() -> Iterator[Stack]:
         try:
             engine = find_engine()
             owned.callback(engine.close)
-            command = compose_command(engine)
+            command = compose_command(engine.environment)
             images.build(engine)
             engine.isolate()
         except NoEngineError as error:
-            pytest.skip(str(error))
+            skip_or_fail(error)
         made = Stack(engine, command)
         if engine.keeps:
             owned.callback(made.down)

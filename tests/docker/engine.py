@@ -17,12 +17,15 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import docker
 import psutil
+import pytest
 
 from tests.docker.engine_network import EngineNetwork
 
+REQUIRED = "HIGHWATER_TEST_ENGINE"
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 # Short: a socket's path has to fit into 108 bytes. Not /tmp, which may be memory, and never inside
 # of what the images are built from.
@@ -53,6 +56,13 @@ wait $!
 
 class NoEngineError(Exception):
     """Why the tests cannot run here."""
+
+
+def skip_or_fail(error: NoEngineError) -> NoReturn:
+    """Ends a test that cannot run here: skipped, failed where REQUIRED says that it has to run."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{error}, and {REQUIRED} is set", pytrace=False)
+    pytest.skip(str(error))
 
 
 class Engine:

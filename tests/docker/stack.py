@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from docker.models.containers import Container
@@ -22,14 +22,14 @@ HEALTHY_S = 180
 _T = TypeVar("_T")
 
 
-def compose_command(engine: Engine) -> list[str]:
+def compose_command(environment: Mapping[str, str]) -> list[str]:
     """docker-compose, or docker's plugin. Raises NoEngineError if there is neither."""
     for command in (["docker-compose"], ["docker", "compose"]):
         if shutil.which(command[0]) is None:
             continue
         asked = subprocess.run(
             [*command, "version"],
-            env=engine.environment,
+            env=environment,
             capture_output=True,
             timeout=60,
             check=False,

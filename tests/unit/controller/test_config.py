@@ -35,6 +35,17 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         load_settings(ControllerConfig)
 
 
+def test_history_is_kept_for_an_hour_for_ever_or_a_minute_at_least() -> None:
+    def given(**settings: int) -> int:
+        return load_settings(ControllerConfig, overrides={"etcd": settings}).etcd.compact_after_ms
+
+    assert given() == 3_600_000
+    assert given(compact_after_ms=0) == 0
+    assert given(compact_after_ms=60_000) == 60_000
+    with pytest.raises(ConfigError, match="0 or at least 60000"):
+        given(compact_after_ms=59_999)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

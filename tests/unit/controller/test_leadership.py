@@ -182,7 +182,7 @@ async def test_a_leader_whose_key_is_removed_stands_again(tasks: TaskOwner) -> N
     await until(lambda: one.serving)
     await store.txn((), [Put(key=f"{one.fences[0].key}b", value=b"")])
     await store.txn((), [Delete(key=f"{one.fences[0].key}b")])
-    store.compact(store.revision)
+    await store.compact(store.revision)
     await asyncio.sleep(0.7)
     assert one.serving, "another key was removed"
     await store.txn((), [Delete(key=one.fences[0].key)])

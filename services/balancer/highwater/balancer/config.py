@@ -1,12 +1,14 @@
 """Settings of the balancer."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field, model_validator
 
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
+
+PORTS_MAX: Final = 1001
 
 
 class BalancerConfig(ServiceSettings):
@@ -19,7 +21,13 @@ class BalancerConfig(ServiceSettings):
         default=9092, ge=1, le=65535, description="bootstrap port, the first of the port block"
     )
     ports: int = Field(
-        default=17, ge=1, le=1001, description="ports of the block: bootstrap and one per node"
+        default=17,
+        ge=1,
+        le=PORTS_MAX,
+        description="ports of the block: bootstrap and one per node",
+    )
+    port_last: int | None = Field(
+        default=None, ge=1, le=65535, description="last port of the block, instead of `ports`"
     )
     gateways: tuple[str, ...] = Field(
         default=("127.0.0.1",),
@@ -60,8 +68,22 @@ class BalancerConfig(ServiceSettings):
         """The bootstrap port of every gateway."""
         return self.gateway_port or self.port
 
+    @property
+    def block(self) -> range:
+        """The ports to listen on."""
+        end = self.port + self.ports if self.port_last is None else self.port_last + 1
+        return range(self.port, end)
+
     @model_validator(mode="after")
     def _check_block(self) -> "BalancerConfig":
-        if max(self.port, self.gateway_port) + self.ports - 1 > 65535:
+        if self.port_last is not None:
+            if "ports" in self.model_fields_set:
+                raise ValueError("ports and port_last: one of them says how large the block is")
+            if not 0 <= self.port_last - self.port < PORTS_MAX:
+                raise ValueError(
+                    f"port_last ({self.port_last}) must be port ({self.port}) or one of the "
+                    f"{PORTS_MAX - 1} ports after it"
+                )
+        if max(self.port, self.gateway_port) + len(self.block) - 1 > 65535:
             raise ValueError("the port block does not fit below 65536")
         return self

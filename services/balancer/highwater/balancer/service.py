@@ -81,10 +81,10 @@ class BalancerService:
         await checks.check_once()
         self._tasks.start(checks.run(), name="health-checks")
         stack.push_async_callback(self._close_connections)
-        for offset in range(config.ports):
+        for offset in range(len(config.block)):
             await self._listen(offset)
         self._sweep()
-        self._log.info("listening", host=config.host, port=config.port, ports=config.ports)
+        self._log.info("listening", host=config.host, port=config.port, ports=len(config.block))
 
     async def stop(self) -> None:
         """Stops listening and closes every connection, after writing what was read."""

@@ -34,6 +34,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.core.raise_epochs import raise_epochs
 from highwater.controller.errors import first_error
+from highwater.controller.history_compaction import HistoryCompaction
 from highwater.controller.leader_balance import LeaderBalance
 from highwater.controller.members import Members, SessionRules
 from highwater.controller.peers import is_refused
@@ -69,6 +70,8 @@ class ControllerRules:
     new_cluster_id: Callable[[], str]
     leader_imbalance_check_interval_ms: int = 30_000
     """0 for never."""
+    compact_after_ms: int = 0
+    """How old the store's history gets, 0 for as old as the store likes."""
 
 
 class ActiveController:
@@ -79,12 +82,14 @@ class ActiveController:
         writer: MetadataWriter,
         members: Members,
         leaders: LeaderBalance,
+        compaction: HistoryCompaction,
         elections: ElectionRules,
         rules: ControllerRules,
         past: StorePast,
     ) -> None:
         self._writer = writer
         self._leaders = leaders
+        self._compaction = compaction
         self._elections = elections
         self._rules = rules
         self._past = past
@@ -126,7 +131,13 @@ class ActiveController:
             interval_ms=rules.leader_imbalance_check_interval_ms,
             log=log,
         )
-        return ActiveController(writer, members, leaders, elections, rules, past)
+        compaction = HistoryCompaction(
+            store,
+            from_revision=fence.controller_epoch,
+            interval_ms=rules.compact_after_ms,
+            log=log,
+        )
+        return ActiveController(writer, members, leaders, compaction, elections, rules, past)
 
     @property
     def image(self) -> ClusterImage:
@@ -152,6 +163,7 @@ class ActiveController:
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
                 tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
                 tasks.create_task(self._leaders.run(), name="balance-leaders")
+                tasks.create_task(self._compaction.run(), name="compact-history")
         except ExceptionGroup as group:
             raise first_error(group) from group
         finally:

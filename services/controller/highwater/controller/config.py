@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -10,6 +10,9 @@ from highwater.model.ids import INTERNAL_REPLICAS_MAX
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
+
+COMPACT_AFTER_MS_MIN: Final = 60_000
+"""Controllers that are paused or cut off for seconds must find what they missed."""
 
 
 class EtcdSettings(SettingsGroup):
@@ -24,6 +27,12 @@ class EtcdSettings(SettingsGroup):
         ge=100,
         description="an etcd member that takes longer is left for another one",
     )
+    compact_after_ms: int = Field(
+        default=3_600_000,
+        ge=0,
+        description="the active controller lets etcd forget revisions that are older; 0: never, "
+        "for an etcd that compacts itself",
+    )
     tls_ca_file: Path | None = Field(
         default=None, description="PEM file that etcd's certificate is checked with; turns TLS on"
     )
@@ -33,6 +42,12 @@ class EtcdSettings(SettingsGroup):
     tls_key_file: Path | None = Field(default=None, description="PEM file of its private key")
     user: str | None = Field(default=None, description="user of etcd; needs TLS")
     password: SecretStr | None = Field(default=None, description="the user's password")
+
+    @model_validator(mode="after")
+    def _check_compaction(self) -> "EtcdSettings":
+        if 0 < self.compact_after_ms < COMPACT_AFTER_MS_MIN:
+            raise ValueError(f"compact_after_ms must be 0 or at least {COMPACT_AFTER_MS_MIN}")
+        return self
 
     @model_validator(mode="after")
     def _check_security(self) -> "EtcdSettings":

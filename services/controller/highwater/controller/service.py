@@ -225,6 +225,8 @@ def _rules(config: ControllerConfig, config_rules: ConfigRules) -> ControllerRul
             internal_replication_factor=config.internal_replication_factor,
         ),
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
+        # The history of the other stores is in memory and has a limit.
+        compact_after_ms=config.etcd.compact_after_ms if config.store == "etcd" else 0,
         sessions=SessionRules(
             session_timeout_ms=config.session_timeout_ms,
             stream_grace_ms=config.stream_grace_ms,

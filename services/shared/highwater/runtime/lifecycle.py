@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import uvloop
 
 from highwater.model.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
+from highwater.runtime.descriptors import raise_descriptor_limit
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -47,7 +48,11 @@ def run(
     *,
     stop_timeout_s: float = STOP_TIMEOUT_S_DEFAULT,
 ) -> int:
-    """Builds the service on a fresh uvloop loop, runs it, and returns the exit code."""
+    """Builds the service on a fresh uvloop loop, runs it, and returns the exit code.
+
+    The process gets as many descriptors as it may have, before services divide them.
+    """
+    raise_descriptor_limit(log)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(build, log, stop_timeout_s))

@@ -32,7 +32,7 @@ async def test_compaction() -> None:
     store = MemoryStore()
     first = await store.txn((), [Put(key="a", value=b"1")])
     second = await store.txn((), [Put(key="a", value=b"2")])
-    store.compact(first.revision)
+    await store.compact(first.revision)
     with pytest.raises(CompactedError):
         await anext(store.watch("", first.revision))
     assert (await anext(store.watch("", second.revision))).revision == second.revision

@@ -129,6 +129,10 @@ class EtcdStore:
         finally:
             await batches.aclose()
 
+    async def compact(self, revision: int) -> None:
+        """See the port; it is the whole etcd that forgets, not only what is under the prefix."""
+        await self._in_thread(self._on_some_member, lambda member: _compact(member, revision))
+
     async def grant(self, ttl_ms: int) -> int:
         """See the port; etcd counts whole seconds and gives at least about two."""
         seconds = -(-ttl_ms // 1000)
@@ -396,6 +400,17 @@ def _nested(t: Any, requests: list[Any]) -> list[Any]:
 def _ranged(member: EtcdMember, request: Any, timeout_s: float) -> Any:
     client = member.client()
     return client.kvstub.Range(request, timeout_s, metadata=client.metadata)
+
+
+def _compact(member: EtcdMember, revision: int) -> None:
+    try:
+        member.client().compact(revision)
+    except grpc.RpcError as error:
+        if error.code() == grpc.StatusCode.PERMISSION_DENIED:
+            raise StoreUnavailableError("etcd does not let its user compact it") from error
+        # Out of range: somebody has compacted it up to there, or beyond.
+        if error.code() != grpc.StatusCode.OUT_OF_RANGE:
+            raise
 
 
 def _raise_if_refused(error: Exception) -> None:

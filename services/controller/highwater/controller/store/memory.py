@@ -108,8 +108,9 @@ class MemoryStore:
         self._engine.end_lease(lease)
         await self.txn((), [Delete(key=key) for key in keys])
 
-    def compact(self, revision: int) -> None:
-        """Forgets history up to that revision, as an operator of etcd would."""
+    async def compact(self, revision: int) -> None:
+        """See the port."""
+        self._ensure_open()
         self._engine.compact(revision)
 
     @property

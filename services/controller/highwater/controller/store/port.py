@@ -222,6 +222,14 @@ class MetadataStore(Protocol):
         """
         ...
 
+    async def compact(self, revision: int) -> None:
+        """Forgets what keys were before that revision; harmless if that is forgotten already.
+
+        Keys stay as they are now, with their revisions; watches from before it end with
+        CompactedError. Raises StoreUnavailableError.
+        """
+        ...
+
     async def grant(self, ttl_ms: int) -> int:
         """Makes a lease that ends `ttl_ms` after its last keep-alive, and gives its id."""
         ...

@@ -1,0 +1,27 @@
+"""Lets the process have as many descriptors as the system allows it.
+
+Systems give a process a low soft limit (mostly 1 024), for programs that use select(2), and a high
+hard one, up to which it may go by itself. A gateway needs one descriptor for each client, a balancer
+two, a partition node some for each partition. The JVM does the same at its start (-XX:+MaxFDLimit).
+"""
+
+import resource
+
+from highwater.runtime.logging import Logger
+
+
+def raise_descriptor_limit(log: Logger) -> int:
+    """Raises the soft limit to the hard one, for children too; the soft limit from now on.
+
+    Never fails: with the former limit services run as well, for fewer clients.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        log.debug("descriptor_limit_kept", soft=soft, hard=hard, error=str(error))
+        return soft
+    log.debug("descriptor_limit_raised", soft=hard, before=soft)
+    return hard
