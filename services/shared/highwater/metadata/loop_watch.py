@@ -8,11 +8,12 @@ or is run at once, and `on_return` tells the thread.
 from collections.abc import Callable
 from typing import Final
 
-LOOP_SILENT_MS_MAX: Final = 4_000
+LOOP_SILENT_MS_MAX: Final = 3_000
 """A loop that has not run for so long serves nobody, and its thread vouches for it no longer.
 
 Shorter stalls are legitimate: an image with thousands of new partitions may take one of seconds, a
-disk under load some tenths. With the default session of 6 s others lead after 10 s at the latest."""
+disk under load some tenths. With the default session of 6 s and a heartbeat a second, others lead
+after 10 s at the latest."""
 
 
 class LoopWatch:
