@@ -18,6 +18,7 @@ from tests.robustness.faults.damage_faults import (
     TornTail,
 )
 from tests.robustness.faults.disk_faults import (
+    BrieflyStalledDisk,
     FailingSync,
     FullDisk,
     ReadOnlyDisk,
@@ -37,6 +38,7 @@ from tests.robustness.faults.metadata_faults import (
 )
 from tests.robustness.faults.network_faults import (
     CutOffLeader,
+    LeadersWithoutSession,
     LeaderWithoutController,
     LeaderWithoutFollowers,
     MuteLeader,
@@ -78,6 +80,7 @@ def every_fault() -> list[Fault]:
         LeaderWithoutFollowers(),
         TooFewInSync(),
         LeaderWithoutController(),
+        LeadersWithoutSession(),
         KillEtcdLeader(),
         PauseEtcdLeader(),
         KillController(),
@@ -87,6 +90,7 @@ def every_fault() -> list[Fault]:
         OldSnapshotNewControllers(),
         SlowSync(),
         StalledDisk(),
+        BrieflyStalledDisk(),
         FailingSync(),
         FullDisk(),
         ReadOnlyDisk(),

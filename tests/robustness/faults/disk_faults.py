@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX
 from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
 from tests.support import mounted_disk
 from tests.support.mounted_disk import LoopDisk, SmallDisk
@@ -19,6 +20,9 @@ from tests.support.process import wait_until
 
 NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
+
+HUNG_S_MAX = LOOP_SILENT_MS_MAX / 1000 + SESSION_S + 1
+"""A node that hangs is vouched for until the limit, and given up after its session."""
 
 _SMALL_BYTES = 96 << 20
 _OFFLINE = (
@@ -81,17 +85,8 @@ class FullDisk(DiskFault):
         self._disk.unmount()
 
 
-@dataclass
-class StalledDisk(DiskFault):
-    """Writes under a leader wait for ten seconds; heartbeats do not."""
-
-    seconds: float = 10.0
-
-    id = "F18"
-    title = "a leader's disk stands still"
-
-    def __post_init__(self) -> None:
-        self.pause_s_max = self.seconds + FAILOVER_S_MAX
+class FrozenDisk(DiskFault):
+    """A leader's file system stands still for a while, and goes on as if nothing had been."""
 
     def probe(self) -> str | None:
         return mounted_disk.missing("mkfs.ext4", "losetup", "fsfreeze")
@@ -101,21 +96,61 @@ class StalledDisk(DiskFault):
         self._disk.mount()
         return {NODE: self._disk.path}
 
+    def frozen(self, scene: Scene) -> None:
+        """While it stands still."""
+        raise NotImplementedError
+
     def inject(self, scene: Scene) -> None:
         self.lead(scene)
         self._disk.freeze()
         try:
-            time.sleep(self.seconds)
+            self.frozen(scene)
         finally:
             self._disk.thaw()
         scene.progress()
 
     def heal(self, scene: Scene) -> None:
-        if not scene.cluster.process(f"node-{NODE}").running:
-            self.restart(scene)
+        assert scene.cluster.process(f"node-{NODE}").running, "it hung, and had no reason to end"
 
     def clean_up(self) -> None:
         self._disk.unmount()
+
+
+@dataclass
+class StalledDisk(FrozenDisk):
+    """Writes under a leader hang, and its loop with them: it is given up like a paused process."""
+
+    seconds: float = 30.0
+
+    id = "F18"
+    title = "a leader's disk stands still"
+    pause_s_max = HUNG_S_MAX
+
+    def frozen(self, scene: Scene) -> None:
+        until = time.monotonic() + self.seconds
+        took_s = scene.wait_led_by_others(NODE)
+        scene.note(f"frozen for {self.seconds:.0f} s, others lead after {took_s:.2f} s")
+        scene.progress()
+        time.sleep(max(0.0, until - time.monotonic()))
+
+
+@dataclass
+class BrieflyStalledDisk(FrozenDisk):
+    """Seconds in which a disk stands still cost nobody a leadership."""
+
+    seconds: float = 3.0
+
+    id = "F18-briefly"
+    title = "a leader's disk stands still for seconds"
+
+    def __post_init__(self) -> None:
+        self.pause_s_max = self.seconds + 1
+
+    def frozen(self, scene: Scene) -> None:
+        before = {p.partition: p.leader_epoch for p in scene.view().values()}
+        time.sleep(self.seconds)
+        after = {p.partition: p.leader_epoch for p in scene.view().values()}
+        assert before == after, "slow, not dead"
 
 
 class ReadOnlyDisk(DiskFault):

@@ -5,12 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from highwater.kafka.error_codes import ErrorCode
+from tests.conformance.protocol.requests import batch, produce
 from tests.robustness.faults.fault import SESSION_S, Fault, Scene
 from tests.robustness.faults.process_faults import SILENT_PAUSE_S_MAX
 from tests.support import node_network
+from tests.support.kafka_admin import make_replicated_topic
 from tests.support.node_network import NodeNetwork
-from tests.support.replicated_cluster import NodeHosts
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import NodeHosts, Shape
+from tests.support.wire import RawConnection
 
+UNTOUCHED_S_MAX = 1.0
+"""Nothing that the data needs is away; a leader that moves while it is heard takes a tenth."""
+_TAKEN = {0}
 LAG_S = 10.0
 """replica.lag.time.max.ms: how long a silent follower stays in the ISR."""
 
@@ -102,11 +110,14 @@ class LeaderWithoutFollowers(NetworkFault):
 
 
 class LeaderWithoutController(NetworkFault):
-    """A leader sees its followers and clients, and no controller: another one is elected."""
+    """A leader sees its followers and clients, and no controller: another one is elected.
+
+    Until then it goes on in the ISR that it has.
+    """
 
     id = "F12"
     title = "a leader sees its followers and no controller"
-    pause_s_max = SILENT_PAUSE_S_MAX
+    pause_s_max = UNTOUCHED_S_MAX
 
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
@@ -115,6 +126,58 @@ class LeaderWithoutController(NetworkFault):
         took_s = scene.wait_led_by_others(scene.victim)
         scene.note(f"others lead after {took_s:.2f} s")
         scene.progress()
+
+
+class LeadersWithoutSession(Fault):
+    """No leader hears of a controller, and acks=1 needs a session (`acks_1_needs_session`).
+
+    The controllers are stopped: were nodes cut off from one that runs, it would let others lead.
+    """
+
+    id = "F12-acks-1"
+    title = "leaders without a session take acks=all alone"
+    pause_s_max = UNTOUCHED_S_MAX
+    shape = Shape(settings={"partition": {"acks_1_needs_session": "true"}})
+
+    def inject(self, scene: Scene) -> None:
+        self._topic = make_replicated_topic(scene.cluster.bootstrap, "acks-1", partitions=3)
+        # Not of the load's topic, whose records are numbered.
+        assert self._codes(scene) == _TAKEN
+        before = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
+        scene.begun_s = begun = time.monotonic()
+        for name in self._controllers(scene):
+            scene.cluster.pause(name)
+        time.sleep(SESSION_S / 2)
+        assert self._codes(scene) == _TAKEN, "a session lasts longer"
+        time.sleep(max(0.0, begun + SESSION_S + 0.5 - time.monotonic()))
+        for _ in range(5):
+            assert self._codes(scene) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+            assert self._codes(scene, acks=-1) == _TAKEN
+            scene.progress(timeout_s=5)
+        after = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
+        assert after == before, "nobody can have been elected"
+        scene.note(f"acks=1 refused after {SESSION_S + 0.5:.1f} s, acks=all taken")
+
+    def heal(self, scene: Scene) -> None:
+        for name in self._controllers(scene):
+            scene.cluster.resume(name)
+        wait_until(lambda: self._codes(scene) == _TAKEN, timeout_s=30, what="acks=1 is taken again")
+
+    def _controllers(self, scene: Scene) -> list[str]:
+        return [name for name in scene.cluster.names if name.startswith("controller")]
+
+    def _codes(self, scene: Scene, acks: int = 1) -> set[int]:
+        """Writes one record to each partition, once; the codes that came back."""
+        with RawConnection.to(scene.cluster.bootstrap) as connection:
+            begun = time.monotonic()
+            codes = {
+                produce(
+                    connection, self._topic, batch([b"unnumbered"]), partition=number, acks=acks
+                ).error_code
+                for number in range(3)
+            }
+            assert time.monotonic() - begun < 2, "no gateway holds what is refused"
+            return codes
 
 
 @dataclass

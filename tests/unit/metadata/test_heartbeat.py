@@ -13,9 +13,13 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.heartbeat import HeartbeatLoop, InLoopHeartbeats
+from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX
 from highwater.metadata.status import ACTIVE_KEY, NOT_CONTROLLER, REASON_KEY
+from highwater.runtime.clock import SystemClock
 from highwater.runtime.grpc_server import GrpcServer
 from tests.support.etcd import free_ports
+
+CLOCK = SystemClock().monotonic_ms
 
 
 class RecordingController(rpc.ControllerServiceServicer):
@@ -75,8 +79,9 @@ async def test_at_once_on_a_nudge_and_at_intervals(served: Served) -> None:
     beats = kind(
         endpoints,
         make_request=lambda: pb.HeartbeatRequest(node_id=1, applied_revision=revision),
-        on_response=lambda response: answers.append(response.fenced),
+        on_response=lambda response, _: answers.append(response.fenced),
         interval_ms=500,
+        monotonic_ms=CLOCK,
     )
     beats.start()
     revisions = served.controller.revisions
@@ -97,7 +102,9 @@ async def test_at_once_on_a_nudge_and_at_intervals(served: Served) -> None:
 async def test_nothing_is_sent_before_registration(served: Served) -> None:
     endpoints = await served.start()
     kind = InLoopHeartbeats if served.server is None else HeartbeatLoop
-    beats = kind(endpoints, make_request=lambda: None, on_response=print, interval_ms=10)
+    beats = kind(
+        endpoints, make_request=lambda: None, on_response=print, interval_ms=10, monotonic_ms=CLOCK
+    )
     beats.start()
     await asyncio.sleep(0.2)
     assert served.controller.revisions == []
@@ -105,41 +112,107 @@ async def test_nothing_is_sent_before_registration(served: Served) -> None:
     await endpoints.close()
 
 
-async def test_a_stalled_loop_keeps_its_session() -> None:
-    """The service's loop does not turn for a second; heartbeats go on to a server elsewhere."""
-    received: list[float] = []
+class Elsewhere:
+    """A controller on threads of its own, which a stall of the test's loop does not touch."""
 
-    def handler(_request: pb.HeartbeatRequest, _context: Any) -> pb.HeartbeatResponse:
-        received.append(time.monotonic())
+    def __init__(self) -> None:
+        self.received_s: list[float] = []
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        method = grpc.unary_unary_rpc_method_handler(
+            self._handle,
+            request_deserializer=pb.HeartbeatRequest.FromString,
+            response_serializer=pb.HeartbeatResponse.SerializeToString,
+        )
+        name = "highwater.api.controller.v1.ControllerService"
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(name, {"Heartbeat": method}),)
+        )
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def _handle(self, _request: pb.HeartbeatRequest, _context: Any) -> pb.HeartbeatResponse:
+        self.received_s.append(time.monotonic())
         return pb.HeartbeatResponse()
 
-    server = grpc.server(ThreadPoolExecutor(2))
-    method = grpc.unary_unary_rpc_method_handler(
-        handler,
-        request_deserializer=pb.HeartbeatRequest.FromString,
-        response_serializer=pb.HeartbeatResponse.SerializeToString,
-    )
-    name = "highwater.api.controller.v1.ControllerService"
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(name, {"Heartbeat": method}),)
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    endpoints = ControllerEndpoints([f"127.0.0.1:{port}"])
+    def stop(self) -> None:
+        self._server.stop(0).wait(5)
+
+
+async def test_a_loop_that_stalls_for_a_second_keeps_its_session() -> None:
+    """Slow, not dead: heartbeats go on meanwhile."""
+    controller = Elsewhere()
+    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}"])
     beats = HeartbeatLoop(
         endpoints,
         make_request=lambda: pb.HeartbeatRequest(node_id=1),
-        on_response=lambda _: None,
+        on_response=lambda *_: None,
         interval_ms=50,
+        monotonic_ms=CLOCK,
     )
     beats.start()
-    await until(lambda: received)
-    before = len(received)
+    received_s = controller.received_s
+    await until(lambda: received_s)
+    before = len(received_s)
     time.sleep(1.0)  # noqa: ASYNC251 - the stall is what is tested.
-    assert len(received) - before >= 10
+    assert len(received_s) - before >= 10
     await beats.stop()
     await endpoints.close()
-    server.stop(0).wait(5)
+    controller.stop()
+
+
+@pytest.mark.slow
+async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again() -> None:
+    """As in a write to a disk that has stopped: the session must run out, for others to lead."""
+    controller = Elsewhere()
+    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}"])
+    beats = HeartbeatLoop(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1),
+        on_response=lambda *_: None,
+        interval_ms=1_000,
+        monotonic_ms=CLOCK,
+    )
+    beats.start()
+    received_s = controller.received_s
+    await until(lambda: received_s)
+    begun_s, limit_s = time.monotonic(), LOOP_SILENT_MS_MAX / 1000
+    time.sleep(limit_s + 3.0)  # noqa: ASYNC251 - the stall is what is tested.
+    ended_s = time.monotonic()
+    last_s = received_s[-1]
+    assert begun_s + 1.5 < last_s, "a short stall is vouched for"
+    assert last_s < begun_s + 1.0 + limit_s, (
+        "an interval, in which the loop is asked, and the limit"
+    )
+    await until(lambda: received_s[-1] > ended_s, 0.9)  # Sooner than the next interval.
+    await beats.stop()
+    await endpoints.close()
+    controller.stop()
+
+
+async def test_an_answer_comes_with_the_time_of_its_heartbeat(served: Served) -> None:
+    """A session lasts from there on at least, however long the answer took to be heard."""
+    endpoints = await served.start()
+    now_ms = 5_000
+    sent: list[int] = []
+
+    def request() -> pb.HeartbeatRequest:
+        nonlocal now_ms
+        now_ms += 1
+        return pb.HeartbeatRequest(node_id=1)
+
+    kind = InLoopHeartbeats if served.server is None else HeartbeatLoop
+    beats = kind(
+        endpoints,
+        make_request=request,
+        on_response=lambda _, sent_ms: sent.append(sent_ms),
+        interval_ms=20,
+        monotonic_ms=lambda: now_ms,
+    )
+    beats.start()
+    await until(lambda: len(sent) >= 3)
+    await beats.stop()
+    assert sent[:3] == [5_001, 5_002, 5_003]
+    await endpoints.close()
 
 
 async def test_it_follows_to_the_active_controller() -> None:
@@ -151,8 +224,9 @@ async def test_it_follows_to_the_active_controller() -> None:
     beats = HeartbeatLoop(
         endpoints,
         make_request=lambda: pb.HeartbeatRequest(node_id=1, applied_revision=5),
-        on_response=lambda _: None,
+        on_response=lambda *_: None,
         interval_ms=100,
+        monotonic_ms=CLOCK,
     )
     beats.start()
     await until(lambda: active.controller.revisions)
@@ -174,7 +248,11 @@ async def test_while_nobody_is_active_it_asks_a_few_times_a_second() -> None:
         return pb.HeartbeatRequest(node_id=1)
 
     beats = HeartbeatLoop(
-        endpoints, make_request=request, on_response=lambda _: None, interval_ms=1_000
+        endpoints,
+        make_request=request,
+        on_response=lambda *_: None,
+        interval_ms=1_000,
+        monotonic_ms=CLOCK,
     )
     beats.start()
     await asyncio.sleep(1.0)

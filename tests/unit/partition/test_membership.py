@@ -15,7 +15,9 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.membership import INCARNATION_FILE, Membership, NodeIdentity
+from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
 from tests.support import controller as support
@@ -39,7 +41,11 @@ class SeenClient(ControllerClient):
 class Member:
     """Node 1 with its watch; `lineage` is what its directories say at the moment."""
 
-    def __init__(self, endpoints: ControllerEndpoints, directory: Path) -> None:
+    def __init__(
+        self, endpoints: ControllerEndpoints, directory: Path, *, in_loop: bool = True
+    ) -> None:
+        self.disks_hang = False
+        self.session = ControllerSession(SystemClock().monotonic_ms)
         self.client = SeenClient(endpoints)
         self.watch = ClusterWatch(endpoints)
         self.tasks = TaskOwner(lambda _name, _error: None)
@@ -60,12 +66,15 @@ class Member:
             watch=self.watch,
             tasks=self.tasks,
             log=silent_logger(),
-            in_loop=True,
+            in_loop=in_loop,
             leader_count=lambda: 0,
             offline_replicas=dict,
+            disks_hang=lambda: self.disks_hang,
             lineage=lambda: self.lineage,
             on_registered=self.epochs.append,
             static_configs={},
+            clock=SystemClock(),
+            session=self.session,
         )
 
     async def join(self) -> Member:
@@ -119,7 +128,7 @@ async def test_a_node_that_registers_again_says_what_holds_then(
     assert (await other.register()).error.error_code == 0
     sessions.end(NodeId(1))
     member.membership._answered(
-        pb.HeartbeatResponse(error=pb.ApiError(error_code=77, message="stale"))
+        pb.HeartbeatResponse(error=pb.ApiError(error_code=77, message="stale")), 0
     )
     async with asyncio.timeout(10):
         while len(member.epochs) < 2:
@@ -178,3 +187,49 @@ async def test_without_a_controller_the_wait_has_an_end(
 
 async def test_who_never_joined_has_nothing_to_hand_over(member: Member) -> None:
     assert not await member.membership.drain(5)
+
+
+async def test_a_node_whose_disks_hang_sends_no_heartbeats(tmp_path: Path) -> None:
+    """It can write nothing, so others are to lead; when it can, it is back at once."""
+    controller = await support.started(
+        serve_grpc=True, heartbeat_interval_ms=50, session_timeout_ms=500
+    )
+    endpoints = ControllerEndpoints([controller.address])
+    member = Member(endpoints, tmp_path, in_loop=False)
+    await member.join()
+    assert controller.active is not None
+    sessions = controller.active.members.nodes
+    member.disks_hang = True
+    await support.image_when(member.watch, lambda image: image.nodes[1].fenced)
+    assert sessions.get(NodeId(1)) is None
+    member.disks_hang = False
+    await support.image_when(member.watch, lambda image: not image.nodes[1].fenced)
+    assert len(member.epochs) == 1, "it is the same incarnation, as after a pause"
+    await member.close()
+    await endpoints.close()
+    await controller.stop()
+
+
+async def test_an_embedded_node_is_heard_whatever_its_disks_do(member: Member) -> None:
+    await member.join()
+    member.disks_hang = True
+    assert member.membership._heartbeat() is not None
+
+
+async def test_its_session_lasts_while_the_controller_lets_it_lead(member: Member) -> None:
+    now_ms = SystemClock().monotonic_ms()
+    assert not member.session.lasts
+    await member.join()
+    async with asyncio.timeout(5):
+        while not member.session.lasts:
+            await asyncio.sleep(0.01)
+    assert member.session.timeout_ms == 60_000
+    member.session = member.membership._session = session = ControllerSession(lambda: now_ms)
+    session.timeout_ms = 100
+    member.membership._answered(pb.HeartbeatResponse(fenced=True), now_ms)
+    assert not session.lasts, "whoever is fenced may have been replaced"
+    refused = pb.HeartbeatResponse(error=pb.ApiError(error_code=29, message="no"))
+    member.membership._answered(refused, now_ms)
+    assert not session.lasts
+    member.membership._answered(pb.HeartbeatResponse(), now_ms)
+    assert session.lasts

@@ -295,10 +295,11 @@ class GatewayService:
                 ),
                 on_response=self._heartbeat_answered,
                 interval_ms=response.heartbeat_interval_ms,
+                monotonic_ms=self._clock.monotonic_ms,
             )
             self._heartbeats.start()
 
-    def _heartbeat_answered(self, response: pb.HeartbeatResponse) -> None:
+    def _heartbeat_answered(self, response: pb.HeartbeatResponse, _sent_ms: int) -> None:
         lost = response.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
         if lost and not self._registering:
             self._registering = True

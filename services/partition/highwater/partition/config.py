@@ -85,6 +85,11 @@ class PartitionConfig(ServiceSettings):
         description="followers read records from the log directories of leaders on the same host, "
         "if they can open them; otherwise leaders send them",
     )
+    acks_1_needs_session: bool = Field(
+        default=False,
+        description="a leader whose session with the controller has run out, so that another one "
+        "may have been elected, refuses appends with acks 0 and 1; as in Kafka it does not",
+    )
     log_scrub_bytes_per_s: int = Field(
         default=8 << 20,
         ge=0,

@@ -155,6 +155,11 @@ class NodeLogs:
         """Whether no directory is online."""
         return self.manager.all_dirs_failed
 
+    @property
+    def hangs(self) -> bool:
+        """Whether nothing can be written, as every directory hangs; from any thread."""
+        return self.manager.hangs
+
     def is_online(self, index: int) -> bool:
         """Whether the directory works."""
         return self.manager.dirs[index].failure is None

@@ -20,6 +20,8 @@ from highwater.metadata.heartbeat import HeartbeatLoop, Heartbeats, InLoopHeartb
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NodeId, TopicId
+from highwater.model.time import Clock
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -60,17 +62,22 @@ class Membership:
         in_loop: bool,
         leader_count: Callable[[], int],
         offline_replicas: Callable[[], Mapping[TopicId, Sequence[int]]],
+        disks_hang: Callable[[], bool],
         lineage: Callable[[], Sequence[str]],
         on_registered: Callable[[int], None],
         static_configs: Mapping[str, str],
+        clock: Clock,
+        session: ControllerSession | None = None,
     ) -> None:
         """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
 
         `leader_count` and `offline_replicas` (partitions here whose logs cannot be used, by topic)
-        are called on the heartbeats' thread: they give values that are replaced as a whole.
+        are called on the heartbeats' thread: they give values that are replaced as a whole. So is
+        `disks_hang`: True while the node can write nothing, which is as good as a loop that hangs.
         `lineage` gives the incarnations whose records the directories hold (`core.lineage`).
         `on_registered` hears the node epoch of every registration, before anybody acts on it.
         `static_configs` are the node's settings under Kafka's names, for gateways to tell.
+        `session` is told whatever the controller says of it; None if nobody asks.
         """
         self._identity = identity
         self._log_dirs = [path.resolve() for path in log_dirs]
@@ -83,9 +90,12 @@ class Membership:
         self._in_loop = in_loop
         self._leader_count = leader_count
         self._offline_replicas = offline_replicas
+        self._disks_hang = disks_hang
         self._lineage = lineage
         self._on_registered = on_registered
         self._static_configs = static_configs
+        self._clock = clock
+        self._session = session
         self._heartbeats: Heartbeats | None = None
         self._address = ""
         self._registering = False
@@ -108,6 +118,7 @@ class Membership:
             make_request=self._heartbeat,
             on_response=self._answered,
             interval_ms=response.heartbeat_interval_ms,
+            monotonic_ms=self._clock.monotonic_ms,
         )
         self._heartbeats.start()
 
@@ -135,6 +146,8 @@ class Membership:
         self.node_id = NodeId(response.node_id)
         self.node_epoch = response.node_epoch
         self.cluster_id = response.cluster_id
+        if self._session is not None:
+            self._session.timeout_ms = response.session_timeout_ms
         self._on_registered(self.node_epoch)
         self._watch.set_watcher(Watcher(node_id=self.node_id, node_epoch=self.node_epoch))
         self._log.info("registered", node_id=self.node_id, node_epoch=self.node_epoch)
@@ -155,7 +168,10 @@ class Membership:
             seen=self._watch.seen,
         )
 
-    def _heartbeat(self) -> pb.HeartbeatRequest:
+    def _heartbeat(self) -> pb.HeartbeatRequest | None:
+        # Embedded, nobody else could lead.
+        if not self._in_loop and self._disks_hang():
+            return None
         return pb.HeartbeatRequest(
             node_id=self.node_id,
             node_epoch=self.node_epoch,
@@ -170,7 +186,9 @@ class Membership:
             ],
         )
 
-    def _answered(self, response: pb.HeartbeatResponse) -> None:
+    def _answered(self, response: pb.HeartbeatResponse, sent_ms: int) -> None:
+        if self._session is not None and not response.error.error_code and not response.fenced:
+            self._session.vouched_for(sent_ms)
         if response.may_shut_down and self._wants_shutdown:
             self._may_shut_down.set()
         if response.error.error_code in _REGISTER_AGAIN and not self._registering:

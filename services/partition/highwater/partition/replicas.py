@@ -11,6 +11,7 @@ from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
@@ -83,10 +84,11 @@ class Replicas:
         on_log_failure: Callable[[PartitionReplica, LogDirFailure], None],
         port: ReplicationPort | None = None,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
+        session: ControllerSession | None = None,
     ) -> None:
         """`port` is how replicas reach those of other nodes; None where there are none.
 
-        `lag_ms_max` is replica.lag.time.max.ms.
+        `lag_ms_max` is replica.lag.time.max.ms. `session`: see `ReplicaRole`.
         """
         self._plane = plane
         self._logs = logs
@@ -97,6 +99,7 @@ class Replicas:
         self._on_log_failure = on_log_failure
         self._port = port
         self._lag_ms_max = lag_ms_max
+        self._session = session
         self._node_epoch = -1
         self._ineligible: frozenset[int] = frozenset()
         self._topics: dict[TopicId, TopicState] = {}
@@ -248,6 +251,7 @@ class Replicas:
             node=node_id,
             node_epoch=self._node_epoch,
             lag_ms_max=self._lag_ms_max,
+            session=self._session,
             port=self._port,
         )
         replica.handle(IneligibleChanged(nodes=self._ineligible))

@@ -23,6 +23,7 @@ from highwater.model.time import Clock
 from highwater.partition.cleaner_metrics import CleanerCollector
 from highwater.partition.config import PartitionConfig
 from highwater.partition.coordinator_log import DataPlaneLog
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -116,18 +117,10 @@ class PartitionService:
             config=group_config,
         )
         self._client = ControllerClient(endpoints)
+        wanted = config.acks_1_needs_session
+        self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
-        self.replicas = Replicas(
-            plane=self.plane,
-            logs=self.logs,
-            policies=TopicPolicies(self.static_configs),
-            roles=CoordinatorRoles(group_log, self.groups),
-            clock=clock,
-            log=log,
-            on_log_failure=self._log_failed,
-            port=self.replication,
-            lag_ms_max=config.replica_lag_time_max_ms,
-        )
+        self.replicas = self._make_replicas(group_log)
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
@@ -165,6 +158,20 @@ class PartitionService:
             clock=self._clock,
             log=self._log,
             reads_files=self._config.replica_reads_files,
+        )
+
+    def _make_replicas(self, group_log: DataPlaneLog) -> Replicas:
+        return Replicas(
+            plane=self.plane,
+            logs=self.logs,
+            policies=TopicPolicies(self.static_configs),
+            roles=CoordinatorRoles(group_log, self.groups),
+            clock=self._clock,
+            log=self._log,
+            on_log_failure=self._log_failed,
+            port=self.replication,
+            lag_ms_max=self._config.replica_lag_time_max_ms,
+            session=self._session,
         )
 
     def _identity(self) -> tuple[int, int]:
@@ -216,9 +223,12 @@ class PartitionService:
             in_loop=self._embedded,
             leader_count=lambda: self.replicas.leader_count,
             offline_replicas=lambda: self.replicas.offline,
+            disks_hang=lambda: self.logs.hangs,
             lineage=lambda: self.logs.lineage,
             on_registered=self._registered,
             static_configs=self.static_configs,
+            clock=self._clock,
+            session=self._session,
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))

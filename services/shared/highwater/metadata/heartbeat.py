@@ -1,7 +1,8 @@
 """Heartbeats to the controller: on a thread of their own, or in the loop of the embedded mode.
 
-A service whose event loop stalls for seconds is slow, not dead; its thread keeps the session. The
-heartbeat also tells the revision that the service has applied, so `nudge` is called right after
+A service whose event loop stalls for seconds is slow, not dead; its thread keeps the session, but no
+longer than `loop_watch` says: a loop that hangs for good (in a write to a disk that does) must not
+lead for ever. Heartbeats go on as soon as it runs again. The heartbeat also tells the revision that the service has applied, so `nudge` is called right after
 each image: a mutating admin call waits for that.
 """
 
@@ -16,6 +17,7 @@ import grpc
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.loop_watch import LoopWatch
 from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
 from highwater.runtime.tasks import TaskOwner
@@ -31,11 +33,12 @@ processor from the controllers that start."""
 _STOP_TIMEOUT_S: Final = 3.0
 
 MakeRequest = Callable[[], pb.HeartbeatRequest | None]
-"""Builds the next heartbeat; None while the service is not registered. The threaded loop calls it
-on its own thread, so it only reads values that are replaced as a whole."""
+"""Builds the next heartbeat; None while there is to be none: the service is not registered, or it
+cannot do its work. The threaded loop calls it on its own thread, so it only reads values that are
+replaced as a whole."""
 
-OnResponse = Callable[[pb.HeartbeatResponse], None]
-"""Takes an answer, on the event loop. STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102)
+OnResponse = Callable[[pb.HeartbeatResponse, int], None]
+"""Takes an answer, on the event loop, and when the heartbeat was sent (monotonic ms). STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102)
 in it mean: register again."""
 
 
@@ -65,17 +68,22 @@ class HeartbeatLoop:
         make_request: MakeRequest,
         on_response: OnResponse,
         interval_ms: int,
+        monotonic_ms: Callable[[], int],
     ) -> None:
         """`interval_ms` is the controller's answer to the registration."""
         self._endpoints = endpoints
         self._make_request = make_request
         self._on_response = on_response
         self._interval_s = interval_ms / 1000
+        self._monotonic_ms = monotonic_ms
         self._loop = asyncio.get_running_loop()
         self._due = threading.Event()
         self._stopping = threading.Event()
         self._failed_pause_s = _FAILED_PAUSE_S[0]
         self._address = endpoints.present
+        self._loop_watch = LoopWatch(
+            self._on_loop, monotonic_ms=monotonic_ms, on_return=self._due.set
+        )
         endpoints.on_change(self._follow)
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
 
@@ -116,16 +124,17 @@ class HeartbeatLoop:
         self._due.clear()
 
     def _beat(self, stub: Any, address: str) -> bool:
-        request = self._make_request()
+        request = self._make_request() if self._loop_watch.runs() else None
         if request is None:
             return False
+        sent_ms = self._monotonic_ms()
         try:
             response = stub.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
             self._on_loop(_leave, self._endpoints, address, hint)
             return True
-        self._on_loop(self._on_response, response)
+        self._on_loop(self._on_response, response, sent_ms)
         return False
 
     def _on_loop(self, call: Callable[..., None], *args: object) -> None:
@@ -143,11 +152,13 @@ class InLoopHeartbeats:
         make_request: MakeRequest,
         on_response: OnResponse,
         interval_ms: int,
+        monotonic_ms: Callable[[], int],
     ) -> None:
         self._endpoints = endpoints
         self._make_request = make_request
         self._on_response = on_response
         self._interval_s = interval_ms / 1000
+        self._monotonic_ms = monotonic_ms
         self._due = asyncio.Event()
         self._tasks = TaskOwner(self._on_failure)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -177,13 +188,14 @@ class InLoopHeartbeats:
 
     async def _beat(self, request: pb.HeartbeatRequest) -> None:
         endpoint = self._endpoints.current()
+        sent_ms = self._monotonic_ms()
         try:
             response = await endpoint.controller.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
             _leave(self._endpoints, endpoint.address, hint)
             return
-        self._on_response(response)
+        self._on_response(response, sent_ms)
 
     def _on_failure(self, _name: str, error: BaseException) -> None:
         if not self.failed.done():

@@ -372,3 +372,21 @@ def test_what_may_be_sent_again(failures, found):
     assert refusal_of(group, failures) is found
     others = group_of(make_batch(), make_batch(), epoch=EPOCH)
     assert refusal_of(others, failures) is (None if found is Refusal.UNKNOWN else found)
+
+
+def test_what_a_leader_without_a_session_refuses_is_told_and_holds_up_nothing(w):
+    """It takes acks=all, which must not wait behind what it does not take."""
+    first, second = w.leave(), w.leave()
+    refusal = Failure(NOT_LEADER, "no session", leader=1, leader_epoch=EPOCH)
+    assert not w.end(first, refusal)
+    assert not w.hold.holding
+    assert not w.end(second, None)
+    alone = w.leave()
+    assert not w.end(alone, refusal), "also if nothing else is under way"
+    assert w.hold.straight
+
+
+def test_a_node_that_names_no_leader_for_the_epoch_is_one_that_is_behind(w):
+    group = w.leave()
+    assert w.end(group, Failure(NOT_LEADER, leader=-1, leader_epoch=EPOCH))
+    assert w.hold.holding

@@ -9,6 +9,7 @@ from typing import Any
 from highwater.hop.append import AppendGroup
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -62,6 +63,7 @@ class Node:
         policy: AppendPolicy | None = None,
         lead: bool = True,
         environment: InlineEnvironment | None = None,
+        session: ControllerSession | None = None,
         **config: Any,
     ) -> PartitionReplica:
         log = PartitionLog.open(
@@ -82,6 +84,7 @@ class Node:
             policy=policy or AppendPolicy(),
             clock=self.clock,
             on_log_failure=self._log_failed,
+            session=session,
         )
         self.plane.replicas[topic_id, partition] = replica
         if lead:

@@ -5,9 +5,10 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from highwater.hop.append import OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import OUTCOME_NOT_APPENDED, OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import ATTRIBUTES_AT, CRC_AT, iter_batches, read_header
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.policy import AppendPolicy
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
@@ -380,3 +381,41 @@ def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
     group, _ = node.group(good(), acks=-1)
     node.plane.append([group])
     assert len(group.batches[0]) == len(good())
+
+
+# ---- without a session with the controller ----
+
+
+def test_without_a_session_only_acks_all_is_taken_if_so_configured(node):
+    session = ControllerSession(node.clock.monotonic_ms)
+    session.timeout_ms = 6_000
+    replica = node.add(session=session)
+    session.vouched_for(node.clock.now_ms)
+    assert [node.append(good(), acks=acks).codes for acks in (0, 1, -1)] == [{0: 0}] * 3
+    node.clock.now_ms += 6_000
+    for acks in (0, 1):
+        sink = node.append(good(), acks=acks)
+        ((_, _, failure),) = sink.results
+        assert failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert failure.outcome == OUTCOME_NOT_APPENDED
+        assert (failure.leader, failure.leader_epoch) == (replica.leader, EPOCH)
+        assert "no session" in failure.message
+    assert node.append(good(), acks=-1).codes == {0: 0}, "safe by epoch and ISR"
+    session.vouched_for(node.clock.now_ms)
+    assert node.append(good(), acks=1).codes == {0: 0}
+    assert replica.log.log_end_offset == 2 * 5
+
+
+def test_without_a_session_too_few_in_sync_are_too_few_still(node):
+    session = ControllerSession(node.clock.monotonic_ms)
+    replica = node.add(lead=False, session=session)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2), isr=(1,), min_isr=2)
+    assert node.append(good(), acks=-1).codes == {0: ErrorCode.NOT_ENOUGH_REPLICAS}
+    assert node.append(good(), acks=1).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_by_default_a_leader_takes_everything_without_a_controller(node):
+    replica = node.add()
+    node.clock.now_ms += 3_600_000
+    assert [node.append(good(), acks=acks).codes for acks in (0, 1, -1)] == [{0: 0}] * 3
+    assert not replica.restricted, "one look at an attribute is all that it costs"

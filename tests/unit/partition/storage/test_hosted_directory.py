@@ -17,6 +17,7 @@ from highwater.partition.storage.hosted_directory import (
 )
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_directory import DirectoryOffsets
+from highwater.partition.storage.stall import HUNG_WRITE_MS
 from highwater.partition.storage.worker import WAITING_MAX
 from tests.support.log_batches import append, make_batch
 from tests.unit.partition.storage.test_log_manager import Node, topic
@@ -186,4 +187,36 @@ def test_a_new_logs_directory_is_synced_before_its_records_count_as_flushed(tmp_
     node.manager.flush(log, lambda: order.append("flushed"))
     node.drain(lambda: "flushed" in order)
     assert str(tmp_path / "a") in order[: order.index("flushed")]
+    node.manager.close()
+
+
+def test_a_node_can_write_nothing_when_all_its_directories_hang(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a", tmp_path / "b")
+    go_on = threading.Event()
+    begun = [threading.Event(), threading.Event()]
+
+    def hang(index: int) -> None:
+        begun[index].set()
+        assert go_on.wait(10)
+
+    assert not node.manager.hangs, "nothing was ever slow"
+    first, second = node.manager.dirs
+    first.write_later(lambda: hang(0), lambda: None)
+    assert begun[0].wait(5)
+    node.clock.now_ms += HUNG_WRITE_MS - 1
+    assert not first.hangs, "slow, not dead"
+    node.clock.now_ms += 1
+    assert (first.hangs, second.hangs, node.manager.hangs) == (True, False, False)
+    second.write_later(lambda: hang(1), lambda: None)
+    assert begun[1].wait(5)
+    node.clock.now_ms += HUNG_WRITE_MS
+    assert node.manager.hangs
+    go_on.set()
+    for hosted in node.manager.dirs:
+        done = threading.Event()
+        hosted.write_later(lambda: None, done.set)
+        while not done.is_set():
+            node.posted.get(timeout=5)()
+    assert not node.manager.hangs
+    assert node.failures == [], "what hung is in the log, and the directories go on"
     node.manager.close()

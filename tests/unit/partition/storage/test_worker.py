@@ -6,6 +6,7 @@ import pytest
 
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.worker import DirectoryWorker
+from tests.support.log_batches import ManualClock
 
 Posted = queue.SimpleQueue[Callable[[], None]]
 
@@ -15,8 +16,20 @@ def posted() -> Posted:
     return queue.SimpleQueue()
 
 
-def worker(posted: Posted, failures: list[LogDirFailure], **options: int) -> DirectoryWorker:
-    return DirectoryWorker("dir", post=posted.put, on_failure=failures.append, **options)
+def worker(
+    posted: Posted,
+    failures: list[LogDirFailure],
+    *,
+    clock: ManualClock | None = None,
+    **options: int,
+) -> DirectoryWorker:
+    return DirectoryWorker(
+        "dir",
+        post=posted.put,
+        on_failure=failures.append,
+        monotonic_ms=(clock or ManualClock()).monotonic_ms,
+        **options,
+    )
 
 
 def test_jobs_run_in_order_elsewhere_and_report_here(posted: Posted) -> None:
@@ -75,3 +88,24 @@ def test_a_worker_that_hangs_is_left_behind_and_its_queue_is_bounded(posted: Pos
     assert "waiting" in str(failures[0])
     assert not subject.stop(timeout_s=0.05)
     release.set()
+
+
+def test_how_long_a_job_has_been_under_way(posted: Posted) -> None:
+    clock = ManualClock(0)
+    subject = worker(posted, [], clock=clock)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        assert go_on.wait(5)
+
+    clock.now_ms = 60_000
+    assert subject.busy_ms() == 0, "it has nothing to do"
+    subject.submit(hang, lambda: None)
+    assert begun.wait(5)
+    clock.now_ms += 4_000
+    assert subject.busy_ms() == 4_000
+    go_on.set()
+    posted.get(timeout=5)
+    assert subject.stop(timeout_s=5)
+    assert subject.busy_ms() == 0

@@ -7,7 +7,9 @@ and nothing leaves for a new leader while the old one may still answer.
 A refusal is held only if nothing sent later can get into the log before it:
 - the node knows a newer epoch than the group's, so it refuses all that follows in that epoch; or
 - nothing else is under way (the node may be behind the gateway, and accept what comes next).
-Any other refusal goes to the client, and so do those after it until nothing is under way.
+Any other refusal goes to the client, and so do those after it until nothing is under way. So does
+that of a leader which says that it leads in the group's own epoch: it has no session with the
+controller (`acks_1_needs_session`), and whatever it takes must not wait behind what it refuses.
 
 What an earlier leader may or may not have handed on (it stopped leading before the commit, it died,
 it is cut off) goes to the next one if it is idempotent, since that leader's log knows what it has;
@@ -334,6 +336,8 @@ def refusal_of(group: AppendGroup, failures: Mapping[int, Failure]) -> Refusal |
         for f in found
     ):
         known = max(f.leader_epoch for f in found)
+        if known == group.leader_epoch and all(f.leader >= 0 for f in found):
+            return None
         return Refusal.MOVED if known > group.leader_epoch else Refusal.BEHIND
     lost = all(
         f.error_code == ErrorCode.REQUEST_TIMED_OUT and f.outcome == OUTCOME_UNKNOWN for f in found

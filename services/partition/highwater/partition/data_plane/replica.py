@@ -148,8 +148,8 @@ class PartitionReplica(ReplicaRole):
         if group.leader_epoch != self.append_epoch:
             self._refuse(group, waited)
             return
-        if self.short_isr and group.acks == ACKS_ALL:
-            group.fail(self.not_enough_replicas())
+        if self.restricted and (refusal := self.refusal_by_acks(group.acks)) is not None:
+            group.fail(refusal)
             return
         log = self.log
         if (log.stall.stalled or log.writing or self._stalled is not None) and not waited:

@@ -14,9 +14,10 @@ from highwater.model.ids import TopicId
 from highwater.model.time import Clock
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
+from highwater.partition.core.replica import ACKS_ALL, NO_EPOCH, NO_NODE, Replica
 from highwater.partition.core.succession import has_successor, successors_have_all
 from highwater.partition.core.transitions import Role
+from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.waiters import Waiters
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
@@ -47,6 +48,8 @@ class ReplicaRole:
         "log_dir",
         "partition",
         "resigned",
+        "restricted",
+        "session",
         "short_isr",
         "topic_id",
         "topic_name",
@@ -65,8 +68,12 @@ class ReplicaRole:
         node: int = NO_NODE,
         node_epoch: int = NO_EPOCH,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
+        session: ControllerSession | None = None,
     ) -> None:
-        """`log_dir` is the index of the log's directory among the node's."""
+        """`log_dir` is the index of the log's directory among the node's.
+
+        With a `session`, appends with acks 0 and 1 are refused when it has run out.
+        """
         self.topic_id = topic_id
         self.topic_name = topic_name
         self.partition = partition
@@ -97,6 +104,9 @@ class ReplicaRole:
         """Nothing is appended in this epoch any more, and another replica leads the next one."""
         self.short_isr = False
         """Nothing can be committed, so appends with acks=all are refused (KIP-966)."""
+        self.session = session
+        self.restricted = session is not None
+        """Whether `refusal_by_acks` has to be asked before an append."""
 
     # ---- control path ----
 
@@ -136,6 +146,7 @@ class ReplicaRole:
         takes_appends = self.leading and not self.resigned
         self.append_epoch = core.leader_epoch if takes_appends else NO_APPENDS
         self.short_isr = core.under_min_isr
+        self.restricted = self.short_isr or self.session is not None
 
     def _carry_out(self, wanted: effect.Effect) -> None:
         match wanted:
@@ -263,6 +274,24 @@ class ReplicaRole:
         if self.resigned:
             return Failure(code, "the leader hands over", leader_epoch=self.leader_epoch + 1)
         return Failure(code, leader=self.leader, leader_epoch=self.leader_epoch)
+
+    def refusal_by_acks(self, acks: int) -> Failure | None:
+        """Why a leader may not take an append with these acks now; None if it may.
+
+        Whom the controller cannot hear may have been replaced. Records that a quorum of the ISR has
+        to take are safe all the same, by epoch and ISR; those that nobody else has would be lost.
+        The leader names itself and the group's own epoch: there is nobody else to wait for.
+        """
+        if acks == ACKS_ALL:
+            return self.not_enough_replicas() if self.short_isr else None
+        if self.session is None or self.session.lasts:
+            return None
+        return Failure(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "the leader has no session with the controller: only acks=all is taken",
+            leader=self.leader,
+            leader_epoch=self.leader_epoch,
+        )
 
     def not_enough_replicas(self) -> Failure:
         """What an acks=all append is told while the ISR is smaller than min.insync.replicas."""

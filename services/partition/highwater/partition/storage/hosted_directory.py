@@ -29,7 +29,7 @@ from highwater.partition.storage.names import (
     parse_partition_directory,
     stray_directory,
 )
-from highwater.partition.storage.stall import StallMonitor
+from highwater.partition.storage.stall import HUNG_WRITE_MS, StallMonitor
 from highwater.partition.storage.worker import DirectoryWorker
 
 FILES_MIN: Final = 64
@@ -213,8 +213,14 @@ class HostedDirectory:
 
     def start(self) -> None:
         """Starts the worker."""
-        self._worker = DirectoryWorker(
-            self.directory.path, post=self._post, on_failure=self._failed
+        self._worker = self._new_worker()
+
+    def _new_worker(self) -> DirectoryWorker:
+        return DirectoryWorker(
+            self.directory.path,
+            post=self._post,
+            on_failure=self._failed,
+            monotonic_ms=self._clock.monotonic_ms,
         )
 
     def close(
@@ -397,9 +403,7 @@ class HostedDirectory:
         if not due:
             return 0
         if self._remover is None:
-            self._remover = DirectoryWorker(
-                self.directory.path, post=self._post, on_failure=self._failed
-            )
+            self._remover = self._new_worker()
         self._removing = True
         self._remover.submit(partial(_remove_all, due), self._removed)
         return len(due)
@@ -419,9 +423,7 @@ class HostedDirectory:
     def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Runs `work` on the writer (`LogEnvironment`)."""
         if self._writer is None:
-            self._writer = DirectoryWorker(
-                self.directory.path, post=self._post, on_failure=self._failed
-            )
+            self._writer = self._new_worker()
         self._writer.submit(work, partial(self._guarded, done))
 
     def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
@@ -438,6 +440,12 @@ class HostedDirectory:
         if not self._checkpoints_begun:
             self._checkpoints_begun = True
             self._post(self._replace_checkpoints)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a write of the writer does not come to an end; from any thread."""
+        writer = self._writer
+        return writer is not None and writer.busy_ms() >= HUNG_WRITE_MS
 
     @property
     def waiting_jobs(self) -> int:

@@ -198,6 +198,15 @@ class LogManager:
         """Whether no directory is online."""
         return all(hosted.failure is not None for hosted in self.dirs)
 
+    @property
+    def hangs(self) -> bool:
+        """Whether no directory takes a write any more, though none has failed; from any thread.
+
+        What is being written may still reach the disks, and the node goes on when it has.
+        """
+        online = self.online()
+        return bool(online) and all(hosted.hangs for hosted in online)
+
     def write_identity(self, *, node_id: int, cluster_id: str) -> None:
         """Notes whose directories these are, once the controller has said it."""
         for hosted in self.online():

@@ -11,6 +11,9 @@ SLOW_WRITE_S: Final = 0.050
 FAST_WRITE_S: Final = 0.010
 FAST_WRITES_TO_RECOVER: Final = 200
 """In a row, on the thread; a disk that is only slow from time to time stays there."""
+HUNG_WRITE_MS: Final = 3_000
+"""One write of the thread that takes so long: nobody knows whether the disk comes back. As long as a
+loop may be silent (`highwater.metadata.loop_watch`), so that it matters little which of them hangs."""
 WAITING_BYTES_MAX: Final = 64 << 20
 """Batches that may wait for one directory; 64 groups of full size."""
 

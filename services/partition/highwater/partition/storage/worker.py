@@ -29,12 +29,16 @@ class DirectoryWorker:
         *,
         post: Callable[[Work], None],
         on_failure: Callable[[LogDirFailure], None],
+        monotonic_ms: Callable[[], int],
         waiting_max: int = WAITING_MAX,
     ) -> None:
         """`on_failure` is called on the owner's thread, at most once."""
         self._path = path
         self._post = post
         self._on_failure = on_failure
+        self._monotonic_ms = monotonic_ms
+        self._begun_ms: int | None = None
+        """When the present job began, None between jobs. The thread sets it, others read it."""
         self._waiting_max = waiting_max
         self._jobs: queue.SimpleQueue[tuple[Work, Work] | None] = queue.SimpleQueue()
         self._failed = threading.Event()
@@ -45,6 +49,11 @@ class DirectoryWorker:
     def waiting(self) -> int:
         """Jobs that have not begun."""
         return self._jobs.qsize()
+
+    def busy_ms(self) -> int:
+        """For how long the present job has been under way; from any thread."""
+        begun_ms = self._begun_ms
+        return 0 if begun_ms is None else self._monotonic_ms() - begun_ms
 
     def submit(self, work: Work, done: Work) -> None:
         """Runs `work` on the thread, then `done` on the owner's; neither after a failure."""
@@ -66,6 +75,7 @@ class DirectoryWorker:
             if self._failed.is_set():
                 continue
             work, done = job
+            self._begun_ms = self._monotonic_ms()
             try:
                 work()
             except LogDirFailure as failure:
@@ -74,6 +84,7 @@ class DirectoryWorker:
                 self._fail(LogDirFailure(self._path, error))
             else:
                 self._post(done)
+            self._begun_ms = None
 
     def _fail(self, failure: LogDirFailure) -> None:
         if not self._failed.is_set():
