@@ -2,8 +2,9 @@
 
 A service whose event loop stalls for seconds is slow, not dead; its thread keeps the session, but no
 longer than `loop_watch` says: a loop that hangs for good (in a write to a disk that does) must not
-lead for ever. Heartbeats go on as soon as it runs again. The heartbeat also tells the revision that the service has applied, so `nudge` is called right after
-each image: a mutating admin call waits for that.
+lead for ever. Heartbeats go on as soon as it runs again. The heartbeat also tells the revision that
+the service has applied, so `nudge` is called right after each image: a mutating admin call waits for
+that.
 """
 
 import asyncio
@@ -38,8 +39,8 @@ cannot do its work. The threaded loop calls it on its own thread, so it only rea
 replaced as a whole."""
 
 OnResponse = Callable[[pb.HeartbeatResponse, int], None]
-"""Takes an answer, on the event loop, and when the heartbeat was sent (monotonic ms). STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102)
-in it mean: register again."""
+"""Takes an answer, on the event loop, and when the heartbeat was sent (monotonic ms).
+STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102) in it mean: register again."""
 
 
 class Heartbeats(Protocol):
