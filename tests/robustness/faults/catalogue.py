@@ -42,7 +42,7 @@ from tests.robustness.faults.network_faults import (
     MuteLeader,
     PacketLoss,
 )
-from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfOne
+from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfLast, PowerCutOfOne
 from tests.robustness.faults.process_faults import (
     ChaseLeader,
     DuplicateNode,
@@ -51,6 +51,7 @@ from tests.robustness.faults.process_faults import (
     KillController,
     KillControllerAndLeader,
     KillCoordinator,
+    KillEverything,
     KillLeader,
     OutOfMemory,
     PauseFollower,
@@ -71,7 +72,9 @@ def every_fault() -> list[Fault]:
         PauseLeader(),
         PauseFollower(),
         KillAll(),
+        KillEverything(),
         PowerCutOfOne(),
+        PowerCutOfLast(),
         PowerCutOfAll(),
         CutOffLeader(),
         MuteLeader(),
@@ -86,6 +89,7 @@ def every_fault() -> list[Fault]:
         OldSnapshot(),
         OldSnapshotNewControllers(),
         SlowSync(),
+        SlowSync(who="leader"),
         StalledDisk(),
         FailingSync(),
         FullDisk(),
@@ -102,8 +106,11 @@ def every_fault() -> list[Fault]:
         DamagedEpochs(how="missing"),
         DamagedEpochs(how="empty"),
         DamagedEpochs(how="garbage", who="leader"),
+        DamagedEpochs(how="too high"),
+        DamagedEpochs(how="too high", who="leader"),
         DamagedHighWatermark(how="zero"),
         DamagedHighWatermark(how="too high"),
+        DamagedHighWatermark(how="too high", who="leader"),
         DamagedHighWatermark(how="missing", who="leader"),
         ClockJump(),
         DuplicateNode(),
