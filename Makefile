@@ -58,6 +58,7 @@ $(STAMPS)/spark: $(LOCKED) spark/pom.xml tools/setup/spark_jars.sh
 .PHONY: peers
 peers: $(STAMPS)/python
 	@sh tools/setup/system.sh etcd kcat java maven gcc node faketime
+	@[ "$$(id -u)" -ne 0 ] || sh tools/setup/system.sh strace ext4
 	@for lock in $$(find tests tools -name package-lock.json -not -path '*/node_modules/*'); do \
 	    dir=$$(dirname $$lock); \
 	    [ $$dir/node_modules/.package-lock.json -nt $$lock ] || npm ci --silent --no-audit --no-fund --prefix $$dir || exit 1; \

@@ -144,11 +144,40 @@ class ReplicatedCluster:
             self._add(f"gateway-{number}", self._gateway_command(number))
         for process in self._processes.values():
             process.start()
+        self._wait_for_gateways()
+        wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
+
+    def _wait_for_gateways(self) -> None:
         for number, first in self._gateway_ports.items():
             process = self.process(f"gateway-{number}")
-            for port in range(first, first + shape.nodes + 1):
+            for port in range(first, first + self.shape.nodes + 1):
                 wait_for_port(process, _LOOPBACK, port)
-        wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
+
+    def kill_everything(self) -> None:
+        """SIGKILL to every process, etcd's too, before the end of any is awaited."""
+        for node_id in self.node_ids:
+            self.expect_end(node_id)
+        members, processes = self.etcd.members, self._processes.values()
+        for pid in [*(m.pid for m in members), *(p.pid for p in processes)]:
+            os.kill(pid, signal.SIGKILL)
+        for member in members:
+            member.kill()
+        for process in processes:
+            process.kill()
+
+    def start_everything(self) -> None:
+        """Starts what `kill_everything` ended; returns when all nodes may lead, and gateways know.
+
+        Controllers end if they find no etcd at their start, so they are started when it answers.
+        """
+        for member in self.etcd.members:
+            member.start()
+        self.etcd.wait_healthy()
+        for process in self._processes.values():
+            process.start()
+        self._wait_for_gateways()
+        for node_id in self.node_ids:
+            self.wait_node(node_id)
 
     def stop(self) -> None:
         """Ends everything, at once and not in order; tests of an orderly end do that themselves."""

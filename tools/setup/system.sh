@@ -3,7 +3,7 @@
 #
 # Usage: sh tools/setup/system.sh NEED...
 #
-# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime
+# Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime strace ext4
 #
 # What is missing is installed from the distribution when we are root on Debian or Ubuntu;
 # otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
@@ -60,6 +60,8 @@ satisfied() {
         compose) compose_works ;;
         debootstrap) have debootstrap ;;
         faketime) have faketime ;;
+        strace) have strace ;;
+        ext4) have mkfs.ext4 && have losetup && have fsfreeze ;;
         *) echo "system.sh: unknown need: $1" >&2; exit 64 ;;
     esac
 }
@@ -76,6 +78,8 @@ packages_of() {
         node) echo "nodejs+npm" ;;
         go) echo "golang-1.24-go golang-1.23-go golang-1.22-go golang-go" ;;
         faketime) echo "faketime" ;;
+        strace) echo "strace" ;;
+        ext4) echo "e2fsprogs+mount+util-linux" ;;
         docker) echo "docker.io+iptables+iproute2" ;;
         compose) echo "docker-compose docker-compose-v2" ;;
         debootstrap) echo "debootstrap" ;;

@@ -44,7 +44,7 @@ from tests.robustness.faults.network_faults import (
     MuteLeader,
     PacketLoss,
 )
-from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfOne
+from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfLast, PowerCutOfOne
 from tests.robustness.faults.process_faults import (
     ChaseLeader,
     DuplicateNode,
@@ -53,6 +53,7 @@ from tests.robustness.faults.process_faults import (
     KillController,
     KillControllerAndLeader,
     KillCoordinator,
+    KillEverything,
     KillLeader,
     OutOfMemory,
     PauseFollower,
@@ -73,7 +74,9 @@ def every_fault() -> list[Fault]:
         PauseLeader(),
         PauseFollower(),
         KillAll(),
+        KillEverything(),
         PowerCutOfOne(),
+        PowerCutOfLast(),
         PowerCutOfAll(),
         CutOffLeader(),
         MuteLeader(),
@@ -89,6 +92,7 @@ def every_fault() -> list[Fault]:
         OldSnapshot(),
         OldSnapshotNewControllers(),
         SlowSync(),
+        SlowSync(who="leader"),
         StalledDisk(),
         BrieflyStalledDisk(),
         FailingSync(),
@@ -106,8 +110,11 @@ def every_fault() -> list[Fault]:
         DamagedEpochs(how="missing"),
         DamagedEpochs(how="empty"),
         DamagedEpochs(how="garbage", who="leader"),
+        DamagedEpochs(how="too high"),
+        DamagedEpochs(how="too high", who="leader"),
         DamagedHighWatermark(how="zero"),
         DamagedHighWatermark(how="too high"),
+        DamagedHighWatermark(how="too high", who="leader"),
         DamagedHighWatermark(how="missing", who="leader"),
         ClockJump(),
         DuplicateNode(),

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX
 from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
-from tests.support import mounted_disk
+from tests.support import mounted_disk, sync_tracer
 from tests.support.mounted_disk import LoopDisk, SmallDisk
 from tests.support.process import wait_until
+from tests.support.sync_tracer import SyncTracer
 
 NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
@@ -25,6 +22,8 @@ HUNG_S_MAX = LOOP_SILENT_MS_MAX / 1000 + SESSION_S + 1
 """A node that hangs is vouched for until the limit, and given up after its session."""
 
 _SMALL_BYTES = 96 << 20
+_SLOW_SYNCS_MIN = 20
+"""A fifth of those that take 0.2 s each in the time, if they come one after the other."""
 _OFFLINE = (
     "log_dir_failed",
     "log_dir_not_closed",
@@ -185,36 +184,19 @@ class ReadOnlyDisk(DiskFault):
 
 
 class TracedFault(Fault):
-    """System calls of a leader are changed by strace, which is attached for a while."""
+    """System calls of a node are changed by strace, which is attached for a while."""
 
     topic_configs: Mapping[str, str] = {"flush.messages": "1"}
     injection = ""
 
     def probe(self) -> str | None:
-        if shutil.which("strace") is None:
-            return "no strace on the path"
-        if os.geteuid() != 0:
-            return "attaching to a process needs root"
-        return None
+        return sync_tracer.missing()
 
-    def attach(self, pid: int) -> subprocess.Popen[bytes]:
-        calls = "trace=fsync,fdatasync"
-        return subprocess.Popen(
-            ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid), "-e", calls, "-e",
-             f"inject=fsync,fdatasync:{self.injection}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def detach(self, tracer: subprocess.Popen[bytes]) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            tracer.send_signal(signal.SIGINT)
-        try:
-            tracer.wait(10)
-        except subprocess.TimeoutExpired:
-            tracer.kill()
-            tracer.wait(10)
+    def tracer(self, scene: Scene) -> SyncTracer:
+        """For the victim."""
+        name = f"node-{scene.victim}"
+        output = scene.cluster.data_dir(scene.victim).with_name(f"{name}.trace")
+        return SyncTracer(scene.cluster.process(name).pid, self.injection, output=output)
 
 
 class FailingSync(TracedFault):
@@ -229,11 +211,9 @@ class FailingSync(TracedFault):
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
         process = scene.cluster.process(f"node-{scene.victim}")
-        tracer = self.attach(process.pid)
-        try:
+        with self.tracer(scene) as tracer:
             took_s = scene.wait_led_by_others(scene.victim)
-        finally:
-            self.detach(tracer)
+        assert tracer.changed(), "no sync failed"
         scene.note(f"one fsync failed, others lead after {took_s:.2f} s")
         wait_until(
             lambda: bool(process.lines_with("log_dir_failed")), timeout_s=10, what="a failed dir"
@@ -247,29 +227,35 @@ class FailingSync(TracedFault):
 
 @dataclass
 class SlowSync(TracedFault):
-    """Every sync of a follower takes 200 ms longer: it stays, or it leaves the ISR; all goes on."""
+    """Every sync of a node takes 200 ms longer: all goes on, and nobody else comes to lead.
+
+    As a follower it stays in the ISR, or it leaves it; as a leader it makes everybody wait.
+    """
 
     seconds: float = 20.0
+    who: Literal["leader", "follower"] = "follower"
 
     id = "F17"
-    title = "a follower's disk is slow"
+    title = "a node's disk is slow"
     pause_s_max = SESSION_S
     injection = "delay_exit=200000"
 
     def inject(self, scene: Scene) -> None:
-        scene.victim = scene.follower()
-        before = {p.partition: p.leader_epoch for p in scene.view().values()}
-        tracer = self.attach(scene.cluster.process(f"node-{scene.victim}").pid)
-        try:
+        scene.victim = scene.leader() if self.who == "leader" else scene.follower()
+        before = _leaders(scene)
+        with self.tracer(scene) as tracer:
             until = time.monotonic() + self.seconds
             while time.monotonic() < until:
                 scene.progress(count=5)
-        finally:
-            self.detach(tracer)
-        after = {
-            p.partition: p.leader_epoch for p in scene.view().values() if p.leader != scene.victim
-        }
-        assert all(before[p] == epoch for p, epoch in after.items()), "leaders do not flap"
+                assert _leaders(scene) == before, "leaders flap"
+        delayed = len(tracer.changed())
+        scene.note(f"{delayed} syncs of the {self.who} {scene.victim} were slow")
+        assert delayed >= _SLOW_SYNCS_MIN, "the disk was not slow"
 
     def heal(self, scene: Scene) -> None:
         """The tracer is gone."""
+
+
+def _leaders(scene: Scene) -> dict[int, tuple[int, int]]:
+    """By partition, leader and epoch."""
+    return {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}

@@ -4,59 +4,74 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from highwater.embed.kafka_client import KafkaClient
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
 from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
-from tests.support.cluster_view import is_whole, wait_for_view
+from tests.support.cluster_view import Partitions, is_whole, view, wait_for_view
 from tests.support.etcd import EtcdMemberProcess
+from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
+from tests.support.replicated_cluster import Shape
+from tests.support.wire import ConnectionEnded, RawConnection
 
 UNTOUCHED_S_MAX = 2.0
 """Data flows without the metadata store; a busy machine makes pauses of its own."""
 
+ELECTION_S_MAX = 4.0
+"""From the loss of etcd's leader to the next election of a partition's: etcd elects first."""
+
+_PREFERRED = 0
+_ELECT_LEADERS_VERSION = 1
+_READ_AFRESH = "election_history_compacted"
+"""The log line of a controller whose watch was too old."""
 _REFUSAL = "refuses_to_lead"
 """The log line of a controller whose store went back."""
 
 
 class KillEtcdLeader(Fault):
-    """The leader of etcd dies: data flows on, and elections work again within seconds."""
+    """The leader of etcd dies: data flows on, and the next election is carried out in seconds."""
 
     id = "F13"
     title = "kill -9 of etcd's leader"
     pause_s_max = UNTOUCHED_S_MAX
+    # Nobody else may hold the election that the fault asks for.
+    shape = Shape(settings={"controller": {"leader_imbalance_check_interval_ms": "0"}})
 
     def inject(self, scene: Scene) -> None:
-        etcd = scene.cluster.etcd
-        self._member = etcd.leader()
-        self._member.kill()
-        begun = time.monotonic()
+        election = _ElectionToCome(scene)
+        self._member = scene.cluster.etcd.leader()
+        scene.begun_s = begun = time.monotonic()
+        self.lose(self._member)
+        took_s = election.hold() - begun
         other = _wait_for_leader(scene, self._member)
-        scene.note(f"{self._member.name} killed, {other.name} leads {_since(begun)} later")
-        _create_topic(scene, begun)
+        scene.note(f"without {self._member.name} an election took {took_s:.2f} s")
+        assert other is not self._member
+        assert took_s <= ELECTION_S_MAX, f"an election took {took_s:.2f} s"
         scene.progress()
+
+    def lose(self, member: EtcdMemberProcess) -> None:
+        member.kill()
 
     def heal(self, scene: Scene) -> None:
         self._member.start()
         scene.cluster.etcd.wait_healthy()
 
 
-class PauseEtcdLeader(Fault):
+class PauseEtcdLeader(KillEtcdLeader):
     """As it dies, but its connections stay open."""
 
     id = "F13-pause"
     title = "SIGSTOP of etcd's leader"
-    pause_s_max = UNTOUCHED_S_MAX
 
-    def inject(self, scene: Scene) -> None:
-        etcd = scene.cluster.etcd
-        self._member = etcd.leader()
-        self._member.pause()
-        begun = time.monotonic()
-        other = _wait_for_leader(scene, self._member)
-        scene.note(f"{self._member.name} paused, {other.name} leads {_since(begun)} later")
-        _create_topic(scene, begun)
-        scene.progress()
+    def lose(self, member: EtcdMemberProcess) -> None:
+        member.pause()
 
     def heal(self, scene: Scene) -> None:
         self._member.resume()
@@ -98,15 +113,18 @@ class PauseEtcd(Fault):
     pause_s_max = UNTOUCHED_S_MAX
 
     def inject(self, scene: Scene) -> None:
-        before = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
+        self._before = _leaders(scene)
+        commits = scene.workload.commit_count()
         begun = time.monotonic()
         for member in scene.cluster.etcd.members:
             member.pause()
         while time.monotonic() < begun + self.seconds:
             scene.progress(timeout_s=10)
-        after = {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
-        assert after == before, "nobody can have been elected"
-        scene.note(f"wrote for {_since(begun)} without etcd")
+            scene.workload.wait_for_readers(timeout_s=10)
+            assert _leaders(scene) == self._before, "nobody can have been elected"
+        commits = scene.workload.commit_count() - commits
+        scene.note(f"wrote and read for {_since(begun)} without etcd, {commits} commits")
+        assert commits > self.seconds / 2, "the group commits twice a second"
 
     def heal(self, scene: Scene) -> None:
         begun = time.monotonic()
@@ -115,26 +133,48 @@ class PauseEtcd(Fault):
         scene.cluster.etcd.wait_healthy()
         wait_until(lambda: _has_controller(scene), timeout_s=40, what="an active controller")
         _create_topic(scene, begun)
+        # Gateways hear of no election while there is no store. Epochs never go back, so that those
+        # from before the outage mean that there was none.
+        assert _leaders(scene) == self._before, "somebody was elected"
 
 
 class CompactWhileAway(Fault):
-    """A standby controller misses changes whose history is then compacted, and takes over."""
+    """A standby controller loses its watch and misses changes whose history is then compacted.
+
+    It is stopped while each member of etcd is started anew, so that no stream of its outlives that.
+    When it goes on, the revision that it asks for is gone: it reads everything afresh, and then has
+    to take over.
+    """
 
     id = "F15"
     title = "etcd is compacted while a controller is away, which then becomes active"
     # The active controller is killed in the end: nothing else happens to the data.
     pause_s_max = UNTOUCHED_S_MAX
+    # It has to come back before its lease ends: otherwise it begins afresh anyway.
+    shape = Shape(settings={"controller": {"lease_ttl_ms": "60000"}})
 
     def inject(self, scene: Scene) -> None:
         cluster = scene.cluster
         active = cluster.active_controller()
         away = next(n for n in cluster.names if n.startswith("controller") and n != active)
+        process = cluster.process(away)
+        assert not process.lines_with(_READ_AFRESH)
         cluster.pause(away)
+        begun = time.monotonic()
+        for member in cluster.etcd.members:
+            member.kill()
+            member.start()
+            cluster.etcd.wait_healthy()
         self._topics = [_create_topic(scene, time.monotonic()) for _ in range(3)]
-        member = cluster.etcd.members[0]
-        member.compact(cluster.store_revision())
+        cluster.etcd.members[0].compact(cluster.store_revision())
         cluster.resume(away)
-        time.sleep(1)
+        scene.note(f"{away} was away for {_since(begun)}")
+        wait_until(
+            lambda: bool(process.lines_with(_READ_AFRESH)),
+            timeout_s=20,
+            what=f"{away} told that the history is gone",
+        )
+        assert cluster.active_controller() == active
         cluster.process(active).kill()
         wait_until(
             lambda: _has_controller(scene) and cluster.active_controller() == away,
@@ -252,6 +292,51 @@ class OldSnapshotNewControllers(OldSnapshot):
                 process.set_environment(name, value)
         for process in controllers:
             process.start()
+
+
+class _ElectionToCome:
+    """A topic that another replica is to lead: an election that is held when it is asked for."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._bootstrap = scene.cluster.bootstrap
+        self._topic = make_replicated_topic(self._bootstrap, "elected", partitions=1)
+        first, *others = view(self._bootstrap, self._topic)[0].replicas
+        self._preferred = others[0]
+        with KafkaClient(self._bootstrap, timeout_s=SESSION_S) as client:
+            client.reassign(self._topic, {0: (*others, first)})
+        before = self._wait(
+            lambda parts: parts[0].replicas[0] == self._preferred, "another order of replicas"
+        )[0]
+        assert before.leader == first
+        self._epoch = before.leader_epoch
+
+    def hold(self) -> float:
+        """Asks until it is held; the moment, in s of the monotonic clock, when that is seen."""
+        wait_until(self._asked, timeout_s=30, what="an answer to ElectLeaders")
+        after = self._wait(lambda parts: parts[0].leader == self._preferred, "the election")[0]
+        seen_s = time.monotonic()
+        assert after.leader_epoch > self._epoch
+        return seen_s
+
+    def _asked(self) -> bool:
+        wanted = ElectLeadersRequestTopicPartitions(self._topic, [0])
+        request = ElectLeadersRequest(_PREFERRED, [wanted], int(SESSION_S * 1000))
+        try:
+            with RawConnection.to(self._bootstrap) as connection:
+                answer = connection.ask(request, _ELECT_LEADERS_VERSION)
+        except (OSError, ConnectionEnded):
+            return False
+        code = answer.replica_election_results[0].partition_result[0].error_code
+        # An earlier one that was not answered may have been carried out.
+        return code in (0, ErrorCode.ELECTION_NOT_NEEDED)
+
+    def _wait(self, condition: Callable[[Partitions], bool], what: str) -> Partitions:
+        return wait_for_view(self._bootstrap, self._topic, condition, timeout_s=30, what=what)
+
+
+def _leaders(scene: Scene) -> dict[int, tuple[int, int]]:
+    """By partition, leader and epoch."""
+    return {p.partition: (p.leader, p.leader_epoch) for p in scene.view().values()}
 
 
 def _refusals(scene: Scene) -> list[str]:

@@ -6,6 +6,7 @@ copy is what the node finds when it starts again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,13 @@ from tests.support.partition_logs import end_offset
 from tests.support.replicated_cluster import NodeHosts
 
 NODES = (1, 2, 3)
+
+
+Ends = dict[int, dict[int, int]]
+"""By node and partition, the offset behind the last whole batch in the log's files."""
+
+_ALONE_S = 8.0
+"""How long the only node that runs does not come to lead."""
 
 
 class PowerFault(Fault):
@@ -41,15 +49,16 @@ class PowerFault(Fault):
     def hosts(self) -> NodeHosts:
         return self._kernel
 
-    def cut(self, scene: Scene, nodes: tuple[int, ...]) -> None:
-        """The power of these nodes goes, at once."""
+    def cut(self, scene: Scene, nodes: tuple[int, ...]) -> tuple[Ends, Ends]:
+        """The power of these nodes goes, at once; where their logs ended before it and after it."""
         scene.cluster.kill_nodes(nodes)
-        had = {node: end_offset(scene.log_directory(node)) for node in nodes}
+        had = _ends(scene, nodes)
         for node in nodes:
             self._disks[node].lose_unsynced()
             self._kernel.reboot(node)
-        has = {node: end_offset(scene.log_directory(node)) for node in nodes}
-        scene.note(f"log end of partition 0 before the cut {had}, after it {has}")
+        has = _ends(scene, nodes)
+        scene.note(f"log ends before the cut {had}, after it {has}")
+        return had, has
 
     def clean_up(self) -> None:
         for disk in self._disks.values():
@@ -64,12 +73,58 @@ class PowerCutOfOne(PowerFault):
 
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
-        self.cut(scene, (scene.victim,))
+        had, has = self.cut(scene, (scene.victim,))
+        _assert_lost(scene.victim, had, has)
         scene.wait_led_by_others(scene.victim)
         scene.progress()
 
     def heal(self, scene: Scene) -> None:
         scene.cluster.restart_node(scene.victim)
+
+
+class PowerCutOfLast(PowerFault):
+    """The followers are killed with whole logs; the last leader loses its tail, and is back first.
+
+    The ISR names nobody but that one. What was acknowledged is with the last follower to go, too,
+    as the ISR fell below min.insync.replicas with it (KIP-966): that one has to lead. Groups'
+    commits need one replica only, so some may be gone.
+    """
+
+    id = "F7-last"
+    title = "power cut of the last leader, which comes back before the others"
+    pause_s_max = None
+    allowed = frozenset({COMMIT_LOST})
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        scene.victim = scene.leader()
+        self._first, second = scene.others(scene.victim)
+        for node in (self._first, second):
+            cluster.kill_node(node)
+            scene.wait_out_of_isr(node)
+        epochs = {p.partition: p.leader_epoch for p in scene.view().values()}
+        had, has = self.cut(scene, (scene.victim,))
+        _assert_lost(scene.victim, had, has)
+        for partition, numbers in scene.workload.history.acknowledged.items():
+            last = max(list(numbers.values()))
+            assert last >= has[scene.victim][partition], "it has all that was acknowledged"
+        scene.wait(lambda parts: all(p.leader < 0 for p in parts.values()), 30, "no leader")
+        cluster.restart_node(scene.victim)
+        until = time.monotonic() + _ALONE_S
+        while time.monotonic() < until:
+            assert all(p.leader < 0 for p in scene.view().values()), "its log is too short to lead"
+            time.sleep(0.2)
+        cluster.restart_node(second)
+        now = scene.wait(
+            lambda parts: all(p.leader == second for p in parts.values()),
+            30,
+            f"node {second} leads",
+        )
+        assert all(now[p].leader_epoch > epoch for p, epoch in epochs.items())
+        scene.note(f"node {scene.victim} was back and did not lead; node {second} leads")
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.restart_node(self._first)
 
 
 class PowerCutOfAll(PowerFault):
@@ -92,3 +147,16 @@ class PowerCutOfAll(PowerFault):
             scene.cluster.start_node(node)
         for node in NODES:
             scene.cluster.wait_node(node)
+
+
+def _ends(scene: Scene, nodes: tuple[int, ...]) -> Ends:
+    partitions = range(scene.workload.history.partitions)
+    return {
+        node: {p: end_offset(scene.log_directory(node, p)) for p in partitions} for node in nodes
+    }
+
+
+def _assert_lost(node: int, had: Ends, has: Ends) -> None:
+    """Or there was no fault."""
+    whole = [p for p, end in has[node].items() if end >= had[node][p]]
+    assert not whole, f"the tails of partitions {whole} were synced before the cut"

@@ -138,7 +138,7 @@ class KillAll(Fault):
     Of a power cut of all machines this says nothing: that needs flush.messages.
     """
 
-    id = "F6"
+    id = "F6-nodes"
     title = "kill -9 of all nodes at once"
     pause_s_max = None
 
@@ -153,6 +153,33 @@ class KillAll(Fault):
         for node in scene.cluster.node_ids:
             scene.cluster.wait_node(node)
         scene.note(f"all serve after {time.monotonic() - begun:.1f} s")
+
+
+class KillEverything(Fault):
+    """Every process of the cluster at once: nodes, controllers, gateways, and all members of etcd.
+
+    What F6-nodes says of records holds for the metadata, too.
+    """
+
+    id = "F6"
+    title = "kill -9 of the whole cluster at once"
+    pause_s_max = None
+
+    def inject(self, scene: Scene) -> None:
+        before = scene.view()
+        self._epochs = {p.partition: p.leader_epoch for p in before.values()}
+        scene.cluster.kill_everything()
+        running = [n for n in scene.cluster.names if scene.cluster.process(n).running]
+        running += [m.name for m in scene.cluster.etcd.members if m.running]
+        assert not running, running
+        time.sleep(1)
+
+    def heal(self, scene: Scene) -> None:
+        begun = time.monotonic()
+        scene.cluster.start_everything()
+        scene.note(f"all serve after {time.monotonic() - begun:.1f} s")
+        now = scene.wait(lambda parts: all(p.leader >= 0 for p in parts.values()), 30, "leaders")
+        assert all(now[p].leader_epoch >= epoch for p, epoch in self._epochs.items()), now
 
 
 class KillController(Fault):

@@ -105,6 +105,19 @@ class Workload:
             now = {p: len(numbers) for p, numbers in self.history.acknowledged.items()}
             raise TimeoutError(f"{error}: {before} before, {now} now; {self.summary()}") from None
 
+    def wait_for_readers(self, *, timeout_s: float) -> None:
+        """Returns when every consumer has read what is acknowledged now. Raises TimeoutError."""
+        ends = {
+            p: max(list(numbers.values()), default=-1) + 1
+            for p, numbers in self.history.acknowledged.items()
+        }
+        for reader in self._readers:
+            reader.wait_for(ends, timeout_s)
+
+    def commit_count(self) -> int:
+        """How many commits of the group were confirmed, partition by partition."""
+        return sum(isinstance(step, Committed) for step in list(self.history.steps[MEMBER]))
+
     def finish(self, *, timeout_s: float) -> History:
         """Waits for what is unacknowledged, then for the readers. Raises TimeoutError."""
         self._stop_sending.set()
@@ -150,9 +163,8 @@ class Workload:
             f"{history.failed_count()} failed",
             *(f"{history.read_count(name)} by the {name}" for name in list(history.steps)),
         ]
-        commits = sum(isinstance(step, Committed) for step in list(history.steps[MEMBER]))
         errors = [f"{name}: {errors[:3]}" for name, errors in history.errors.items() if errors]
-        return ", ".join([*words, f"{commits} commits", *errors, *history.standstills])
+        return ", ".join([*words, f"{self.commit_count()} commits", *errors, *history.standstills])
 
 
 class _Sender(threading.Thread):

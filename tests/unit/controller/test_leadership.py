@@ -1,12 +1,14 @@
 """Who leads: several candidates on one store, and what their clocks say."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import io
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
 from highwater.controller.errors import NotActiveError
 from highwater.controller.leadership import MARGIN_MS, Leadership
+from highwater.controller.store import keys
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import (
     CreateRevisionIs,
@@ -14,10 +16,11 @@ from highwater.controller.store.port import (
     Put,
     StoreUnavailableError,
     StoreWentBackError,
+    WatchBatch,
 )
 from highwater.controller.writer import Fence
 from highwater.runtime.clock import SystemClock
-from highwater.runtime.logging import silent_logger
+from highwater.runtime.logging import Logger, make_logger, silent_logger
 from highwater.runtime.tasks import TaskOwner
 
 TTL_MS = 1_500
@@ -26,7 +29,9 @@ TTL_MS = 1_500
 class Candidate:
     """A candidate that records its terms."""
 
-    def __init__(self, name: str, store: MemoryStore, tasks: TaskOwner) -> None:
+    def __init__(
+        self, name: str, store: MemoryStore, tasks: TaskOwner, log: Logger | None = None
+    ) -> None:
         self.fences: list[Fence] = []
         self.serving = False
         self.fail = asyncio.Event()
@@ -38,7 +43,7 @@ class Candidate:
             address=f"{name}:1",
             lease_ttl_ms=TTL_MS,
             clock=SystemClock(),
-            log=silent_logger(),
+            log=log or silent_logger(),
             verify=self._verify,
             gone=self._gone,
         )
@@ -188,6 +193,36 @@ async def test_a_leader_whose_key_is_removed_stands_again(tasks: TaskOwner) -> N
     await store.txn((), [Delete(key=one.fences[0].key)])
     await until(lambda: len(one.fences) == 2, 2.0)
     assert one.fences[1].controller_epoch > one.fences[0].controller_epoch
+    await store.close()
+
+
+async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
+    tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would otherwise wait for changes that it cannot hear of any more."""
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    told = io.StringIO()
+    original = store.watch
+    asked_for: list[int] = []
+
+    def watch(prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
+        if prefix == keys.ELECTION:
+            asked_for.append(from_revision)
+            if len(asked_for) == 1:
+                store.compact(store.revision)
+                return original(prefix, 1)
+        return original(prefix, from_revision)
+
+    monkeypatch.setattr(store, "watch", watch)
+    two = Candidate("two", store, tasks, log=make_logger(stream=told))
+    await until(lambda: len(asked_for) == 2)
+    assert "election_history_compacted" in told.getvalue()
+    assert asked_for[1] > asked_for[0], "the range was read again"
+    assert two.leadership.active_address == "one:1"
+    one.task.cancel()
+    await until(lambda: two.serving, 1.0)
     await store.close()
 
 

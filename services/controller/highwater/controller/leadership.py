@@ -110,8 +110,10 @@ class Leadership:
                 await asyncio.sleep(_REFUSED_RETRY_S)
             except (StoreUnavailableError, OutcomeUnknownError, LeaseLostError) as error:
                 self._log.warning("election_interrupted", error=str(error))
-            except CompactedError:
-                continue  # The watch was too old; the next campaign reads the range afresh.
+            except CompactedError as error:
+                # The watch was too old; the next campaign reads the range afresh.
+                self._log.warning("election_history_compacted", error=str(error))
+                continue
             await asyncio.sleep(_RETRY_S)
 
     def holds(self) -> bool:

@@ -85,6 +85,27 @@ def test_leader_epochs_are_found_in_the_batches_if_their_checkpoint_tells_nothin
     assert path.read_text() == f"0\n{len(before)}\n" + "".join(f"{e} {s}\n" for e, s in before)
 
 
+@pytest.mark.parametrize("cache_intact", [False, True])
+@pytest.mark.parametrize("batches", [1, 5])
+def test_leader_epochs_that_batches_contradict_are_found_in_the_batches(
+    tmp_path: Path, batches: int, cache_intact: bool
+) -> None:
+    """A leader would say of the last one that it does not know it, and the replica hang."""
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    for epoch in (0, 0, 3):
+        append(log, make_batch(), epoch=epoch)
+        log.roll()
+    append(log, *[make_batch() for _ in range(batches)], epoch=5)
+    before = log.epochs.entries()
+    log.close(clean=False)
+    (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n90 1\n")
+    log = open_log(directory, clean=False, recovery_point=3, cache_intact=cache_intact)
+    assert log.epochs.entries() == before
+    log.close(clean=False)
+    assert open_log(directory, clean=True, recovery_point=4).epochs.entries() == before
+
+
 def test_old_message_formats_are_refused_and_not_cut_off(tmp_path: Path) -> None:
     body = struct.pack(">BBq", 1, 0, 5) + struct.pack(">i", -1) + struct.pack(">i", 2) + b"hi"
     message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body + b"\0" * 80

@@ -139,7 +139,7 @@ class LogLoader:
         elif snapshot > end:
             batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
             self._replay_producers(segments, batch_replay, end=end)
-        if not self._epochs_known:
+        if not self._epochs_known or not batch_replay.epochs_agree:
             epochs = self._rebuild_epochs(segments)
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)

@@ -19,7 +19,7 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC
-from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.leader_epochs import NO_EPOCH, LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage.batches import (
     HEADER,
@@ -53,13 +53,15 @@ class BatchReplay:
     Producers take batches from `producers_from` on: what is before stands in their snapshot.
     """
 
-    __slots__ = ("epochs", "producers", "producers_from")
+    __slots__ = ("epochs", "epochs_agree", "producers", "producers_from")
 
     def __init__(
         self, *, epochs: LeaderEpochCache, producers: ProducerStates, producers_from: int
     ) -> None:
         """`epochs` and `producers` are changed in place."""
         self.epochs = epochs
+        self.epochs_agree = True
+        """False once a batch is of another epoch than these say of its offset."""
         self.producers = producers
         self.producers_from = producers_from
 
@@ -68,6 +70,10 @@ class BatchReplay:
         epoch = fields[2]
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, fields[0])
+        elif epoch < self.epochs.latest:
+            # Before the first of them nothing is said: what was there may have been deleted.
+            known = self.epochs.epoch_for(fields[0])
+            self.epochs_agree &= known in (epoch, NO_EPOCH)
         if fields[0] >= self.producers_from:
             replay_batch(self.producers, fields)
 

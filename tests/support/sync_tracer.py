@@ -1,0 +1,113 @@
+"""Syncs of a running process that fail, or take longer: strace is attached to it. Needs root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.support.process import wait_until
+
+ATTACH_S_MAX = 10.0
+ALIVE_S = 1.0
+"""A tracer that cannot do what it was asked for ends at once; one that lives so long can."""
+
+_CALLS = "fsync,fdatasync"
+_CHANGED = ("(INJECTED)", "(DELAYED)")
+_DETACH_S_MAX = 10.0
+
+
+def missing() -> str | None:
+    """Why syncs cannot be changed here, or None. Tries it on a process of its own."""
+    if shutil.which("strace") is None:
+        return "no strace on the path; on Debian: apt-get install strace"
+    if os.geteuid() != 0:
+        return "attaching to a process needs root"
+    tried = subprocess.Popen(["sleep", "60"])
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            tracer = SyncTracer(tried.pid, "delay_exit=1000", output=Path(directory) / "trace")
+            with tracer:
+                return None
+    except (RuntimeError, TimeoutError) as error:
+        return f"strace does not attach: {error}"
+    finally:
+        tried.kill()
+        tried.wait(10)
+
+
+class SyncTracer:
+    """Use as a context manager: attached from its beginning to its end, and to all threads.
+
+    Raises RuntimeError if strace ends by itself, at whichever of the two that is seen.
+    """
+
+    def __init__(self, pid: int, injection: str, *, output: Path) -> None:
+        """`injection` is strace's, as `delay_exit=200000` (µs) or `error=EIO:when=1`."""
+        self._pid = pid
+        self._output = output
+        self._errors = output.with_suffix(".errors")
+        self._command = [
+            *("strace", "-f", "-q", "-o", str(output), "-p", str(pid)),
+            *("-e", f"trace={_CALLS}", "-e", f"inject={_CALLS}:{injection}"),
+        ]
+        self._tracer: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        begun = time.monotonic()
+        with self._errors.open("wb") as errors:
+            self._tracer = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+        try:
+            wait_until(self._is_attached, timeout_s=ATTACH_S_MAX, what="strace attached")
+            while time.monotonic() < begun + ALIVE_S:
+                self._check()
+                time.sleep(0.05)
+        except BaseException:
+            self._detach()
+            raise
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._check()
+        finally:
+            self._detach()
+
+    def changed(self) -> list[str]:
+        """The calls that failed or took longer, as strace tells them."""
+        with self._output.open(encoding="utf-8", errors="replace") as lines:
+            return [line.strip() for line in lines if any(word in line for word in _CHANGED)]
+
+    def _is_attached(self) -> bool:
+        self._check()
+        assert self._tracer is not None
+        status = Path(f"/proc/{self._pid}/status").read_text()
+        return f"TracerPid:\t{self._tracer.pid}\n" in status
+
+    def _check(self) -> None:
+        assert self._tracer is not None
+        if (code := self._tracer.poll()) is not None:
+            told = self._errors.read_text(errors="replace").strip()
+            raise RuntimeError(f"strace ended with {code}: {told or 'it says nothing'}")
+
+    def _detach(self) -> None:
+        """SIGINT makes strace let go of the process, which runs on."""
+        assert self._tracer is not None
+        if self._tracer.poll() is None:
+            self._tracer.send_signal(signal.SIGINT)
+        try:
+            self._tracer.wait(_DETACH_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._tracer.kill()
+            self._tracer.wait(_DETACH_S_MAX)
