@@ -112,12 +112,19 @@ class ManagedProcess:
             log.seek(max(0, self.log_path.stat().st_size - size))
             return log.read().decode("utf-8", "replace")
 
-    def lines_with(self, *words: str) -> list[str]:
-        """Returns the log's lines that have one of the words, at most COMPLAINTS_MAX."""
+    def lines_with(self, *words: str, without: Sequence[str] = ()) -> list[str]:
+        """Returns the log's lines that have one of the words, at most COMPLAINTS_MAX.
+
+        Lines that have one of `without` do not count, so that they hide no others.
+        """
         if not self.log_path.exists():
             return []
         with self.log_path.open(encoding="utf-8", errors="replace") as log:
-            found = (line.strip() for line in log if any(word in line for word in words))
+            found = (
+                line.strip()
+                for line in log
+                if any(word in line for word in words) and not any(word in line for word in without)
+            )
             return list(itertools.islice(found, COMPLAINTS_MAX))
 
 

@@ -144,14 +144,9 @@ class ReplicatedCluster:
             self._add(f"gateway-{number}", self._gateway_command(number))
         for process in self._processes.values():
             process.start()
-        self._wait_for_gateways()
+        for number in self.gateway_ids:
+            self._wait_gateway(number)
         wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
-
-    def _wait_for_gateways(self) -> None:
-        for number, first in self._gateway_ports.items():
-            process = self.process(f"gateway-{number}")
-            for port in range(first, first + self.shape.nodes + 1):
-                wait_for_port(process, _LOOPBACK, port)
 
     def kill_everything(self) -> None:
         """SIGKILL to every process, etcd's too, before the end of any is awaited."""
@@ -175,7 +170,8 @@ class ReplicatedCluster:
         self.etcd.wait_healthy()
         for process in self._processes.values():
             process.start()
-        self._wait_for_gateways()
+        for number in self.gateway_ids:
+            self._wait_gateway(number)
         for node_id in self.node_ids:
             self.wait_node(node_id)
 
@@ -216,6 +212,15 @@ class ReplicatedCluster:
         return tuple(self.node_ports)
 
     @property
+    def gateway_ids(self) -> tuple[int, ...]:
+        return tuple(self._gateway_ports)
+
+    def gateway_port_block(self, number: int) -> range:
+        """The bootstrap port of a gateway, and behind it one for each node."""
+        first = self._gateway_ports[number]
+        return range(first, first + self.shape.nodes + 1)
+
+    @property
     def nodes(self) -> tuple[Node, ...]:
         first = self._gateway_ports[1]
         return tuple(Node(node_id=n, host=_LOOPBACK, port=first + n) for n in self.node_ports)
@@ -226,11 +231,12 @@ class ReplicatedCluster:
     def resident_bytes(self) -> int:
         return sum(resident_bytes(p.pid) for p in self._processes.values() if p.running)
 
-    def complaints(self) -> list[str]:
+    def complaints(self, expected: Sequence[str] = ()) -> list[str]:
+        """Without the lines that have one of the expected words."""
         return [
             f"{name}: {line}"
             for name, process in self._processes.items()
-            for line in process.lines_with(*COMPLAINT_WORDS)
+            for line in process.lines_with(*COMPLAINT_WORDS, without=expected)
         ]
 
     def log_tail(self) -> str:
@@ -283,6 +289,15 @@ class ReplicatedCluster:
             what=f"node {node_id} not offline in Metadata",
         )
 
+    def start_gateway(self, number: int) -> None:
+        """Starts a gateway that has ended; returns when it accepts on all its ports."""
+        self.process(f"gateway-{number}").start()
+        self._wait_gateway(number)
+
+    def _wait_gateway(self, number: int) -> None:
+        for port in self.gateway_port_block(number):
+            wait_for_port(self.process(f"gateway-{number}"), _LOOPBACK, port)
+
     def pause(self, name: str) -> None:
         """SIGSTOP to a process."""
         os.kill(self.process(name).pid, signal.SIGSTOP)
@@ -310,12 +325,18 @@ class ReplicatedCluster:
 
     def active_controller(self) -> str:
         """The name of the active controller. Raises RuntimeError if there is none."""
-        entries = self._entries(keys.ELECTION, "--prefix")
-        if not entries:
+        standing = self.standing_controllers()
+        if not standing:
             raise RuntimeError("no controller stands for election")
-        oldest = min(entries, key=lambda entry: entry["create_revision"])
-        port = int(json.loads(oldest["value"])["address"].rpartition(":")[2])
-        return next(f"controller-{n}" for n, p in self.controller_ports.items() if p == port)
+        return standing[0]
+
+    def standing_controllers(self) -> list[str]:
+        """The names of controllers that stand for election: the active one, then who waits."""
+        entries = self._entries(keys.ELECTION, "--prefix")
+        entries.sort(key=lambda entry: entry["create_revision"])
+        names = {str(port): f"controller-{n}" for n, port in self.controller_ports.items()}
+        addresses = (json.loads(entry["value"])["address"] for entry in entries)
+        return [names[address.rpartition(":")[2]] for address in addresses]
 
     def _entry(self, key: str) -> dict | None:
         entries = self._entries(key)

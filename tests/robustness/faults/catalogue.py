@@ -26,7 +26,9 @@ from tests.robustness.faults.disk_faults import (
     StalledDisk,
 )
 from tests.robustness.faults.election_faults import CleanElection, TooFewInSync, UncleanElection
+from tests.robustness.faults.exhaustion_faults import FewConnections, FewFiles, FewThreads
 from tests.robustness.faults.fault import Fault
+from tests.robustness.faults.group_faults import KillCoordinator
 from tests.robustness.faults.metadata_faults import (
     CompactWhileAway,
     KillEtcdLeader,
@@ -48,19 +50,18 @@ from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfLast, 
 from tests.robustness.faults.process_faults import (
     ChaseLeader,
     DuplicateNode,
-    FewFiles,
     KillAll,
     KillController,
     KillControllerAndLeader,
-    KillCoordinator,
     KillEverything,
     KillLeader,
     OutOfMemory,
     PauseFollower,
     PauseLeader,
-    RollingRestart,
     TerminateLeader,
 )
+from tests.robustness.faults.proxy_faults import BrokenConnections
+from tests.robustness.faults.restart_faults import RollingRestart
 
 
 def every_fault() -> list[Fault]:
@@ -123,10 +124,14 @@ def every_fault() -> list[Fault]:
         OthersDisk(),
         CleanElection(),
         UncleanElection(),
-        RollingRestart(),
+        RollingRestart(rounds=2),
         FewFiles(),
+        FewConnections(),
+        FewThreads(),
         KillCoordinator(),
         PacketLoss(),
+        BrokenConnections(who="clients"),
+        BrokenConnections(who="nodes"),
         OutOfMemory(),
     ]
 

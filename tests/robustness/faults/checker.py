@@ -183,8 +183,26 @@ class _Position:
     """Commits since the last confirmed one, which may have been carried out."""
 
 
-def _of_consumer(consumer: str, steps: Sequence[Step]) -> Iterator[Violation]:
+def committed_at_the_end(steps: Sequence[Step]) -> dict[int, frozenset[int]]:
+    """By partition, the offsets one of which a group has committed: the last one that was confirmed,
+    and those that it tried to commit since."""
     positions: dict[int, _Position] = defaultdict(_Position)
+    for _ in _of_steps("", steps, positions):
+        pass  # Violations are told elsewhere.
+    return {
+        partition: frozenset({position.committed, *(position.attempted or ())})
+        for partition, position in positions.items()
+    }
+
+
+def _of_consumer(consumer: str, steps: Sequence[Step]) -> Iterator[Violation]:
+    yield from _of_steps(consumer, steps, defaultdict(_Position))
+
+
+def _of_steps(
+    consumer: str, steps: Sequence[Step], positions: dict[int, _Position]
+) -> Iterator[Violation]:
+    """Fills `positions` on the way."""
     for step in steps:
         position = positions[step.partition]
         match step:
@@ -209,6 +227,9 @@ def _of_read(consumer: str, step: Read, position: _Position) -> Iterator[Violati
         allowed = {position.committed, *(position.attempted or ())}
         if step.offset not in allowed:
             yield violation(COMMIT_LOST, f"one of {sorted(allowed)}")
+        # The group has been told that this is what it committed: it may not go back behind it.
+        position.committed = step.offset
+        position.attempted = None
     elif step.offset < position.next_offset:
         yield violation(BACK, position.next_offset)
     elif step.offset > position.next_offset:

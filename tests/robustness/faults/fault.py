@@ -97,7 +97,8 @@ class Scene:
 
 
 class Fault:
-    """One fault. Lifecycle: `probe`, `prepare`, the cluster starts, `inject`, `heal`, `clean_up`.
+    """One fault. Lifecycle: `probe`, `prepare`, the cluster starts, `started`, `inject`, `heal`,
+    `check`, `clean_up`.
 
     A fault leaves every node running when `heal` returns; whether the cluster then becomes whole,
     and the histories, are judged for all faults alike.
@@ -137,6 +138,9 @@ class Fault:
     def environments(self, directory: Path) -> Mapping[str, Mapping[str, str]]:
         """Environment variables by process name."""
         return {}
+
+    def started(self, cluster: ReplicatedCluster) -> None:
+        """After the cluster has started, before its clients do."""
 
     def inject(self, scene: Scene) -> None:
         """Does the damage and waits for what it is expected to bring."""

@@ -9,16 +9,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from highwater.model.partitioning import coordinator_partition
 from tests.robustness.faults.fault import SESSION_S, Fault, Scene
-from tests.support.cluster_view import view
 from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 TERM_PAUSE_S_MAX = 0.3
 """A node that is told to stop hands its leaderships over first."""
 CONTROLLER_AND_LEADER_S_MAX = 6.0
 """A standby finds out that it is to lead, and then which nodes have ended with its predecessor."""
-SILENT_PAUSE_S_MAX = SESSION_S + 1
+GIVE_UP_S = 1.0
+"""From the end of a silent node's session to the next acknowledgement, at the most."""
+SILENT_PAUSE_S_MAX = SESSION_S + GIVE_UP_S
 """A node that falls silent is given up after its session."""
 
 
@@ -88,11 +88,13 @@ class TerminateLeader(Fault):
 class PauseLeader(Fault):
     """A leader stands still for longer than its session, and wakes up believing that it leads."""
 
-    seconds: float = 2 * SESSION_S
+    session_s: float = SESSION_S
 
     id = "F4"
     title = "SIGSTOP of a leader for two sessions, then SIGCONT"
-    pause_s_max = SILENT_PAUSE_S_MAX
+
+    def __post_init__(self) -> None:
+        self.pause_s_max = self.session_s + GIVE_UP_S
 
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
@@ -102,7 +104,7 @@ class PauseLeader(Fault):
         took_s = scene.wait_led_by_others(scene.victim)
         scene.note(f"node {scene.victim} paused, others lead after {took_s:.2f} s")
         scene.progress()
-        time.sleep(max(0.0, begun + self.seconds - time.monotonic()))
+        time.sleep(max(0.0, begun + 2 * self.session_s - time.monotonic()))
         assert any(p.leader_epoch > before[p.partition] for p in scene.view().values())
 
     def heal(self, scene: Scene) -> None:
@@ -261,50 +263,6 @@ class DuplicateNode(Fault):
         """The first node never knew."""
 
 
-@dataclass
-class RollingRestart(Fault):
-    """Each node in turn is told to stop, and started again when all replicas are in sync."""
-
-    rounds: int = 1
-
-    id = "F30"
-    title = "rolling restart"
-    pause_s_max = TERM_PAUSE_S_MAX
-
-    def inject(self, scene: Scene) -> None:
-        for _ in range(self.rounds):
-            for node in scene.cluster.node_ids:
-                begun = time.monotonic()
-                assert scene.cluster.terminate_node(node) == 0
-                scene.cluster.restart_node(node)
-                scene.wait_whole()
-                scene.note(f"node {node}: {time.monotonic() - begun:.1f} s")
-
-    def heal(self, scene: Scene) -> None:
-        """Every node was started again."""
-
-
-class KillCoordinator(Fault):
-    """The leader of the group's partition is killed; its commits are those that it had."""
-
-    id = "F35"
-    title = "kill -9 of a group's coordinator"
-
-    def inject(self, scene: Scene) -> None:
-        scene.victim = _coordinator(scene)
-        scene.cluster.kill_node(scene.victim)
-        scene.note(f"node {scene.victim} coordinated")
-        wait_until(
-            lambda: _coordinator(scene) not in (-1, scene.victim),
-            timeout_s=30,
-            what="another coordinator",
-        )
-        scene.progress(count=100)
-
-    def heal(self, scene: Scene) -> None:
-        scene.cluster.restart_node(scene.victim)
-
-
 _MEMORY_BYTES = 64 << 20
 _HOG = """
 import os, pathlib, sys, time
@@ -364,42 +322,8 @@ class OutOfMemory(Fault):
             self._group.rmdir()
 
 
-class FewFiles(Fault):
-    """A leader runs out of file descriptors for a while: what it has open goes on being served."""
-
-    id = "F31"
-    title = "no file descriptors left in a leader"
-    pause_s_max = None
-    complaints = ("EMFILE", "Too many open files", "log_dir_failed")
-
-    def inject(self, scene: Scene) -> None:
-        scene.victim = scene.leader()
-        pid = scene.cluster.process(f"node-{scene.victim}").pid
-        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-        self._limit(pid, used + 2)
-        scene.note(f"node {scene.victim} has {used} of {used + 2} descriptors")
-        scene.progress(count=100)
-        time.sleep(5)
-        scene.progress(count=100)
-
-    def heal(self, scene: Scene) -> None:
-        self._limit(scene.cluster.process(f"node-{scene.victim}").pid, 4096)
-
-    @staticmethod
-    def _limit(pid: int, files: int) -> None:
-        subprocess.run(
-            ["prlimit", f"--pid={pid}", f"--nofile={files}:4096"], check=True, timeout=10
-        )
-
-
 def _active(scene: Scene) -> str:
     try:
         return scene.cluster.active_controller()
     except RuntimeError:
         return ""
-
-
-def _coordinator(scene: Scene) -> int:
-    """The node that leads the group's partition of __consumer_offsets; -1 if none does."""
-    parts = view(scene.cluster.bootstrap, "__consumer_offsets")
-    return parts[coordinator_partition(scene.workload.group, len(parts))].leader

@@ -16,6 +16,7 @@ from tests.robustness.faults.checker import (
     REUSED,
     UNSETTLED,
     VANISHED,
+    committed_at_the_end,
     longest_pause,
     report,
     violations,
@@ -178,6 +179,31 @@ def test_an_unconfirmed_commit_may_hold_or_not(offset: int):
     history.steps["group"] = [*steps, Read(0, 2, 2), Committing(0, 3), Assigned(0, -1)]
     history.steps["group"] += [Read(0, n, n) for n in range(offset, 6)]
     assert kinds(history) == set()
+
+
+def test_an_unconfirmed_commit_that_held_once_holds_from_then_on():
+    history = good()
+    steps = [Assigned(0, -1), Read(0, 0, 0), Read(0, 1, 1), Committing(0, 2), Committed(0, 2)]
+    steps += [Read(0, 2, 2), Committing(0, 3), Assigned(0, -1), Read(0, 3, 3), Assigned(0, -1)]
+    history.steps["group"] = [*steps, *(Read(0, n, n) for n in range(2, 6))]
+    assert kinds(history) == {COMMIT_LOST}
+    history.steps["group"] = [*steps, *(Read(0, n, n) for n in range(3, 6))]
+    assert kinds(history) == set()
+
+
+def test_an_unconfirmed_commit_that_did_not_hold_never_does():
+    history = good()
+    steps = [Assigned(0, -1), Read(0, 0, 0), Read(0, 1, 1), Committing(0, 2), Assigned(0, -1)]
+    steps += [Read(0, 0, 0), Assigned(0, -1)]
+    history.steps["group"] = [*steps, *(Read(0, n, n) for n in range(2, 6))]
+    assert kinds(history) == {COMMIT_LOST}
+
+
+def test_what_a_group_has_committed_at_the_end():
+    steps = [Assigned(0, -1), Committing(0, 2), Committed(0, 2), Committing(0, 3)]
+    assert committed_at_the_end(steps) == {0: {2, 3}}
+    assert committed_at_the_end([*steps, Committed(0, 3)]) == {0: {3}}
+    assert committed_at_the_end([*steps, Assigned(0, -1), Read(0, 2, 2)]) == {0: {2}}
 
 
 def test_the_longest_pause():

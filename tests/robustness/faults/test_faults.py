@@ -15,12 +15,20 @@ from tests.robustness.faults.catalogue import every_fault, name_of
 from tests.robustness.faults.fault import Fault
 from tests.robustness.faults.process_faults import KillLeader, PauseLeader, TerminateLeader
 from tests.robustness.faults.run import run_fault, run_in
+from tests.support.cluster import COMPLAINT_WORDS
 from tests.support.etcd import etcd_missing
+from tests.support.process import COMPLAINTS_MAX, ManagedProcess
 from tests.support.replicated_cluster import ReplicatedCluster, Shape
 
 pytestmark = pytest.mark.etcd
 
-_FAST_SESSIONS = {"session_timeout_ms": "2400", "heartbeat_interval_ms": "400"}
+_FAST_SESSION_S = 2.4
+_FAST_SESSIONS = {
+    "session_timeout_ms": str(int(_FAST_SESSION_S * 1000)),
+    "heartbeat_interval_ms": "400",
+}
+_NUMBERS = {*range(1, 32), *range(35, 38)}
+"""Of the catalogue; F32 to F34 are the business of the fuzz and quota suites."""
 
 
 def _case(fault: Fault) -> Any:
@@ -39,7 +47,8 @@ def test_a_leader_is_killed_stopped_and_paused(tmp_path: Path, seed: int) -> Non
     cluster = ReplicatedCluster(tmp_path, Shape(settings={"controller": _FAST_SESSIONS}))
     try:
         cluster.start()
-        run_in(cluster, [KillLeader(), TerminateLeader(), PauseLeader(seconds=5)], seed)
+        pause = PauseLeader(session_s=_FAST_SESSION_S)
+        run_in(cluster, [KillLeader(), TerminateLeader(), pause], seed)
     finally:
         cluster.stop()
 
@@ -56,3 +65,18 @@ def test_fault(fault: Fault, tmp_path: Path, seed: int) -> None:
 def test_every_fault_has_a_name_of_its_own() -> None:
     names = [name_of(fault) for fault in every_fault()]
     assert len(set(names)) == len(names)
+
+
+def test_every_fault_of_the_catalogue_is_there():
+    numbers = {int(fault.id.partition("-")[0].removeprefix("F")) for fault in every_fault()}
+    assert numbers == _NUMBERS
+
+
+def test_expected_lines_hide_no_others(tmp_path: Path):
+    process = ManagedProcess("node", ["true"], log_path=tmp_path / "node.log")
+    lines = ['{"level": "error", "event": "log_dir_failed"}'] * (COMPLAINTS_MAX + 5)
+    process.log_path.write_text("\n".join([*lines, "Traceback (most recent call last)", *lines]))
+    assert process.lines_with(*COMPLAINT_WORDS, without=["log_dir_failed"]) == [
+        "Traceback (most recent call last)"
+    ]
+    assert len(process.lines_with(*COMPLAINT_WORDS)) == COMPLAINTS_MAX

@@ -89,6 +89,18 @@ class Workload:
         for thread in (*self._readers, self._sender):
             thread.start()
 
+    def join(self, count: int = 1) -> None:
+        """More members join the group; they have one history together, and stay until the end."""
+        assert self.group, "there is no group"
+        for _ in range(count):
+            member = _Member(
+                self._bootstrap, self.topic, self.history, self._stop_reading, self.group
+            )
+            # Each has read what the others had before; who is furthest tells of the group.
+            member.furthest = self._readers[-1].furthest
+            self._readers.append(member)
+            member.start()
+
     def wait_for_progress(self, count: int, *, timeout_s: float) -> None:
         """Returns when each partition has so many more acknowledgements. Raises TimeoutError."""
         before = {p: len(numbers) for p, numbers in self.history.acknowledged.items()}
@@ -366,7 +378,11 @@ class _Reader(_ConsumerThread):
 
 
 class _Member(_ConsumerThread):
-    """The only member of a group; commits twice a second what it has read."""
+    """A member of the group; commits twice a second what it has read.
+
+    All members fill the same history: who is given a partition goes on where the group is, not
+    where it has been itself.
+    """
 
     def __init__(
         self,
@@ -382,7 +398,7 @@ class _Member(_ConsumerThread):
         self._commit_s = time.monotonic() + _COMMIT_EVERY_S
 
     def begin(self) -> None:
-        self.consumer.subscribe([self._topic], on_assign=self._assigned)
+        self.consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked)
 
     def after_poll(self) -> None:
         if time.monotonic() < self._commit_s:
@@ -411,6 +427,11 @@ class _Member(_ConsumerThread):
             self.steps.append(Assigned(place.partition, -1))
             self._committed.pop(place.partition, None)
             # What was read before is not committed any more: the group goes on elsewhere.
+            self.next_offsets[place.partition] = 0
+
+    def _revoked(self, _consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Another member may have them next: nothing is committed for them from here."""
+        for place in places:
             self.next_offsets[place.partition] = 0
 
 

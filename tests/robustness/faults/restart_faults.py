@@ -1,0 +1,79 @@
+"""Orderly restarts of everything, one after the other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from tests.robustness.faults.fault import Fault, Scene
+from tests.robustness.faults.process_faults import TERM_PAUSE_S_MAX
+from tests.support.process import wait_until
+from tests.support.replicated_cluster import Shape
+
+CONTROLLER_PAUSE_S_MAX = 1.0
+"""Data flows on without a controller."""
+GATEWAY_PAUSE_S_MAX = 3.0
+"""Clients lose their connections, and have to find the other gateway: 1.0 to 1.6 s were seen."""
+_STANDBY_S_MAX = 30.0
+
+
+@dataclass
+class RollingRestart(Fault):
+    """Each node, gateway and controller in turn is told to stop, and started again.
+
+    The next one has its turn when all replicas are in sync, the gateway accepts, and the controller
+    stands by. What a rolling upgrade would show besides, an old and a new version that speak with
+    one another, it does not: there is one version yet.
+    """
+
+    rounds: int = 1
+
+    id = "F30"
+    title = "rolling restart of nodes, gateways and controllers"
+    # Each kind has its own limit, which `inject` looks at.
+    pause_s_max = None
+    shape = Shape(gateways=2)
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        for _ in range(self.rounds):
+            for node in cluster.node_ids:
+                begun_s = time.monotonic()
+                assert cluster.terminate_node(node) == 0
+                cluster.restart_node(node)
+                self._end_turn(scene, f"node-{node}", begun_s, TERM_PAUSE_S_MAX)
+            for number in cluster.gateway_ids:
+                begun_s = time.monotonic()
+                assert cluster.process(f"gateway-{number}").stop() == 0
+                cluster.start_gateway(number)
+                self._end_turn(scene, f"gateway-{number}", begun_s, GATEWAY_PAUSE_S_MAX)
+            # The active one comes last, so that others take over from it, and then it from them.
+            for name in reversed(cluster.standing_controllers()):
+                self._restart_controller(scene, name)
+
+    def heal(self, scene: Scene) -> None:
+        """Everything was started again."""
+
+    def _restart_controller(self, scene: Scene, name: str) -> None:
+        cluster = scene.cluster
+        begun_s = time.monotonic()
+        standing = cluster.standing_controllers()
+        assert name in standing
+        assert cluster.process(name).stop() == 0
+        assert name not in cluster.standing_controllers(), "it has left its office"
+        cluster.process(name).start()
+        wait_until(
+            lambda: sorted(cluster.standing_controllers()) == sorted(standing),
+            timeout_s=_STANDBY_S_MAX,
+            what=f"{name} stands for election again",
+        )
+        self._end_turn(scene, name, begun_s, CONTROLLER_PAUSE_S_MAX)
+
+    def _end_turn(self, scene: Scene, name: str, begun_s: float, pause_s_max: float) -> None:
+        """Waits until the cluster is whole, and looks at how long producers had to wait."""
+        scene.wait_whole()
+        scene.progress()
+        now_s = time.monotonic()
+        pause_s = scene.workload.pause_s(since=begun_s, until=now_s)
+        scene.note(f"{name}: {now_s - begun_s:.1f} s, pause {pause_s:.2f} s")
+        assert pause_s <= pause_s_max, f"{name}: no acknowledgement for {pause_s:.2f} s"
