@@ -121,10 +121,17 @@ class SessionTable(Generic[K]):
         session = self._sessions.get(member)
         return session is not None and now_ms < self._deadline_ms(session)
 
-    def may_be_replaced(self, member: K, now_ms: int) -> bool:
-        """True if another incarnation may take the id: the session ended or its stream closed."""
-        session = self._sessions.get(member)
-        return session is None or session.closed_ms is not None or not self.is_live(member, now_ms)
+    def may_be_replaced(self, member: K, now_ms: int, *, by_successor: bool) -> bool:
+        """True if another incarnation may take the id: the session has ended.
+
+        Who has the place of the former one, so that this one cannot live, need not wait so long: its
+        stream closed, or a new controller has not heard it. For anybody else a closed stream may be
+        that of a live member, which opens the next one.
+        """
+        if not self.is_live(member, now_ms):
+            return True
+        session = self._sessions[member]
+        return by_successor and (session.closed_ms is not None or not session.confirmed)
 
     def expired(self, now_ms: int) -> list[K]:
         """Members whose sessions have run out and that were not ended yet."""
