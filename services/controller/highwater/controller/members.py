@@ -217,7 +217,7 @@ class Members:
         self._wake.set()
 
     async def close_ended(self, is_refused: IsRefused) -> None:
-        """Gives up nodes that ended while there was no controller; returns when none is unheard."""
+        """Gives up nodes whose end no stream has shown, for ever."""
 
         def nodes() -> Mapping[NodeId, NodeState]:
             return self._writer.image.nodes
