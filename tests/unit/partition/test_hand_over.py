@@ -100,7 +100,7 @@ async def test_a_follower_that_hangs_stops_only_its_own_partitions(node: Node) -
     assert refused_s - begun_s > 0.9
     assert loop.time() - refused_s < 0.3
     taken = [sink.codes for sink in sinks].count({0: 0})
-    assert taken > 50
+    assert taken > 10
     assert quick.log.log_end_offset == taken - 1
     assert quick.core.followers[2].log_end_offset == taken - 1, "acks=1 loses nothing"
     assert slow.resigned
