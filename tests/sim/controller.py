@@ -103,7 +103,8 @@ class SimController:
         if before is not None:
             if int(before.incarnation) > incarnation:
                 return  # A late request of a process that is gone.
-            if not self.sessions.may_be_replaced(node_id, now):
+            # A process that starts here has the disk of the one before.
+            if not self.sessions.may_be_replaced(node_id, now, by_successor=True):
                 return
             whole = self.world.bug.has_its_tail(
                 before, lineage, self.boot_ids.get(node, ""), boot_id

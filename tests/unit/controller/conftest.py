@@ -4,11 +4,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from highwater.controller import active
 from highwater.controller.service import ControllerService
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch
 from tests.support.controller import endpoints_of, started
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of these tests live without listening anywhere."""
+
+    async def is_refused(_address: str) -> bool:
+        return False
+
+    monkeypatch.setattr(active, "is_refused", is_refused)
 
 
 @pytest.fixture(params=[False, True], ids=["in-process", "grpc"])

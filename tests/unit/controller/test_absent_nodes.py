@@ -8,14 +8,17 @@ from highwater.controller import absent_nodes
 from highwater.controller.absent_nodes import close_ended
 from highwater.controller.core.liveness import SessionTable
 from highwater.model.ids import NodeId
+from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import image_with
 
 
 class TurnedClock:
-    """Stands still."""
+    """Stands still, or is put on."""
+
+    now_ms = 100
 
     def monotonic_ms(self) -> int:
-        return 100
+        return self.now_ms
 
     def time_ms(self) -> int:
         return 0
@@ -43,12 +46,24 @@ async def test_only_refused_and_unheard_ones_are_given_up() -> None:
             sessions.heard(NodeId(4), now_ms=50, applied_revision=1)  # Between question and answer.
         return address.startswith(("host3", "host4"))
 
+    clock = TurnedClock()
+    tasks = TaskOwner(lambda _name, _error: None)
+    tasks.start(
+        close_ended(sessions, lambda: image.nodes, clock, is_refused, lambda: found.append(1)),
+        name="close-ended",
+    )
     async with asyncio.timeout(5):
-        await close_ended(
-            sessions, lambda: image.nodes, TurnedClock(), is_refused, lambda: found.append(1)
-        )
-    assert "host1:9300" not in asked
-    assert asked.count("host2:9300") > 1
-    assert found == [1]
-    assert sessions.expired(599) == []
-    assert sessions.expired(600) == [3], "after the grace of a closed stream"
+        while sessions.unseen(100):
+            await asyncio.sleep(0.01)
+        assert "host1:9300" not in asked
+        assert asked.count("host2:9300") > 1
+        assert found == [1]
+        assert sessions.expired(599) == []
+        assert sessions.expired(600) == [3], "after the grace of a closed stream"
+        # Node 4 was heard, opens no stream, and is not heard again.
+        clock.now_ms = 2_050
+        while found == [1]:
+            await asyncio.sleep(0.01)
+    assert sessions.expired(2_549) == [3]
+    assert sessions.expired(2_550) == [3, 4]
+    assert await tasks.close(timeout_s=1)

@@ -35,6 +35,8 @@ class Candidate:
         self.fences: list[Fence] = []
         self.serving = False
         self.fail = asyncio.Event()
+        self.told_after: list[str] = []
+        """Whom it names as active in the turn after each of its terms."""
         self.went_back = False
         self.ended: dict[str, asyncio.Event] = {}
         self.leadership = Leadership(
@@ -65,6 +67,8 @@ class Candidate:
             raise NotActiveError
         finally:
             self.serving = False
+            tell = self.told_after.append
+            asyncio.get_running_loop().call_soon(lambda: tell(self.leadership.active_address))
 
 
 @pytest.fixture
@@ -93,6 +97,17 @@ async def test_the_oldest_candidate_leads_and_others_stand_by(tasks: TaskOwner) 
     one.task.cancel()
     await until(lambda: two.serving, 1.0)
     assert two.fences[0].controller_epoch > one.fences[0].controller_epoch
+    await store.close()
+
+
+async def test_who_ends_its_term_does_not_name_itself(tasks: TaskOwner) -> None:
+    """Callers stay with one who does."""
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    one.fail.set()
+    await until(lambda: one.told_after)
+    assert one.told_after == [""]
     await store.close()
 
 

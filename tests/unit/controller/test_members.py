@@ -1,7 +1,7 @@
 """Registration, sessions and fencing, as nodes and gateways meet them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -23,9 +23,11 @@ from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.runtime.clock import SystemClock
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller import (
     FakeNode,
+    controller_config,
     gateway_state,
     image_when,
     node,
@@ -117,6 +119,23 @@ async def test_a_killed_node_leads_again_after_its_restart(
     after = partition_of(await image_when(watch, lambda i: not i.nodes[1].fenced), "t")
     assert (after.leader, after.isr) == (1, (1,))
     assert after.leader_epoch > fenced.leader_epoch > before.leader_epoch
+
+
+async def test_a_stranger_does_not_come_in_between_two_streams_of_a_live_node(
+    client: ControllerClient, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    stranger = FakeNode(client, "elsewhere:9301", "b", 1, log_dirs=["/empty"])
+    await die(endpoints, first)
+    refused = (await stranger.register()).error.error_code
+    assert refused == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert not (await first.beat()).error.error_code
+    await die(endpoints, first)
+    await asyncio.sleep(0.3)
+    assert not (await stranger.register()).error.error_code, "the session has ended"
+    await die(endpoints, stranger)
+    restarted = FakeNode(client, "elsewhere:9399", "c", 1, log_dirs=["/empty"])
+    assert not (await restarted.register()).error.error_code, "it holds the same directory"
 
 
 async def test_a_closed_stream_is_death_after_the_grace(
@@ -305,6 +324,79 @@ async def test_a_crowd_of_changes_puts_fencing_off(monkeypatch: pytest.MonkeyPat
     assert service.active is term
     assert not service.failed.done()
     await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+class TurningStore(MemoryStore):
+    """Does something in the loop turn after the next transaction, or before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], object] = list
+        self.after: Callable[[], object] = list
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        (before, self.before), (after, self.after) = (self.before, list), (self.after, list)
+        before()
+        result = await super().txn(compares, operations)
+        after()
+        return result
+
+
+async def test_who_is_heard_just_after_it_was_fenced_is_watched_from_then_on() -> None:
+    store = TurningStore()
+    service = await started(store=store)
+    term = service.active
+    assert term is not None
+    endpoints = service.in_process_endpoints()
+    first = await node(ControllerClient(endpoints), 1).join()
+    beat = NodeHeartbeat(node_id=NodeId(1), node_epoch=first.epoch, applied_revision=1 << 40)
+    tasks = TaskOwner(lambda _name, _error: None)
+    # The fence is published when the transaction ends; the heartbeat's turn is the next one.
+    store.after = lambda: tasks.start(term.members.heartbeat(beat), name="heartbeat")
+    await die(endpoints, first)
+    async with asyncio.timeout(5.0):
+        while store.after is not list or term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.001)
+        assert term.members.nodes.get(NodeId(1)) is not None
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)  # It died for good, as its silence shows.
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+class LeapingClock(SystemClock):
+    """Goes on as the machine's, from wherever it was put."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+async def test_the_time_of_a_commit_is_not_given_to_sessions() -> None:
+    """All members were heard meanwhile: it is not the controller that stood still."""
+    store, clock = TurningStore(), LeapingClock()
+    service = ControllerService(controller_config(), clock=clock, store=store, serve_grpc=False)
+    await service.start()
+    term = await service.wait_active(5.0)
+    endpoints = service.in_process_endpoints()
+    client = ControllerClient(endpoints)
+    first, _ = await node(client, 1).join(), await node(client, 2).join()
+    other = term.members.nodes.get(NodeId(2))
+    assert other is not None
+    heard_ms = other.heard_ms
+
+    def take_long() -> None:
+        clock.ahead_ms = 1_500
+
+    store.before = take_long
+    await die(endpoints, first)
+    async with asyncio.timeout(5.0):
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert other.heard_ms == heard_ms
     await service.stop()
 
 

@@ -105,6 +105,17 @@ async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_who_is_elected_is_not_left_before_it_serves(method: str) -> None:
+    """It waits for a watch or a heartbeat, which would leave it, too."""
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    moves: list[str] = []
+    endpoints.on_change(lambda: moves.append(endpoints.present))
+    fakes["a:1"].answer = failing_first(not_controller("a:1"))
+    assert await call(ControllerClient(endpoints), method) == "done"
+    assert moves == []
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
 async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: str) -> None:
     """Its watchers and heartbeats would leave it, too."""
     endpoints, fakes = fake_cluster("a:1", "b:1")

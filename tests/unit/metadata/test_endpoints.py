@@ -39,6 +39,16 @@ async def test_hints() -> None:
     assert len(endpoints.addresses) == HINTED_ADDRESSES_MAX
 
 
+async def test_who_names_itself_is_not_left() -> None:
+    endpoints, _ = fake_cluster("a:1", "b:1")
+    endpoints.leave("a:1", "a:1")
+    assert endpoints.present == "a:1"
+    endpoints.leave("a:1", "")
+    assert endpoints.present == "b:1"
+    endpoints.leave("b:1", "a:1")
+    assert endpoints.present == "a:1"
+
+
 async def test_a_single_controller_is_never_left() -> None:
     endpoints, _ = fake_cluster("a:1")
     endpoints.rotate("a:1")

@@ -131,6 +131,16 @@ async def test_a_standbys_hint_is_followed() -> None:
     await watched.watch.stop()
 
 
+async def test_who_names_itself_is_asked_again() -> None:
+    """It is elected, and waits for the first watch."""
+    watched = Watched("a:1", "b:1")
+    watched.fakes["a:1"].streams = [[not_controller("a:1")], [snapshot(10)]]
+    watched.watch.start()
+    await watched.at(10)
+    assert watched.fakes["b:1"].watches == []
+    await watched.watch.stop()
+
+
 async def test_it_moves_when_others_find_the_active_controller() -> None:
     watched = Watched("a:1", "b:1")
     watched.fakes["a:1"].streams = [[snapshot(10)]]

@@ -10,6 +10,7 @@ import pytest
 
 from highwater.hop.append import OUTCOME_NOT_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.hand_over import hand_over
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
@@ -24,11 +25,18 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def leader_of_three(node: Node, partition: int = 0):
+def leader_of_three(
+    node: Node, partition: int = 0, replicas: tuple[int, ...] = (1, 2, 3)
+) -> PartitionReplica:
     replica = node.add(partition, lead=False)
     replica.port = Port()
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3))
+    image_says(replica, leader=1, epoch=EPOCH, replicas=replicas)
     return replica
+
+
+def fetched_all(replica: PartitionReplica, node: int) -> None:
+    now_ms = replica.clock.monotonic_ms()
+    follower_fetched(replica, node, replica.log.log_end_offset, now_ms=now_ms)
 
 
 async def turns(count: int = 3) -> None:
@@ -41,7 +49,8 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     alone, waiting = node.append(make_batch()), node.append(make_batch(), acks=ALL)
     assert (alone.codes, waiting.codes) == ({0: 0}, {})
     handing = asyncio.create_task(hand_over([replica], 5))
-    await turns()
+    while not replica.resigned:
+        await turns(1)
     assert not handing.done()
     late = node.append(make_batch())
     assert late.codes == {}, "gateways hold groups in the order in which they were refused"
@@ -67,6 +76,52 @@ async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None
     for follower in (2, 3):
         follower_fetched(quick, follower, 0)
     assert await hand_over([slow, quick], 0.02) == [slow]
+
+
+async def test_a_follower_that_hangs_stops_only_its_own_partitions(node: Node) -> None:
+    """The others go on, and are handed over within milliseconds when it is given up."""
+    slow, quick = leader_of_three(node), leader_of_three(node, 1, (1, 2))
+    idle = leader_of_three(node, 2, (1, 3))
+    follower_fetched(idle, 3, 0, now_ms=node.clock.monotonic_ms() - 100)
+    sinks = [node.append(make_batch(), partition=0)]
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    handing = asyncio.create_task(hand_over([slow, quick, idle], 1.0))
+    refused_s = 0.0
+    while not handing.done():
+        if quick.resigned and not refused_s:
+            refused_s = loop.time()
+        fetched_all(slow, 2)
+        fetched_all(quick, 2)
+        sinks.append(node.append(make_batch(), partition=1))
+        assert slow.resigned == idle.resigned, "its next record would not be there in time"
+        await asyncio.sleep(0.01)
+    assert await handing == [slow]
+    assert refused_s - begun_s > 0.9
+    assert loop.time() - refused_s < 0.3
+    taken = [sink.codes for sink in sinks].count({0: 0})
+    assert taken > 10
+    assert quick.log.log_end_offset == taken - 1
+    assert quick.core.followers[2].log_end_offset == taken - 1, "acks=1 loses nothing"
+    assert slow.resigned
+    assert idle.resigned
+
+
+async def test_a_partition_that_lags_does_not_stop_others_of_the_same_followers(
+    node: Node,
+) -> None:
+    slow, quick = leader_of_three(node, 0, (1, 2)), leader_of_three(node, 1, (1, 2))
+    node.append(make_batch(), partition=0)
+    handing = asyncio.create_task(hand_over([slow, quick], 0.6))
+    while not slow.resigned:
+        fetched_all(quick, 2)
+        await asyncio.sleep(0.01)
+    for _ in range(3):
+        assert not quick.resigned
+        await asyncio.sleep(0.01)
+    fetched_all(slow, 2)
+    assert await handing == []
+    assert quick.resigned
 
 
 async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:

@@ -1,9 +1,9 @@
-"""Nodes that a new controller knows from the store only: those that have ended are given up soon.
+"""Nodes whose end no stream shows: those that have ended are given up before their sessions run out.
 
-A new controller cannot know when they were last heard, so each has a full session's time to come.
-All that live do so within a second. Of those that do not, the address is asked: where the kernel
-refuses the connection, there is no process, and the session ends like that of a node whose stream
-closed. A node that is alive and slow keeps its session.
+A new controller cannot know when nodes were last heard, so each has a full session's time to come.
+All that live do so within a second. Of those that do not, and of those that have no stream and fell
+silent, the address is asked: where the kernel refuses the connection, there is no process, and the
+session ends like that of a node whose stream closed. A node that is alive and slow keeps its session.
 """
 
 import asyncio
@@ -28,19 +28,21 @@ async def close_ended(
     is_refused: IsRefused,
     closed: Callable[[], None],
 ) -> None:
-    """Asks in rounds until everyone was heard or given up; `closed` hears of each find."""
+    """Asks in rounds, for ever; `closed` hears of each find."""
     limit = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def ask(node: NodeState) -> None:
         async with limit:
             refused = await is_refused(node.address)
-        if refused and sessions.ended_unheard(
+        if refused and sessions.ended_unseen(
             node.node_id, epoch=node.node_epoch, now_ms=clock.monotonic_ms()
         ):
             closed()
 
-    while unheard := [known[n] for known in [nodes()] for n in sessions.unheard() if n in known]:
+    while True:
+        known = nodes()
+        unseen = [known[n] for n in sessions.unseen(clock.monotonic_ms()) if n in known]
         async with asyncio.TaskGroup() as group:
-            for node in unheard:
+            for node in unseen:
                 group.create_task(ask(node))
         await asyncio.sleep(ROUND_S)

@@ -152,7 +152,10 @@ class Leadership:
         self._log.info("elected", controller_epoch=candidacy.create_revision)
         self.active_address = self._address
         losing = group.create_task(self._until_removed(candidacy)) if candidacy.lease else None
-        await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
+        try:
+            await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
+        finally:
+            self.active_address = ""  # Who names itself is not left by its callers.
         for task in (renewing, losing):
             if task is not None:
                 task.cancel()

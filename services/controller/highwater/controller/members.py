@@ -217,7 +217,7 @@ class Members:
         self._wake.set()
 
     async def close_ended(self, is_refused: IsRefused) -> None:
-        """Gives up nodes that ended while there was no controller; returns when none is unheard."""
+        """Gives up nodes whose end no stream has shown, for ever."""
 
         def nodes() -> Mapping[NodeId, NodeState]:
             return self._writer.image.nodes
@@ -241,13 +241,13 @@ class Members:
                 self._log.warning("controller_stalled", stalled_ms=late_ms)
                 self.nodes.forgive(late_ms)
                 self.gateways.forgive(late_ms)
-            last_ms = now_ms
             try:
                 await self._end_sessions(now_ms)
             except _NOT_NOW as error:
                 self._log.warning("cannot_fence", error=str(error))
                 await asyncio.sleep(_CHECK_MS_MAX / 1000)
-                last_ms = self._clock.monotonic_ms()
+            # A commit may take long, but members are heard meanwhile.
+            last_ms = self._clock.monotonic_ms()
 
     async def _register(self, wanted: Registration) -> NodeState | Refusal:
         image = self._writer.image
@@ -259,7 +259,8 @@ class Members:
             return before
         whole = True
         if before is not None:
-            if not self._may_replace(before, wanted, now_ms):
+            successor = same_place(before, wanted)
+            if not self.nodes.may_be_replaced(node_id, now_ms, by_successor=successor):
                 return _refusal(
                     ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                     f"node id {node_id} is in use by a live node at {before.address}",
@@ -286,12 +287,6 @@ class Members:
             "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
         )
         return node
-
-    def _may_replace(self, before: NodeState, wanted: Registration, now_ms: int) -> bool:
-        session = self.nodes.get(before.node_id)
-        if self.nodes.may_be_replaced(before.node_id, now_ms):
-            return True
-        return session is not None and not session.confirmed and same_place(before, wanted)
 
     def _unknown_node(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
         node = self._writer.image.nodes.get(node_id)
@@ -390,10 +385,17 @@ class Members:
                 return change_nodes(image, fenced, self._elections, offline=self._offline)
 
             elections, revision = await self._writer.commit(decide)
-            for node in dead:
-                state = self._writer.image.nodes.get(node)
-                if state is None or state.fenced:
+            now_ms = self._clock.monotonic_ms()
+            for node, epoch in epochs.items():
+                session, state = self.nodes.get(node), self._writer.image.nodes.get(node)
+                if session is None or session.epoch != epoch:
+                    continue  # Another incarnation's by now.
+                if state is not None and state.node_epoch == epoch:
+                    if not state.fenced:
+                        continue  # It was heard before this was decided.
                     self._fenced_at[node] = revision
+                # Who was heard since then is let back in, and has to be watched from now on.
+                if not self.nodes.is_live(node, now_ms):
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
         if gone:

@@ -111,7 +111,8 @@ class PartitionConfig(ServiceSettings):
         default=1.0,
         ge=0,
         description="seconds of drain_s that followers have to catch up before others lead; "
-        "meanwhile nothing is appended. Whoever is slower may lose records of acks=1",
+        "meanwhile nothing is appended to their partitions. Whoever is slower may lose records of "
+        "acks=1",
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -270,7 +270,7 @@ class PartitionService:
             behind = await hand_over(self.replicas.for_clients(), catch_up_s)
             if behind:
                 self._log.warning("followers_behind", partitions=len(behind))
-            await self.membership.drain(deadline_s - loop.time())
+            await self.membership.drain(max(deadline_s - loop.time(), drain_s / 4))
         # However long that took: what is in the log should be answered.
         left_s = max(deadline_s - loop.time(), drain_s / 4)
         if not await self._streams.run(left_s):

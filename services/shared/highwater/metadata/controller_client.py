@@ -223,11 +223,7 @@ class ControllerClient:
             return f"{address} does not accept connections"
         assert isinstance(error, grpc.RpcError)
         if is_not_controller(error):
-            hint = trailing_value(error, ACTIVE_KEY)
-            if hint and hint != address:
-                self._endpoints.prefer(hint)
-            else:
-                self._endpoints.rotate(address)
+            self._endpoints.leave(address, trailing_value(error, ACTIVE_KEY))
             return f"{address} is not active"
         if code_of(error) in _AGAIN_ELSEWHERE:
             self._leave(error, address)

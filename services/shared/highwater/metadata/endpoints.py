@@ -138,6 +138,17 @@ class ControllerEndpoints:
         after = (self._addresses.index(failed) + 1) % len(self._addresses)
         self._move(self._addresses[after])
 
+    def leave(self, address: str, active: str) -> None:
+        """The controller at `address` served nothing; `active` is whom it named, "" for nobody.
+
+        Who names itself is elected and about to begin. It is not left: the watch and the heartbeats
+        would go along, and it begins when it hears the first of them.
+        """
+        if active:
+            self.prefer(active)
+        else:
+            self.rotate(address)
+
     async def close(self) -> None:
         """Closes all connections."""
         endpoints, self._endpoints = self._endpoints, {}

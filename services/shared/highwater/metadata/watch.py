@@ -159,11 +159,9 @@ class ClusterWatch:
         backoff_ms = first_ms
         while True:
             before = self._image
-            address = self._endpoints.present
             self._streaming = self._tasks.start(self._stream(), name="cluster-watch-stream")
             await asyncio.wait((self._streaming,))
             restarting, self._restarting = self._restarting, False
-            self._ended(address, self._streaming)
             if self.failed.done():
                 return
             if restarting or self._image is not before:
@@ -190,18 +188,13 @@ class ClusterWatch:
         try:
             async for change in stream:
                 self._take(change)
+            self._endpoints.rotate(address)  # Closed by a controller that stops.
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
             self._log.info("cluster_watch_broken", controller=address, error=str(error), hint=hint)
-            self._leave(address, hint)
+            self._endpoints.leave(address, hint)
         except _StaleControllerError as error:
             self._log.warning("cluster_watch_stale", controller=address, error=str(error))
-            self._leave(address, "")
-
-    def _leave(self, address: str, hint: str) -> None:
-        if hint and hint != address:
-            self._endpoints.prefer(hint)
-        else:
             self._endpoints.rotate(address)
 
     def _take(self, change: pb.ClusterChange) -> None:
@@ -246,11 +239,6 @@ class ClusterWatch:
             self._streaming.cancel()
         else:
             self._moved.set()
-
-    def _ended(self, address: str, stream: "asyncio.Task[None]") -> None:
-        """A stream that simply ended was closed by a controller that stops."""
-        if not stream.cancelled() and stream.exception() is None:
-            self._endpoints.rotate(address)
 
     def _on_failure(self, name: str, error: BaseException) -> None:
         self._log.error("cluster_watch_failed", task=name, exc_info=error)

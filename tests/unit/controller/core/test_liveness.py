@@ -27,7 +27,9 @@ def test_heartbeats_extend_it(table: SessionTable[int]) -> None:
 def test_a_closed_stream_ends_it_soon(table: SessionTable[int]) -> None:
     assert table.stream_opened(1, epoch=7)
     table.stream_closed(1, epoch=7, now_ms=1_000)
-    assert table.may_be_replaced(1, 1_000)
+    assert table.may_be_replaced(1, 1_000, by_successor=True)
+    assert not table.may_be_replaced(1, 1_499, by_successor=False), "it may open the next one"
+    assert table.may_be_replaced(1, 1_500, by_successor=False)
     assert table.expired(1_499) == []
     assert table.expired(1_500) == [1]
 
@@ -41,7 +43,7 @@ def test_a_sign_of_life_within_the_grace(table: SessionTable[int], sign: str) ->
     else:
         table.heard(1, now_ms=1_200, applied_revision=0)
     assert table.expired(5_000) == []
-    assert not table.may_be_replaced(1, 5_000)
+    assert not table.may_be_replaced(1, 5_000, by_successor=True)
 
 
 def test_a_heartbeat_that_was_sent_before_the_end_proves_nothing(table: SessionTable[int]) -> None:
@@ -49,7 +51,7 @@ def test_a_heartbeat_that_was_sent_before_the_end_proves_nothing(table: SessionT
     table.stream_opened(1, epoch=7)
     table.stream_closed(1, epoch=7, now_ms=1_000)
     table.heard(1, now_ms=1_020, applied_revision=0)
-    assert table.may_be_replaced(1, 1_030)
+    assert table.may_be_replaced(1, 1_030, by_successor=True)
     assert table.expired(1_500) == [1]
 
 
@@ -98,7 +100,7 @@ def test_ends_once(table: SessionTable[int]) -> None:
     table.end(1)
     table.end(1)
     assert (table.expired(99_999), len(table), table.next_deadline_ms()) == ([], 0, None)
-    assert table.may_be_replaced(1, 0)
+    assert table.may_be_replaced(1, 0, by_successor=False)
 
 
 def test_a_stream_outlives_its_session(table: SessionTable[int]) -> None:
@@ -128,12 +130,12 @@ def test_a_stream_of_the_incarnation_before_ends_nothing(table: SessionTable[int
 
 def test_the_end_of_a_process_that_was_never_heard(table: SessionTable[int]) -> None:
     table.open(2, epoch=3, now_ms=0, confirmed=False)
-    assert table.unheard() == [2]
-    assert not table.ended_unheard(1, epoch=7, now_ms=100), "this one was heard"
-    assert not table.ended_unheard(2, epoch=2, now_ms=100), "this is another incarnation"
-    assert not table.ended_unheard(9, epoch=1, now_ms=100)
-    assert table.ended_unheard(2, epoch=3, now_ms=100)
-    assert table.unheard() == []
+    assert table.unseen(100) == [2]
+    assert not table.ended_unseen(1, epoch=7, now_ms=100), "this one was heard"
+    assert not table.ended_unseen(2, epoch=2, now_ms=100), "this is another incarnation"
+    assert not table.ended_unseen(9, epoch=1, now_ms=100)
+    assert table.ended_unseen(2, epoch=3, now_ms=100)
+    assert table.unseen(100) == []
     assert table.expired(599) == []
     assert table.expired(600) == [2]
     table.heard(2, now_ms=590, applied_revision=0)
@@ -143,6 +145,26 @@ def test_the_end_of_a_process_that_was_never_heard(table: SessionTable[int]) -> 
 def test_who_is_heard_for_the_first_time_has_not_ended() -> None:
     table: SessionTable[int] = SessionTable(session_timeout_ms=6_000, stream_grace_ms=500)
     table.open(1, epoch=7, now_ms=0, confirmed=False)
-    assert table.ended_unheard(1, epoch=7, now_ms=1_000)
+    assert table.ended_unseen(1, epoch=7, now_ms=1_000)
     table.heard(1, now_ms=1_010, applied_revision=3)
     assert table.is_live(1, 7_009)
+
+
+def test_the_end_of_a_process_that_was_heard_and_opened_no_stream(table: SessionTable[int]) -> None:
+    assert not table.ended_unseen(1, epoch=7, now_ms=1_999), "two heartbeats may be late"
+    assert table.stream_opened(1, epoch=7)
+    assert table.unseen(5_000) == [], "the end of its stream will tell"
+    table.stream_closed(1, epoch=7, now_ms=5_000)
+    table.heard(1, now_ms=5_200, applied_revision=0)
+    assert table.unseen(7_199) == []
+    assert table.unseen(7_200) == [1]
+    assert table.ended_unseen(1, epoch=7, now_ms=7_200)
+    assert table.expired(7_699) == []
+    assert table.expired(7_700) == [1]
+
+
+def test_only_a_successor_replaces_who_was_not_heard_yet(table: SessionTable[int]) -> None:
+    table.open(2, epoch=1, now_ms=0, confirmed=False)
+    assert table.may_be_replaced(2, 1, by_successor=True)
+    assert not table.may_be_replaced(2, 1, by_successor=False)
+    assert not table.may_be_replaced(1, 1, by_successor=True), "it lives"

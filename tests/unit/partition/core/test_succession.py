@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.succession import has_successor, successors, successors_have_all
+from highwater.partition.core.succession import (
+    has_successor,
+    heard_since,
+    successors,
+    successors_have_all,
+)
 from tests.unit.partition.core.conversation import Conversation
 
 
@@ -44,3 +49,12 @@ def test_who_would_not_be_elected_is_not_waited_for() -> None:
     told.replica.follower_fetched(told.replica.followers[2], 5, 0)
     told.hears(on.IneligibleChanged(nodes=frozenset({3})))
     assert successors_have_all(told.replica, 5)
+
+
+def test_whose_fetches_came_lately() -> None:
+    replica = leader(1, 2, 3).replica
+    replica.follower_fetched(replica.followers[2], 5, 10)
+    replica.follower_fetched(replica.followers[3], 5, 20)
+    assert list(heard_since(replica, 10)) == [2, 3]
+    assert list(heard_since(replica, 11)) == [3]
+    assert list(heard_since(replica, 21)) == []

@@ -16,6 +16,10 @@ LATE_PARTS: Final = 5
 """Heartbeats prove nothing in the first fifth of the grace: 100 ms by default, longer than a
 controller that is short of the processor leaves one unread."""
 
+UNSEEN_PARTS: Final = 3
+"""A member without a stream has been silent for so long after a third of its session: 2 s by default,
+two heartbeats."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Session:
@@ -37,6 +41,7 @@ class SessionTable(Generic[K]):
         self._timeout_ms = session_timeout_ms
         self._grace_ms = stream_grace_ms
         self._late_ms = stream_grace_ms // LATE_PARTS
+        self._silence_ms = session_timeout_ms // UNSEEN_PARTS
         self._sessions: dict[K, Session] = {}
         self._streams: dict[tuple[K, int], int] = {}
         """Open watch streams by member and epoch. They outlive sessions: a process that hung for
@@ -69,7 +74,7 @@ class SessionTable(Generic[K]):
         if session.closed_ms is not None and (
             not session.confirmed or now_ms - session.closed_ms >= self._late_ms
         ):
-            session.closed_ms = None  # The first one shows that `ended_unheard` was wrong.
+            session.closed_ms = None  # The first one shows that `ended_unseen` was wrong.
         session.confirmed = True
 
     def streams(self, member: K, epoch: int) -> int:
@@ -97,17 +102,23 @@ class SessionTable(Generic[K]):
         if session is not None and session.epoch == epoch:
             session.closed_ms = now_ms
 
-    def unheard(self) -> list[K]:
-        """Members that nothing is known of but what the store says, and no end either."""
-        return [m for m, s in self._sessions.items() if not s.confirmed and s.closed_ms is None]
+    def unseen(self, now_ms: int) -> list[K]:
+        """Members whose end no stream shows, and that nothing was heard of.
 
-    def ended_unheard(self, member: K, *, epoch: int, now_ms: int) -> bool:
-        """The process of a member that is unheard has ended; False if it has come meanwhile.
+        That is at once of those that only the store knows, and of others for a while: one may send
+        its first heartbeat and die before its stream is open.
+        """
+        return [m for m, s in self._sessions.items() if self._is_unseen(m, s, now_ms)]
+
+    def ended_unseen(self, member: K, *, epoch: int, now_ms: int) -> bool:
+        """The process of a member that is unseen has ended; False if it has come meanwhile.
 
         It has the grace of one whose stream closed to show that this is wrong.
         """
         session = self._sessions.get(member)
-        if session is None or session.epoch != epoch or session.confirmed:
+        if session is None or session.epoch != epoch:
+            return False
+        if not self._is_unseen(member, session, now_ms):
             return False
         session.closed_ms = now_ms
         return True
@@ -121,10 +132,17 @@ class SessionTable(Generic[K]):
         session = self._sessions.get(member)
         return session is not None and now_ms < self._deadline_ms(session)
 
-    def may_be_replaced(self, member: K, now_ms: int) -> bool:
-        """True if another incarnation may take the id: the session ended or its stream closed."""
-        session = self._sessions.get(member)
-        return session is None or session.closed_ms is not None or not self.is_live(member, now_ms)
+    def may_be_replaced(self, member: K, now_ms: int, *, by_successor: bool) -> bool:
+        """True if another incarnation may take the id: the session has ended.
+
+        Who has the place of the former one, so that this one cannot live, need not wait so long: its
+        stream closed, or a new controller has not heard it. For anybody else a closed stream may be
+        that of a live member, which opens the next one.
+        """
+        if not self.is_live(member, now_ms):
+            return True
+        session = self._sessions[member]
+        return by_successor and (session.closed_ms is not None or not session.confirmed)
 
     def expired(self, now_ms: int) -> list[K]:
         """Members whose sessions have run out and that were not ended yet."""
@@ -144,6 +162,11 @@ class SessionTable(Generic[K]):
     def behind(self, revision: int) -> list[K]:
         """Members that have not applied the revision yet."""
         return [m for m, s in self._sessions.items() if s.applied_revision < revision]
+
+    def _is_unseen(self, member: K, session: Session, now_ms: int) -> bool:
+        if session.closed_ms is not None or self.streams(member, session.epoch):
+            return False
+        return not session.confirmed or now_ms - session.heard_ms >= self._silence_ms
 
     def _deadline_ms(self, session: Session) -> int:
         deadline = session.heard_ms + self._timeout_ms

@@ -28,3 +28,10 @@ def successors_have_all(leader: Replica, log_end_offset: int) -> bool:
         node in followers and followers[node].log_end_offset >= log_end_offset
         for node in successors(leader)
     )
+
+
+def heard_since(leader: Replica, since_ms: int) -> Iterator[int]:
+    """The nodes that have fetched from this leader since then."""
+    for node, follower in leader.followers.items():
+        if follower.fetched_ms >= since_ms:
+            yield node

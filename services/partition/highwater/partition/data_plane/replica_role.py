@@ -206,7 +206,11 @@ class ReplicaRole:
     @property
     def handed_over(self) -> bool:
         """True if whoever is elected next has all of the log, or this replica does not lead."""
-        return not self.leading or successors_have_all(self.core, self.log.log_end_offset)
+        return self.next_leader_has(self.log.log_end_offset)
+
+    def next_leader_has(self, end_offset: int) -> bool:
+        """The same for the log before an offset."""
+        return not self.leading or successors_have_all(self.core, end_offset)
 
     def fail(self) -> None:
         """The log cannot be used any more.
