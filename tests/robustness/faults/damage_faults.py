@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from tests.robustness.faults.fault import FAILOVER_S_MAX, Fault, Scene
 from tests.robustness.faults.history import History
 from tests.robustness.faults.workload import read_log
-from tests.support.partition_logs import segments
+from tests.support.partition_logs import headers, segments
 from tests.support.process import wait_until
 from tests.support.replicated_cluster import Shape, empty_directory
 
@@ -26,6 +27,9 @@ Who = Literal["leader", "follower"]
 
 _READ_S_MAX = 60.0
 _FOUND_S_MAX = 60.0
+_LENGTH_AT = 8
+"""Of a batch; its highest byte: the batch then seems to go on behind its segment."""
+_MAGIC_AT = 16
 _SMALL_SEGMENTS = {"segment.ms": "1500", "index.interval.bytes": "64"}
 """So that there are closed segments to damage, and indexes with something in them."""
 
@@ -128,11 +132,12 @@ class MissingSegment(DamagedNode):
 @dataclass
 class BitRot(Fault):
     """A bit of a closed segment changes on the disk while the node runs, in every partition that
-    it leads, or follows in.
+    it leads, or follows in: in a record, or in the header of a batch.
 
     The scrubber finds it, another replica leads if it has to, and what was damaged is fetched again.
     """
 
+    how: Literal["record", "length", "magic"] = "record"
     who: Who = "follower"
     topic_configs: dict[str, str] = field(default_factory=lambda: dict(_SMALL_SEGMENTS))
 
@@ -150,7 +155,7 @@ class BitRot(Fault):
             if (part.leader == scene.victim) == (self.who == "leader")
         ]
         self._files = {
-            number: _flip_a_bit(scene.log_directory(scene.victim, number), scene)
+            number: _flip_a_bit(scene.log_directory(scene.victim, number), self.how, scene)
             for number in self._damaged
         }
         begun = time.monotonic()
@@ -160,7 +165,7 @@ class BitRot(Fault):
             what="the damaged logs to be fetched again",
         )
         scene.note(
-            f"a bit in {len(self._files)} logs of {self.who} {scene.victim}, gone after "
+            f"a bit of a {self.how} in {len(self._files)} logs of {self.who} {scene.victim}, gone after "
             f"{time.monotonic() - begun:.1f} s"
         )
 
@@ -295,15 +300,23 @@ def _other(path: Path) -> Path:
     return next((p for p in sorted(path.parent.glob(f"*{path.suffix}")) if p != path), path)
 
 
-def _flip_a_bit(directory: Path, scene: Scene) -> tuple[Path, int]:
-    """At the end of the oldest closed segment with records; the file and its inode."""
+def _flip_a_bit(directory: Path, how: str, scene: Scene) -> tuple[Path, int]:
+    """In the oldest closed segment with records; the file and its inode.
+
+    Not in a leader epoch, which no checksum covers, and of which nobody knows that it is wrong.
+    """
     path = next(p for p in segments(directory)[:-1] if p.stat().st_size > 0)
-    position = path.stat().st_size - 1  # In a record: not in an epoch, which no checksum covers.
+    data = path.read_bytes()
+    if how == "record":
+        position = len(data) - 1
+    else:
+        batches = headers(data)
+        before = batches[: scene.chance.randrange(len(batches))]
+        position = sum(header.batch_length + LENGTH_OVERHEAD for header in before)
+        position += _MAGIC_AT if how == "magic" else _LENGTH_AT
     with path.open("r+b") as file:
         file.seek(position)
-        byte = file.read(1)[0]
-        file.seek(position)
-        file.write(bytes([byte ^ 1 << scene.chance.randrange(8)]))
+        file.write(bytes([data[position] ^ 1 << scene.chance.randrange(8)]))
     return path, path.stat().st_ino
 
 

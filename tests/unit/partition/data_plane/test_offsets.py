@@ -1,11 +1,13 @@
 """ListOffsets' special timestamps, and where epochs end."""
 
+from pathlib import Path
+
 import pytest
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.offsets import OffsetQueries
-from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
+from highwater.partition.storage.errors import CorruptIndexError, CorruptLogError, LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node
@@ -110,6 +112,45 @@ def test_storage_errors_are_answers(node, queries, replica, error):
     replica.log = Unreadable()
     assert offset_of(queries, 5) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
     assert len(node.log_failures) == isinstance(error, LogDirFailure)
+
+
+@pytest.mark.parametrize("dealt_with", [True, False])
+def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica, dealt_with):
+    segment = replica.log.active_segment
+    replica.log.roll()
+    node.append(make_batch(timestamps=(5000,)), epoch=EPOCH + 2)
+    with Path(segment.file).open("r+b") as file:
+        file.seek(16)
+        file.write(b"\xff")
+    segment.max_timestamp = None  # As after a restart.
+    told = []
+
+    def on_damage(replica, error):
+        told.append((error.first, error.end))
+        if dealt_with:
+            replica.log.note_damage(error.first, error.end)
+        return dealt_with
+
+    node.plane._on_damage = on_damage
+    for timestamp in (-3, 4000):
+        refused = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+        expected = (0, 5000, 5, EPOCH + 2)
+        if dealt_with or told:
+            assert offset_of(queries, timestamp) == expected
+        else:
+            assert offset_of(queries, timestamp) == refused
+    assert told == [(0, 5)]
+    assert not replica.failed
+
+
+def test_a_replica_that_is_to_be_fetched_again_answers_nothing(node, queries, replica):
+    class Damaged:
+        def offset_for_timestamp(self, timestamp):
+            raise CorruptLogError("x")
+
+    replica.log = Damaged()
+    node.plane._on_damage = lambda replica, _error: replica.fail() or True
+    assert offset_of(queries, 5) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ def test_headers_timestamps_and_sizes(written: tuple[int, list[int], int]) -> No
     assert batches.largest_timestamp(os.pread, fd, position=0, limit=positions[5]) == (7, 102)
     assert batches.max_timestamp_at(os.pread, fd, positions[20]) == 20
     assert batches.base_offset_at(os.pread, fd, positions[20]) == 160
-    assert batches.size_at(os.pread, fd, positions[20]) == (positions[21] - positions[20], 163)
+    size = positions[21] - positions[20]
+    assert batches.size_at(os.pread, fd, positions[20], positions[21]) == (size, 163)
+    with pytest.raises(CorruptLogError):
+        batches.size_at(os.pread, fd, positions[20], positions[21] - 1)
 
 
 @pytest.mark.parametrize("shift", [1, 17, 40])
@@ -65,3 +68,54 @@ def test_what_is_no_batch_boundary(written: tuple[int, list[int], int], shift: i
     fd, positions, end = written
     with pytest.raises(CorruptLogError):
         batches.find_batch(os.pread, fd, position=positions[2] + shift, limit=end, offset=10**6)
+
+
+@pytest.mark.parametrize("less", [1, 100, 9000])
+def test_what_goes_beyond_the_end_is_no_batch(
+    written: tuple[int, list[int], int], less: int
+) -> None:
+    fd, positions, _ = written
+    limit = positions[34] - less
+    with pytest.raises(CorruptLogError):
+        batches.find_batch(os.pread, fd, position=0, limit=limit, offset=10**6)
+    with pytest.raises(CorruptLogError):
+        list(batches.headers(os.pread, fd, position=0, limit=limit))
+
+
+def test_where_a_batch_ends(written: tuple[int, list[int], int]) -> None:
+    fd, positions, end = written
+
+    def check(
+        number: int, *, nbytes: int = 0, following: int = 0, limit: int = end, unread: int = 220
+    ) -> None:
+        ends = [*positions[1:], end]
+        batches.check_end(
+            os.pread,
+            fd,
+            position=positions[number],
+            nbytes=ends[number] - positions[number] + nbytes,
+            following=103 + 3 * number + following,
+            limit=limit,
+            end_offset=220,
+            unread=unread,
+        )
+
+    for number in (0, 3, 38, 39):
+        check(number)
+    check(5, following=-1)  # As before a gap.
+    check(5, nbytes=1, unread=118)
+    check(5, limit=positions[6])
+    for wrong in (
+        {"nbytes": 1},
+        {"nbytes": -1},
+        {"following": 1},
+        {"following": 110},
+        {"limit": positions[6] - 1},
+        {"limit": positions[6] + 1},
+        {"following": 102, "unread": 118},
+    ):
+        with pytest.raises(CorruptLogError):
+            check(5, **wrong)
+    for wrong in ({"nbytes": 1}, {"nbytes": -1}, {"following": 1}):
+        with pytest.raises(CorruptLogError):
+            check(39, **wrong)

@@ -1,10 +1,13 @@
 """Reading a log: slices, wrong indexes, few descriptors, timestamps."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from highwater.partition.storage import log_reader
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.errors import (
@@ -233,8 +236,8 @@ def closed_with_damage(directory: Path, at: int) -> PartitionLog:
     return log
 
 
-def offsets(log: PartitionLog, offset: int) -> list[int]:
-    found = log.read(offset, 1 << 20, end_offset=7)
+def offsets(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
+    found = log.read(offset, max_bytes, end_offset=7)
     assert found is not None
     return [header.base_offset for header in headers_in(slice_bytes(found))]
 
@@ -252,6 +255,174 @@ def test_records_before_a_damaged_header_are_read(tmp_path: Path, at: int) -> No
             log.read(3, 1 << 20, end_offset=7)
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    log.close(clean=True)
+
+
+def six_closed(directory: Path) -> PartitionLog:
+    """Six batches of a record in a closed segment, all of a size, then one; a millisecond apart."""
+    log = open_log(directory)
+    for number in range(7):
+        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
+        if number == 5:
+            log.roll()
+    return log
+
+
+def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
+    """Changes an integer in the header of a batch of the first segment."""
+    with Path(log.segments[0].file).open("r+b") as file:
+        file.seek(log.segments[0].size // 6 * batch + at)
+        value = int.from_bytes(file.read(nbytes))
+        file.seek(-nbytes, os.SEEK_CUR)
+        file.write(how(value).to_bytes(nbytes))
+
+
+CHANGES: dict[str, tuple[int, int, Callable[[int], int]]] = {
+    "length ^ 0x01000000": (8, 4, lambda length: length ^ 0x01000000),
+    "length ^ 0x10000000": (8, 4, lambda length: length ^ 0x10000000),
+    "length x 2": (8, 4, lambda length: length * 2),
+    "length + 8": (8, 4, lambda length: length + 8),
+    "length - 8": (8, 4, lambda length: length - 8),
+    "last offset delta ^ 0x01000000": (23, 4, lambda delta: delta ^ 0x01000000),
+    "last offset delta + 1": (23, 4, lambda delta: delta + 1),
+    "last offset delta + 2": (23, 4, lambda delta: delta + 2),
+    "base offset back": (0, 8, lambda offset: offset - 1),
+    "base offset ahead": (0, 8, lambda offset: offset + 4),
+}
+
+
+@pytest.mark.parametrize("max_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("offset", [3, 4, 5])
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_header_that_does_not_fit_is_damage(
+    tmp_path: Path, how: str, offset: int, max_bytes: int
+) -> None:
+    """No record is passed over as if it had been compacted away, and no slice ends elsewhere."""
+    log = six_closed(tmp_path / "topic-0")
+    change(log, 3, *CHANGES[how])
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(offset, max_bytes, end_offset=7)
+    error = told.value
+    assert (error.first, error.end, error.position) == (3, 6, log.segments[0].size // 2)
+    log.note_damage(error.first, error.end)
+    for _ in range(2):
+        assert [offsets(log, start) for start in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
+        assert [offsets(log, start, 100) for start in (0, 1, 2, 6)] == [[0], [1], [2], [6]]
+        with pytest.raises(DamagedRecordsError):
+            log.read(offset, max_bytes, end_offset=7)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("max_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("batch", [3, 4])
+def test_a_length_that_goes_over_a_batch_makes_no_gap(
+    tmp_path: Path, batch: int, max_bytes: int
+) -> None:
+    log = six_closed(tmp_path / "topic-0")
+    change(log, batch, 8, 4, lambda length: 2 * length + 12)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(batch + 1, max_bytes, end_offset=7)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.note_damage(batch, 6)
+    assert offsets(log, 0) == list(range(batch))
+    assert offsets(log, batch - 1) == [batch - 1]
+    log.close(clean=True)
+
+
+def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(2):
+        append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
+    with Path(log.active_segment.file).open("r+b") as file:
+        file.seek(23)
+        file.write(bytes(4))
+    assert [log.read(n, 1, end_offset=6).next_offset for n in (3, 5)] == [6, 6]  # type: ignore[union-attr]
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(2, 1 << 20, end_offset=6)
+    assert (told.value.first, told.value.end) == (0, -1)
+    log.close(clean=False)
+
+
+@pytest.mark.parametrize("max_bytes", [10, 100, 1 << 20])
+@pytest.mark.parametrize("change_length", [lambda n: n ^ 0x01000000, lambda n: n * 2])
+@pytest.mark.parametrize("batch", [0, 2, 5])
+def test_lengths_are_looked_at_where_a_reader_goes_on(
+    tmp_path: Path, batch: int, change_length: Callable[[int], int], max_bytes: int
+) -> None:
+    """Where a segment begins, and where another read has stopped, nothing is looked up."""
+    log = six_closed(tmp_path / "topic-0")
+    size = log.segments[0].size // 6
+    if batch:
+        assert log.read(0, batch * size, end_offset=7).next_offset == batch  # type: ignore[union-attr]
+    change(log, batch, 8, 4, change_length)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(batch, max_bytes, end_offset=7)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.close(clean=True)
+
+
+def test_damage_above_the_high_watermark_is_not_looked_at(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    log.read(3, 1, end_offset=6)
+    change(log, 4, 8, 4, lambda length: length ^ 0x01000000)
+    for max_bytes in (1, log.size_bytes // 6, 1 << 20):
+        found = log.read(3, max_bytes, end_offset=4)
+        assert found is not None
+        assert (found.length, found.next_offset) == (log.size_bytes // 6, 4)
+    log.close(clean=True)
+
+
+def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Path) -> None:
+    log = six_closed(tmp_path / "topic-0")
+    log.close(clean=True)
+    change(log, 3, *CHANGES["length x 2"])
+    for name in ("index", "timeindex"):
+        (tmp_path / "topic-0" / f"{0:020d}.{name}").unlink()
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(4, 100, end_offset=7)
+    assert (told.value.first, told.value.end) == (3, 6)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_timestamps_are_found_around_damage_that_is_known(
+    tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is before the segment's first index entry."""
+    log = six_closed(tmp_path / "topic-0")
+    change(log, batch, *CHANGES["length ^ 0x01000000"])
+    log.close(clean=True)
+    rebuilt: list[int] = []
+    rebuild = log_reader.rebuild_indexes
+
+    def counted(*args: Any, **options: Any) -> None:
+        rebuilt.append(1)
+        rebuild(*args, **options)
+
+    monkeypatch.setattr(log_reader, "rebuild_indexes", counted)
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.offset_for_timestamp(1000)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.note_damage(batch, 6)
+    for _ in range(2):
+        for timestamp in range(1000, 1007):
+            number = timestamp - 1000
+            expected = number if number < batch else 6
+            assert log.offset_for_timestamp(timestamp) == (1000 + expected, expected, 0)
+        assert log.offset_for_timestamp(1007) is None
+        assert log.max_timestamp() == (1006, 6)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    assert len(rebuilt) <= 2, "once, and once more after a start"
+    log.high_watermark = 7
+    log.log_start_offset = 4
+    assert log.offset_for_timestamp(1000) == (1006, 6, 0)
     log.close(clean=True)
 
 
@@ -300,4 +471,25 @@ def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
     with pytest.raises(DamagedHeaderError) as told:
         log.read(1, second.size - 1, end_offset=log.log_end_offset)
     assert (told.value.first, told.value.end, told.value.file) == (3, 4, second.path)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("position", ["looked up", "remembered"])
+def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, position: str) -> None:
+    """There is nothing to read before it, now or ever."""
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.segments[0].size //= 2  # As if its second batch had been compacted away.
+    if position == "remembered":
+        log._positions[1] = log.segments[0].size
+    assert log.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
+    log.note_damage(2, 3)
+    assert log.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]
+    for _ in range(2):
+        with pytest.raises(DamagedRecordsError):
+            log.read(1, 1 << 20, end_offset=4)
     log.close(clean=True)

@@ -1,8 +1,11 @@
 from pathlib import Path
 
+import pytest
+
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import DamagedHeaderError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.recovery import (
@@ -46,6 +49,45 @@ def test_both_rebuilds_make_the_indexes_that_appending_made(tmp_path: Path) -> N
     assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
     rebuild_indexes(FILES, segment, index_interval=100)
     assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
+
+
+def rebuilt(log: PartitionLog, *headers: tuple[int, int], end_offset: int) -> tuple[int, int, int]:
+    """(first, position, offset that the index ends with) of the damage in batches of a record.
+
+    `headers`: (base offset, last offset delta) to be written over those that are there.
+    """
+    segment = log.active_segment
+    size = segment.size // len(headers)
+    with Path(segment.file).open("r+b") as file:
+        for number, (base_offset, delta) in enumerate(headers):
+            file.seek(number * size)
+            file.write(base_offset.to_bytes(8))
+            file.seek(number * size + 23)
+            file.write(delta.to_bytes(4))
+    with pytest.raises(DamagedHeaderError) as told:
+        rebuild_indexes(FILES, segment, index_interval=1, end_offset=end_offset)
+    last = segment.index.last_entry()
+    return told.value.first, told.value.position // size, -1 if last is None else last[0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "damage"),
+    [
+        (((0, 0), (1, 0), (1, 0), (3, 0)), (2, 2, 1)),
+        (((0, 0), (1, 1), (2, 0), (3, 0)), (1, 1, -1)),
+        (((0, 0), (1, 0), (2, 0), (9, 0)), (3, 3, 2)),
+        (((0, 0), (1, 0), (2, 0), (3, 6)), (3, 3, 2)),
+        # A gap and what follows it do not go together; which of them is wrong nobody knows.
+        (((0, 0), (1, 0), (4, 0), (3, 0)), (2, 2, 1)),
+    ],
+)
+def test_offsets_rise_up_to_the_next_segment(
+    tmp_path: Path, headers: tuple[tuple[int, int], ...], damage: tuple[int, int, int]
+) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in headers:
+        append(log, make_batch(), epoch=0)
+    assert rebuilt(log, *headers, end_offset=9) == damage
 
 
 def test_gaps_are_taken_only_where_compaction_may_have_left_them(tmp_path: Path) -> None:

@@ -13,7 +13,11 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.errors import (
+    CorruptLogError,
+    LogDirFailure,
+    StorageError,
+)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -24,7 +28,7 @@ NONE: Final = -1
 
 
 class OffsetQueries:
-    """Reads only; `on_log_failure` hears of broken directories."""
+    """Reads only; `on_log_failure` hears of broken directories, the plane of damaged logs."""
 
     def __init__(
         self,
@@ -57,6 +61,11 @@ class OffsetQueries:
         if replica is None or refused:
             return _failed(refused)
         try:
+            try:
+                return self._resolve(replica, asked.timestamp)
+            except CorruptLogError as error:
+                if not self._plane.damaged(replica, error) or replica.failed:
+                    return _failed(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
             return self._resolve(replica, asked.timestamp)
         except LogDirFailure as error:
             self._on_log_failure(replica, error)

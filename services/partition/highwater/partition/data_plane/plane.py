@@ -177,6 +177,10 @@ class DataPlane:
         work.results = results
         return total, failed
 
+    def damaged(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
+        """Tells of a log that cannot be read where it should; True if that has been dealt with."""
+        return self._on_damage(replica, error)
+
     def unreadable(
         self,
         replica: PartitionReplica,
@@ -190,7 +194,7 @@ class DataPlane:
         """
         if isinstance(error, DamagedRecordsError):
             return FetchedPartition(ErrorCode.CORRUPT_MESSAGE)
-        if isinstance(error, CorruptLogError) and self._on_damage(replica, error):
+        if isinstance(error, CorruptLogError) and self.damaged(replica, error):
             if again is None or replica.failed:
                 return FetchedPartition(replica.refuse_fetch(-1) or ErrorCode.CORRUPT_MESSAGE)
             try:

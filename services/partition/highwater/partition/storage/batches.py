@@ -19,6 +19,8 @@ BATCH_BYTES_MAX: Final = 256 << 20
 
 _START: Final = Struct(">qiiBIhi")
 """The fields that a walk needs: up to the last offset delta."""
+ANYWHERE: Final = 1 << 63
+"""Behind every position, and every offset."""
 _WINDOW_BYTES: Final = 8192
 """Read at once: an index interval of small batches and the header after it."""
 
@@ -30,20 +32,26 @@ def find_batch(
 ) -> tuple[int, int, int, int] | None:
     """The first batch from `position` on that ends at or after `offset`.
 
-    Returns (position, base offset, next offset, bytes), or None if there is none before `limit`.
-    Raises CorruptLogError if what stands at a batch boundary is no batch.
+    Returns (position, base offset, next offset, bytes), or None if there is none before `limit`,
+    which is the end of the last batch. Raises CorruptLogError if what stands at a batch boundary
+    is no batch, or one that does not fit.
     """
     window = b""
     start = position
+    following = -1
     while position + HEADER_BYTES <= limit:
         relative = position - start
         if relative + HEADER_BYTES > len(window):
             start, relative = position, 0
             window = pread(fd, min(_WINDOW_BYTES, limit - position), position)
-        base_offset, size, next_offset = _batch_at(window, relative, position)
+        base_offset, size, next_offset = _batch_at(window, relative, position, limit)
+        if base_offset < following:
+            raise _not_rising(base_offset, following, position)
         if next_offset > offset:
             return position, base_offset, next_offset, size
         position += size
+        following = next_offset
+    _check_nothing_left(position, limit)
     return None
 
 
@@ -71,7 +79,10 @@ def last_boundary(pread: Pread, fd: int, *, position: int, limit: int) -> tuple[
 def headers(
     pread: Pread, fd: int, *, position: int, limit: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, fields of `HEADER`) of every batch in [position, limit)."""
+    """(position, fields of `HEADER`) of every batch in [position, limit).
+
+    `limit` is the end of the last one. Raises CorruptLogError as `find_batch` does.
+    """
     window = b""
     start = position
     while position + HEADER_BYTES <= limit:
@@ -79,19 +90,70 @@ def headers(
         if relative + HEADER_BYTES > len(window):
             start, relative = position, 0
             window = pread(fd, min(_WINDOW_BYTES, limit - position), position)
-        _, size, _ = _batch_at(window, relative, position)
+        _, size, _ = _batch_at(window, relative, position, limit)
         yield position, HEADER.unpack_from(window, relative)
         position += size
+    _check_nothing_left(position, limit)
 
 
-def _batch_at(window: bytes, relative: int, position: int) -> tuple[int, int, int]:
-    """(base offset, bytes, next offset) of the batch whose header stands at `relative`."""
+def check_end(
+    pread: Pread,
+    fd: int,
+    *,
+    position: int,
+    nbytes: int,
+    following: int,
+    limit: int,
+    end_offset: int,
+    unread: int,
+) -> None:
+    """Raises CorruptLogError unless the batch at `position` ends where another one begins, or where
+    its segment does.
+
+    No checksum covers a batch's length, and nobody has looked at that of its other header fields.
+    `nbytes` and `following` are what the batch says of itself; the segment ends at position `limit`
+    and offset `end_offset`. What begins at offset `unread` is not looked at: it may be known to be
+    damaged.
+    """
+    behind = position + nbytes
+    if behind > limit or following > end_offset:
+        raise CorruptLogError(
+            f"the batch at position {position} ends at {behind} and offset {following}, "
+            f"its segment at {limit} and {end_offset}"
+        )
+    if behind == limit or unread <= following < end_offset:
+        return
+    base_offset, _, _ = _batch_at(pread(fd, HEADER_BYTES, behind), 0, behind, limit)
+    if base_offset < following:
+        raise _not_rising(base_offset, following, behind)
+
+
+def _not_rising(base_offset: int, following: int, position: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"offset {base_offset} at position {position} comes behind {following - 1}"
+    )
+
+
+def _check_nothing_left(position: int, limit: int) -> None:
+    """A length that has changed leads to a place from which fewer bytes than a header are left."""
+    if position < limit:
+        raise CorruptLogError(f"{limit - position} bytes at position {position} are no batch")
+
+
+def _batch_at(
+    window: bytes, relative: int, position: int, limit: int = ANYWHERE
+) -> tuple[int, int, int]:
+    """(base offset, bytes, next offset) of the batch whose header stands at `relative`; it must end
+    at or before `limit`.
+    """
     if relative + HEADER_BYTES > len(window):
         raise CorruptLogError(f"the file ends inside a batch header at position {position}")
     base_offset, length, _, magic, _, _, delta = _START.unpack_from(window, relative)
     size = length + LENGTH_OVERHEAD
     if magic != MAGIC or size < HEADER_BYTES or delta < 0 or base_offset < 0:
         raise CorruptLogError(f"no batch at position {position}: magic {magic}, length {length}")
+    if size > limit - position:
+        raise CorruptLogError(f"{size} bytes at position {position} go beyond {limit}")
     return base_offset, size, base_offset + delta + 1
 
 
@@ -117,8 +179,8 @@ def base_offset_at(pread: Pread, fd: int, position: int) -> int:
     return _batch_at(data, 0, position)[0]
 
 
-def size_at(pread: Pread, fd: int, position: int) -> tuple[int, int]:
-    """(bytes, next offset) of the batch at `position`."""
+def size_at(pread: Pread, fd: int, position: int, limit: int) -> tuple[int, int]:
+    """(bytes, next offset) of the batch at `position`, which must end at or before `limit`."""
     data = pread(fd, HEADER_BYTES, position)
-    _, size, following = _batch_at(data, 0, position)
+    _, size, following = _batch_at(data, 0, position, limit)
     return size, following

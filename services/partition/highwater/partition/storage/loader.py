@@ -17,12 +17,13 @@ from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage import checkpoint, compaction_swap
-from highwater.partition.storage.batches import headers
+from highwater.partition.storage.batches import ANYWHERE, headers
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
     CorruptLogError,
+    DamagedHeaderError,
 )
 from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
 from highwater.partition.storage.names import (
@@ -112,6 +113,8 @@ class LogLoader:
         self._recovered = 0
         self._truncated_bytes = 0
         self._damaged = False
+        self._whole_up_to = 0
+        """Position in the last segment: an index entry says that what is before was written."""
 
     def load(self) -> LoadedLog:
         """Reads the directory. Raises OSError, CorruptLogError, UnsupportedFormatError."""
@@ -168,8 +171,9 @@ class LogLoader:
         unchecked = self._first_to_check(segments)
         if self._cache_intact:
             unchecked = self._first_not_whole(segments, unchecked)
-        for segment in segments[:unchecked]:
-            self._complete_indexes(segment)
+        for number, segment in enumerate(segments[:unchecked]):
+            last = number + 1 == len(segments)
+            self._complete_indexes(segment, None if last else segments[number + 1].base_offset)
         if self._clean:
             end = self._end_of_clean(segments[-1])
             if end is not None:
@@ -318,6 +322,7 @@ class LogLoader:
         start = resume_point(self._filesystem, segment)
         if start is None:
             return None
+        self._whole_up_to = start.position
         if start.base_offset >= self._log_start_offset:
             known = batch_replay.epochs.epoch_for(start.base_offset)
             self._epochs_known &= known == start.leader_epoch
@@ -339,7 +344,8 @@ class LogLoader:
     ) -> None:
         """Whether what is about to be cut off is more than a write that was cut short."""
         if self._cache_intact:
-            torn = last and looks_torn(self._filesystem, segment, end_position, expected)
+            torn = last and end_position >= self._whole_up_to
+            torn = torn and looks_torn(self._filesystem, segment, end_position, expected)
             self._damaged |= not torn
 
     def _end_of_clean(self, segment: Segment) -> int | None:
@@ -362,17 +368,27 @@ class LogLoader:
         segment.bytes_since_index = segment.size - start
         return following
 
-    def _complete_indexes(self, segment: Segment) -> None:
-        """Rebuilds the indexes of a segment that is not checked, if files are missing."""
+    def _complete_indexes(self, segment: Segment, following: int | None) -> None:
+        """Rebuilds the indexes of a segment that is not checked, if files are missing.
+
+        Damage is for those to meet who read it, if there is a segment behind, at offset `following`.
+        """
         if not segment.size:
             segment.index.reset()
             segment.time_index.reset()
             segment.forget_timestamps()
             return
         if segment.indexes_missing:
-            rebuild_indexes(
-                self._filesystem, segment, index_interval=self._config.index_interval_bytes
-            )
+            try:
+                rebuild_indexes(
+                    self._filesystem,
+                    segment,
+                    index_interval=self._config.index_interval_bytes,
+                    end_offset=ANYWHERE if following is None else following,
+                )
+            except DamagedHeaderError:
+                if following is None:
+                    raise
             segment.seal()
 
     def _cut(self, segment: Segment, end_position: int) -> None:

@@ -4,6 +4,7 @@
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -13,7 +14,9 @@ from highwater.model.time import Clock
 from highwater.partition.storage.batches import (
     HEADER_BYTES,
     base_offset_at,
+    check_end,
     find_batch,
+    headers,
     last_boundary,
     size_at,
 )
@@ -28,7 +31,7 @@ from highwater.partition.storage.errors import (
     OffsetOutOfRange,
 )
 from highwater.partition.storage.loader import LoadedLog
-from highwater.partition.storage.recovery import rebuild_indexes
+from highwater.partition.storage.recovery import checksum_holds, rebuild_indexes
 from highwater.partition.storage.segment import Segment
 from highwater.partition.storage.timestamp_lookup import first_at_or_after, first_with_largest
 
@@ -174,12 +177,18 @@ class LogReader:
         positions = self._positions
         position = 0 if offset == segment.base_offset else positions.get(offset)
         base_offset = offset
+        # At the tail, where most read, the first header is not looked at.
+        unseen = segment is not self._active or not position
         if position is None:
-            found = self._locate(segment, offset)
+            found = self._find(segment, offset)
+            if found is None or found[1] > offset:
+                self._check_gap(segment, offset, segment.size if found is None else found[0])
             if found is None:
                 return self._read_next_segment(segment, max_bytes, end_offset, min_one_batch)
-            position, base_offset = found
+            position, base_offset, next_offset, nbytes = found
+            self._check_end(segment, position, next_offset, nbytes, end_offset)
             positions[base_offset] = position
+            unseen = False
         following = self._end_of(segment)
         limit = segment.size
         if end_offset < following:
@@ -187,7 +196,9 @@ class LogReader:
             limit = self._position_of_end(segment, end_offset)
         length = limit - position
         if length > max_bytes:
-            length, following = self._cut(segment, position, max_bytes, min_one_batch)
+            length, following = self._cut(segment, position, max_bytes, min_one_batch, end_offset)
+        elif unseen and length > 0:
+            self._check_at(segment, position, end_offset)
         if length <= 0:
             if position >= segment.size:
                 # Remembered as the place behind the last batch; what follows it was compacted.
@@ -236,18 +247,28 @@ class LogReader:
                 end_offset = first
         return end_offset
 
+    def _is_lost(self, offset: int) -> bool:
+        return any(first <= offset < end for first, end in self.lost)
+
     def _end_of(self, segment: Segment) -> int:
         """The offset that follows a segment."""
         if segment is self._active:
             return self.log_end_offset
-        return self._bases[bisect_right(self._bases, segment.base_offset)]
+        following = bisect_right(self._bases, segment.base_offset)
+        # None follows while the log is being cut.
+        return self._bases[following] if following < len(self._bases) else self.log_end_offset
 
     def _read_next_segment(
         self, segment: Segment, max_bytes: int, end_offset: int, min_one_batch: bool
     ) -> LogSlice | None:
         """A compacted log may have no batch from `offset` to the end of its segment."""
         following = self._end_of(segment)
-        if segment is self._active or following >= end_offset:
+        if segment is self._active:
+            return None
+        if following >= end_offset:
+            if self.lost:
+                # There is nothing before the damage, so the reader would wait for ever.
+                self._before_lost(following, end_offset)
             return None
         # Not `_read`: what is wrong with that segment is not for this one's indexes to mend.
         return self.read(following, max_bytes, end_offset=end_offset, min_one_batch=min_one_batch)
@@ -273,6 +294,49 @@ class LogReader:
             raise CorruptIndexError(f"{segment.index.path} points behind offset {offset}")
         return found
 
+    def _check_gap(self, segment: Segment, offset: int, position: int) -> None:
+        """Raises DamagedHeaderError if there may be no gap at `offset`, in front of `position`: the
+        batch before it may have had more records, or a length that did not go over others.
+        """
+        pread = self._environment.filesystem.pread
+        fd = segment.open()
+        start = segment.index.floor(offset)
+        before = deque(headers(pread, fd, position=start, limit=position), maxlen=1)
+        if not before or checksum_holds(self._environment.filesystem, fd, *before[0]):
+            return
+        start, last = before[0]
+        raise DamagedHeaderError(
+            f"the checksum of the batch before offset {offset} does not hold",
+            file=segment.path,
+            position=start,
+            first=last[0],
+            end=-1 if segment is self._active else self._end_of(segment),
+        )
+
+    def _check_at(self, segment: Segment, position: int, unread: int) -> None:
+        """As `_check_end`, for a batch of which nothing is known yet."""
+        fd = segment.fd if segment.fd >= 0 else segment.open()
+        nbytes, following = size_at(self._environment.filesystem.pread, fd, position, segment.size)
+        self._check_end(segment, position, following, nbytes, unread)
+
+    def _check_end(
+        self, segment: Segment, position: int, following: int, nbytes: int, unread: int
+    ) -> None:
+        """Raises CorruptLogError if a batch does not end where the next one, or the segment, says.
+
+        What begins at `unread` or behind it is not to be read.
+        """
+        check_end(
+            self._environment.filesystem.pread,
+            segment.fd if segment.fd >= 0 else segment.open(),
+            position=position,
+            nbytes=nbytes,
+            following=following,
+            limit=segment.size,
+            end_offset=self._end_of(segment),
+            unread=unread,
+        )
+
     def _position_of_end(self, segment: Segment, end_offset: int) -> int:
         """Where the batch begins that holds `end_offset`, which is the first not to be read."""
         if end_offset == segment.base_offset:
@@ -296,13 +360,19 @@ class LogReader:
         return position + nbytes if following <= end_offset else position
 
     def _cut(
-        self, segment: Segment, position: int, max_bytes: int, min_one_batch: bool
+        self, segment: Segment, position: int, max_bytes: int, min_one_batch: bool, end_offset: int
     ) -> tuple[int, int]:
-        """(length, next offset) of the batches from `position` on that fit into `max_bytes`."""
+        """(length, next offset) of the batches from `position` on that fit into `max_bytes`.
+
+        What begins at `end_offset` is further away than that.
+        """
         pread = self._environment.filesystem.pread
         fd = segment.fd if segment.fd >= 0 else segment.open()
-        first = size_at(pread, fd, position)
+        first = size_at(pread, fd, position, segment.size)
         if first[0] >= max_bytes:
+            if first[0] > max_bytes:
+                # That many bytes may be a length that has changed; they go into memory.
+                self._check_end(segment, position, first[1], first[0], end_offset)
             # Batches as large as the fetch are common (a full producer batch); no search then.
             return first if min_one_batch or first[0] == max_bytes else (0, position)
         limit = min(position + max_bytes, segment.size)
@@ -314,19 +384,25 @@ class LogReader:
 
     def _repair_indexes(self, segment: Segment) -> None:
         """Rebuilds a segment's indexes, which disagree with it. If the segment itself is damaged,
-        raises DamagedHeaderError; its end is known if the segment is closed.
+        raises DamagedHeaderError; its end is known if the segment is closed. Indexes and largest
+        timestamp are then those of the batches before the damage.
         """
         self._positions.clear()
         sealed = segment is not self._active
         try:
             rebuild_indexes(
-                self._environment.filesystem, segment, index_interval=self._index_interval
+                self._environment.filesystem,
+                segment,
+                index_interval=self._index_interval,
+                end_offset=self._end_of(segment),
             )
         except DamagedHeaderError as error:
             if sealed:
-                segment.max_timestamp = None  # Only the batches before the damage were seen.
                 error.end = self._end_of(segment)
+                segment.damaged_at = error.position
+                segment.seal()
             raise
+        segment.damaged_at = None
         if sealed:
             segment.seal()
 
@@ -347,30 +423,33 @@ class LogReader:
         """(timestamp, offset, leader epoch) of the first record that is not older than `timestamp`.
 
         Searches up to the log end offset; the caller discards what is not committed. None if all
-        records are older. Raises CorruptLogError, LogDirFailure.
+        records are older. Raises LogDirFailure, and CorruptLogError at damage that is not known yet.
         """
         pread = self._environment.filesystem.pread
         first = max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
         for segment in self._segments[first:]:
-            if self._with_indexes(segment, segment.largest_timestamp) < timestamp:
+            if self._by_timestamp(segment, segment.largest_timestamp) < timestamp:
                 continue
             look_up = partial(first_at_or_after, pread, segment, timestamp, self.log_start_offset)
-            found = self._with_indexes(segment, look_up)
+            found = self._by_timestamp(segment, look_up)
             if found is not None:
                 return found
         return None
 
     def max_timestamp(self) -> tuple[int, int]:
-        """(timestamp, offset) of the first record with the largest timestamp; (-1, -1) if none."""
+        """(timestamp, offset) of the first record with the largest timestamp; (-1, -1) if none.
+
+        Raises as `offset_for_timestamp` does.
+        """
         pread = self._environment.filesystem.pread
         best = (-1, -1)
         by_age = sorted(
-            self._segments, key=lambda s: self._with_indexes(s, s.largest_timestamp), reverse=True
+            self._segments, key=lambda s: self._by_timestamp(s, s.largest_timestamp), reverse=True
         )
         for segment in by_age:
             if segment.largest_timestamp() <= best[0]:
                 break  # As a rule after the first one; batches that are empty need another look.
-            found = self._with_indexes(segment, partial(first_with_largest, pread, segment))
+            found = self._by_timestamp(segment, partial(first_with_largest, pread, segment))
             if found is not None and found[0] > best[0]:
                 best = found
         return best
@@ -385,3 +464,14 @@ class LogReader:
             return look_up()
         except OSError as error:
             raise LogDirFailure(segment.file, error) from error
+
+    def _by_timestamp(self, segment: Segment, look_up: Callable[[], _T]) -> _T:
+        """As `_with_indexes`, but damage that is known is no error: what lies behind it, in its
+        segment, is not looked at.
+        """
+        try:
+            return self._with_indexes(segment, look_up)
+        except DamagedHeaderError as error:
+            if not self._is_lost(error.first):
+                raise
+        return self._with_indexes(segment, look_up)

@@ -22,6 +22,8 @@ from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC
 from highwater.partition.core.leader_epochs import NO_EPOCH, LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage.batches import (
+    ANYWHERE,
+    BATCH_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
     headers,
@@ -171,23 +173,64 @@ def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected
     return follows and fields[1] + LENGTH_OVERHEAD > left
 
 
-def rebuild_indexes(filesystem: FileSystem, segment: Segment, *, index_interval: int) -> None:
-    """Rebuilds both indexes from headers alone. Raises DamagedHeaderError, OSError."""
+def rebuild_indexes(
+    filesystem: FileSystem, segment: Segment, *, index_interval: int, end_offset: int = ANYWHERE
+) -> None:
+    """Rebuilds both indexes from headers alone, up to the first damage.
+
+    Batches must follow one another up to the segment's end, and their offsets rise and stay below
+    `end_offset`, where the next segment begins. Raises DamagedHeaderError, OSError.
+    """
     builder = IndexBuilder(segment, index_interval)
     fd = segment.open()
-    sound, following = 0, segment.base_offset
+    sound, first = 0, segment.base_offset
+    last: tuple[int, ...] | None = None
+    """The batch before, which is believed when another one stands where it ends."""
     try:
         for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
-            nbytes, last_offset = fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6]
-            builder.add(position, nbytes, last_offset, fields[8])
-            sound, following = position + nbytes, last_offset + 1
+            following = first if last is None else last[0] + last[6] + 1
+            if fields[0] < following and last is not None and last[0] > first:
+                last = None  # Either may be wrong: there is a gap before it.
+            if fields[0] < following or fields[0] + fields[6] >= end_offset:
+                raise CorruptLogError(
+                    f"offsets {fields[0]} to {fields[0] + fields[6]} at position {position}, "
+                    f"expected in [{following}, {end_offset})"
+                )
+            if last is not None:
+                _add(builder, sound, last)
+            sound, first, last = position, following, fields
+        if last is not None:
+            _add(builder, sound, last)
     except CorruptLogError as error:
+        if last is not None and checksum_holds(filesystem, fd, sound, last):
+            _add(builder, sound, last)
+            sound, first = sound + last[1] + LENGTH_OVERHEAD, last[0] + last[6] + 1
         raise DamagedHeaderError(
-            str(error), file=segment.path, position=sound, first=following
+            str(error), file=segment.path, position=sound, first=first
         ) from error
     finally:
         segment.index.flush()
         segment.time_index.flush()
+
+
+def _add(builder: "IndexBuilder", position: int, fields: tuple[int, ...]) -> None:
+    builder.add(position, fields[1] + LENGTH_OVERHEAD, fields[0] + fields[6], fields[8])
+
+
+def checksum_holds(filesystem: FileSystem, fd: int, position: int, fields: tuple[int, ...]) -> bool:
+    """Whether a batch has the length that it says; it lies within its segment. Raises OSError."""
+    left = fields[1] + LENGTH_OVERHEAD
+    if left > BATCH_BYTES_MAX:
+        return False
+    end, checksum = position + left, 0
+    position += CRC_COVERS_FROM
+    while position < end:
+        data = filesystem.pread(fd, min(WINDOW_BYTES, end - position), position)
+        if not data:
+            return False
+        checksum = crc32c(data, checksum)
+        position += len(data)
+    return checksum == fields[4]
 
 
 class IndexBuilder:

@@ -33,6 +33,7 @@ class Segment:
         "base_offset",
         "bytes_since_index",
         "created_ms",
+        "damaged_at",
         "deleted",
         "entered",
         "fd",
@@ -81,6 +82,8 @@ class Segment:
         self.max_timestamp: int | None = None
         """Largest timestamp of all; None until it is read from the time index."""
         self.max_timestamp_offset = base_offset
+        self.damaged_at: int | None = None
+        """Position from which on there are no batches to be found, if somebody has noticed."""
         self.fd = CLOSED
         self.pins = 0
         self.referenced = False
@@ -146,9 +149,15 @@ class Segment:
             raise CorruptIndexError(f"{self.path} does not hold offset {offset}")
         return max_timestamp_at(pread, fd, found[0])
 
+    @property
+    def walkable(self) -> int:
+        """Up to which position a walk over the batches may go."""
+        return self.size if self.damaged_at is None else self.damaged_at
+
     def forget_timestamps(self) -> None:
-        """After a truncation: what was known of the largest timestamp may be gone."""
+        """After a truncation: what was known of the largest timestamp, or of damage, may be gone."""
         self.max_timestamp = None
+        self.damaged_at = None
         if not self.size:
             self.first_timestamp = None
             self.max_timestamp = NO_TIMESTAMP

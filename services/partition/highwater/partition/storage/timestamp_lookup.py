@@ -1,6 +1,7 @@
 """Finds records by timestamp in a segment (Kafka's `LogSegment.findOffsetByTimestamp`).
 
-The time index and the batch headers lead to one batch; only that batch is decoded.
+The time index and the batch headers lead to one batch; only that batch is decoded. What lies behind
+damage that is known is not looked at.
 """
 
 from typing import Final
@@ -28,7 +29,7 @@ def first_at_or_after(
     """
     _, indexed_offset = segment.time_index.floor(timestamp)
     position = segment.index.floor(max(indexed_offset, start_offset))
-    walk = headers(pread, segment.open(), position=position, limit=segment.size)
+    walk = headers(pread, segment.open(), position=position, limit=segment.walkable)
     for position, fields in walk:
         if fields[8] < timestamp or fields[0] + fields[6] < start_offset:
             continue
@@ -52,7 +53,7 @@ def first_with_largest(pread: Pread, segment: Segment) -> tuple[int, int] | None
 
 
 def _of_what_is_left(pread: Pread, segment: Segment) -> tuple[int, int] | None:
-    walk = headers(pread, segment.open(), position=0, limit=segment.size)
+    walk = headers(pread, segment.open(), position=0, limit=segment.walkable)
     largest = max((fields[8] for _, fields in walk if fields[12] > 0), default=-1)
     return _first_with(pread, segment, 0, largest) if largest >= 0 else None
 
@@ -60,7 +61,7 @@ def _of_what_is_left(pread: Pread, segment: Segment) -> tuple[int, int] | None:
 def _first_with(
     pread: Pread, segment: Segment, position: int, largest: int
 ) -> tuple[int, int] | None:
-    walk = headers(pread, segment.open(), position=position, limit=segment.size)
+    walk = headers(pread, segment.open(), position=position, limit=segment.walkable)
     for place, fields in walk:
         if fields[8] >= largest:
             found = _in_batch(pread, segment, place, fields, largest, fields[0])

@@ -14,6 +14,7 @@ from highwater.partition.storage.cleaning import cleaner as module
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
 from tests.support.cleaned_node import CleanedNode, compacted_topic
 from tests.support.compacted_logs import keyed_batch, newest, records_in
 from tests.support.log_batches import append
@@ -174,6 +175,37 @@ async def test_tombstones_go_after_their_time(node: CleanedNode) -> None:
     log.high_watermark = log.log_end_offset
     await until(lambda: cleaner.stats.runs == 2)
     assert [r.key for r in records_in(log)] == [b"other", b"last", b"more"]
+    await stopped(task)
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "compact"])
+async def test_what_is_compacted_is_deleted_in_the_end_if_the_topic_says_so(
+    node: CleanedNode, policy: str
+) -> None:
+    log = node.log(compacted_topic(cleanup_policy=policy, retention_ms="60000"))
+    node.fill(log)
+    cleaner = node.cleaner()
+    task = asyncio.create_task(cleaner.run())
+    await until(lambda: cleaner.stats.runs == 1)
+    assert [segment.base_offset for segment in log.segments] == [0, 60]
+    node.clock.now_ms += 60_001
+    node.fill(log, keys=3)
+    newer = newest([record for record in records_in(log) if record.offset >= 60])
+    assert len(newer) == 4
+    maintenance = LogMaintenance(node.manager, clock=node.clock, intervals=MaintenanceIntervals())
+    for _ in maintenance.retention():
+        pass
+    deletes = policy != "compact"
+    assert log.log_start_offset == (60 if deletes else 0)
+    assert (log.segments[0].base_offset == 60) == deletes
+    await until(lambda: cleaner.stats.runs == 2)
+    left = newest(records_in(log))
+    assert {key: record for key, record in left.items() if record.offset >= 60} == newer
+    assert len(left) == len(newer) + (0 if deletes else 2), "keys that nobody has written since"
+    assert len(records_in(log)) < 10
+    for _ in maintenance.retention():
+        pass
+    assert log.log_start_offset == (60 if deletes else 0), "what is left is not old enough"
     await stopped(task)
 
 
