@@ -133,7 +133,7 @@ class HeartbeatLoop:
             response = stub.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
-            self._on_loop(_leave, self._endpoints, address, hint)
+            self._on_loop(self._endpoints.leave, address, hint)
             return True
         self._on_loop(self._on_response, response, sent_ms)
         return False
@@ -194,20 +194,13 @@ class InLoopHeartbeats:
             response = await endpoint.controller.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
-            _leave(self._endpoints, endpoint.address, hint)
+            self._endpoints.leave(endpoint.address, hint)
             return
         self._on_response(response, sent_ms)
 
     def _on_failure(self, _name: str, error: BaseException) -> None:
         if not self.failed.done():
             self.failed.set_exception(error)
-
-
-def _leave(endpoints: ControllerEndpoints, address: str, hint: str) -> None:
-    if hint and hint != address:
-        endpoints.prefer(hint)
-    else:
-        endpoints.rotate(address)
 
 
 _OPTIONS: Final = [
