@@ -226,7 +226,7 @@ async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
         if prefix == keys.ELECTION:
             asked_for.append(from_revision)
             if len(asked_for) == 1:
-                store.compact(store.revision)
+                await store.compact(store.revision)
                 return original(prefix, 1)
         return original(prefix, from_revision)
 
