@@ -226,11 +226,11 @@ async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
         if prefix == keys.ELECTION:
             asked_for.append(from_revision)
             if len(asked_for) == 1:
-                await store.compact(store.revision)
                 return original(prefix, 1)
         return original(prefix, from_revision)
 
     monkeypatch.setattr(store, "watch", watch)
+    await store.compact(store.revision)
     two = Candidate("two", store, tasks, log=make_logger(stream=told))
     await until(lambda: len(asked_for) == 2)
     assert "election_history_compacted" in told.getvalue()
