@@ -10,6 +10,9 @@ from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicP
 from confluent_kafka.admin import AdminClient
 
 from highwater.embed.kafka_client import KafkaClient
+from highwater.model.ids import GROUP_METADATA_TOPIC
+from highwater.model.partitioning import coordinator_partition
+from highwater.partition.groups.snapshot import FILE_NAME as SNAPSHOT
 from tests.cluster.replicated import FAST_SESSIONS, ISR_S_MAX
 from tests.cluster.runner import Up
 from tests.support.cluster_view import view
@@ -24,6 +27,7 @@ VALUES = [bytes([number]) * 300_000 for number in range(12)]
 FIELDS = {"magic": 16, "length": 8}
 """Where they begin in a header. Of a length the highest byte changes: no checksum covers it."""
 TIMEOUT_S = 30.0
+FAILOVER_S_MAX = 10.0
 SHAPE = Shape(
     controllers=1,
     etcd_members=1,
@@ -140,3 +144,48 @@ def test_what_others_have_is_fetched_again(whole: ReplicatedCluster, field: str)
     assert len(told) == 1
     wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs again")
     assert_identical_logs(whole, topic, 0)
+
+
+@pytest.mark.etcd
+def test_groups_move_on_when_their_coordinators_log_is_damaged(whole: ReplicatedCluster) -> None:
+    """Behind its sound end nobody looks at a start: only who loads the groups meets it."""
+    topic = make_replicated_topic(whole.bootstrap, "orders", partitions=1)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": whole.bootstrap,
+            "group.id": "readers",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 200,
+        }
+    )
+
+    def committed() -> int:
+        (place,) = consumer.committed([TopicPartition(topic, 0)], timeout=FAILOVER_S_MAX)
+        assert place.error is None
+        return place.offset
+
+    try:
+        for offset in range(12):
+            place = TopicPartition(topic, 0, offset, metadata="m" * 3000)
+            consumer.commit(offsets=[place], asynchronous=False)
+        partitions = view(whole.bootstrap, GROUP_METADATA_TOPIC)
+        number = coordinator_partition("readers", len(partitions))
+        preferred = partitions[number].replicas[0]
+        assert_identical_logs(whole, GROUP_METADATA_TOPIC, number)
+        whole.terminate_node(preferred)
+        directory = whole.data_dir(preferred) / f"{GROUP_METADATA_TOPIC}-{number}"
+        (directory / SNAPSHOT).unlink(missing_ok=True)
+        damage(segments(directory)[0], 1)
+        whole.start_node(preferred)
+        wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
+        admin = AdminClient({"bootstrap.servers": whole.bootstrap})
+        groups = TopicPartition(GROUP_METADATA_TOPIC, number)
+        admin.elect_leaders(ElectionType.PREFERRED, [groups]).result(TIMEOUT_S)
+        assert committed() == 11
+        complaints = list(whole.process(f"node-{preferred}").lines_with("log_damaged"))
+        assert len(complaints) == 1, "it was asked"
+        wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs again")
+        assert_identical_logs(whole, GROUP_METADATA_TOPIC, number)
+        assert committed() == 11
+    finally:
+        consumer.close()

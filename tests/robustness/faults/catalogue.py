@@ -66,6 +66,10 @@ from tests.robustness.faults.restart_faults import RollingRestart
 
 def every_fault() -> list[Fault]:
     """New objects, one for each fault and variant."""
+    return [*_of_processes_and_networks(), *_of_disks(), *_of_all_else()]
+
+
+def _of_processes_and_networks() -> list[Fault]:
     return [
         KillLeader(),
         KillControllerAndLeader(),
@@ -92,6 +96,11 @@ def every_fault() -> list[Fault]:
         CompactWhileAway(),
         OldSnapshot(),
         OldSnapshotNewControllers(),
+    ]
+
+
+def _of_disks() -> list[Fault]:
+    return [
         SlowSync(),
         SlowSync(who="leader"),
         StalledDisk(),
@@ -120,6 +129,11 @@ def every_fault() -> list[Fault]:
         DamagedHighWatermark(how="too high"),
         DamagedHighWatermark(how="too high", who="leader"),
         DamagedHighWatermark(how="missing", who="leader"),
+    ]
+
+
+def _of_all_else() -> list[Fault]:
+    return [
         ClockJump(),
         DuplicateNode(),
         EmptyDisk(),

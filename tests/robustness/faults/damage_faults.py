@@ -229,7 +229,7 @@ class DamagedHighWatermark(DamagedNode):
 
     id = "F25-hw"
     title = "the high watermark checkpoint is wrong"
-    shape = Shape(settings={"partition": {"checkpoint_interval_ms": "500"}})
+    shape = Shape(settings={"partition": {"high_watermark_checkpoint_interval_ms": "500"}})
 
     def damage(self, directory: Path) -> str:
         path = directory.parent / "replication-offset-checkpoint"

@@ -1,12 +1,24 @@
 """The coordinator's log on a real data plane."""
 
+import errno
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.coordinator_log import DataPlaneLog, PartitionAwayError
+from highwater.partition.storage.errors import (
+    CorruptLogError,
+    DamagedBatchError,
+    DamagedHeaderError,
+    DamageFoundError,
+    LogDirFailure,
+    OffsetOutOfRange,
+)
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
@@ -128,3 +140,119 @@ def test_a_partition_that_is_not_here(node, log):
             question(0)
     with pytest.raises(PartitionAwayError):
         DataPlaneLog(node.plane).read(0, 0, 1)
+
+
+@pytest.fixture
+def damage(node):
+    """What the service hears of damage; nobody else has the records."""
+    told = []
+
+    def on_damage(replica, error):
+        told.append(error)
+        return isinstance(error, DamageFoundError)
+
+    node.plane._on_damage = on_damage
+    return told
+
+
+def flip(replica, batch, at):
+    """Changes a byte of one of three equal batches."""
+    segment = replica.log.segments[0]
+    with Path(segment.file).open("r+b") as file:
+        file.seek(batch * segment.size // 3 + at)
+        (byte,) = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0xFF]))
+    replica.log._positions.clear()
+
+
+def three_batches(node, log, *, closed):
+    replica = node.add()
+    for _ in range(3):
+        append(log, make_batch())
+    if closed:
+        replica.log.roll()
+        append(log, make_batch())
+    return replica
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_log_that_cannot_be_read_is_told(node, log, damage, again, closed):
+    replica = three_batches(node, log, closed=closed)
+    flip(replica, 1, MAGIC_AT)
+    with pytest.raises(DamagedHeaderError):
+        log.recheck(0, 1) if again else log.read(0, 1, 1 << 20)
+    assert [(error.first, error.end) for error in damage] == [(1, 3 if closed else -1)]
+    assert not replica.failed, "what is lost has been noted"
+
+
+def test_a_damaged_header_that_is_read_unseen_is_found_by_a_second_look(node, log, damage):
+    replica = three_batches(node, log, closed=False)
+    flip(replica, 0, MAGIC_AT)
+    assert log.read(0, 0, 1 << 20) == stored(replica)
+    assert damage == []
+    with pytest.raises(DamagedHeaderError):
+        log.recheck(0, 0)
+    assert [error.first for error in damage] == [0]
+
+
+def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, monkeypatch):
+    replica = three_batches(node, log, closed=False)
+
+    def read(*_place, **_limits):
+        raise CorruptLogError("what is this?")
+
+    monkeypatch.setattr(type(replica.log), "read", read)
+    with pytest.raises(CorruptLogError):
+        log.read(0, 0, 1 << 20)
+    assert replica.failed
+    assert len(node.bugs) == len(damage) == 1
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("at", [ATTRIBUTES_AT + 5, HEADER_SIZE + 3])
+def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, at, closed):
+    """In what the checksum covers: the last offset's delta, a record."""
+    replica = three_batches(node, log, closed=closed)
+    flip(replica, 1, at)
+    log.recheck(0, 0)
+    assert damage == [], "the one before is sound"
+    with pytest.raises(DamagedBatchError):
+        log.recheck(0, 1)
+    ((first, end, file),) = [(error.first, error.end, error.file) for error in damage]
+    assert (first, file) == (1, replica.log.segments[0].path)
+    assert 2 <= end <= replica.log.log_end_offset
+
+
+def test_a_batch_that_is_longer_than_its_segment_is_told(node, log, damage):
+    replica = three_batches(node, log, closed=False)
+    flip(replica, 2, 9)
+    with pytest.raises(CorruptLogError):
+        log.recheck(0, 2)
+    assert [error.first for error in damage] == [2]
+
+
+def test_an_io_error_is_told_as_the_directorys(node, log, monkeypatch):
+    replica = three_batches(node, log, closed=False)
+
+    def pread(*_place):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("highwater.partition.coordinator_log.os.pread", pread)
+    with pytest.raises(LogDirFailure):
+        log.read(0, 0, 1 << 20)
+    assert len(node.log_failures) == 1
+    assert replica.failed
+    with pytest.raises(PartitionAwayError):
+        log.read(0, 0, 1 << 20)
+    log.recheck(0, 0)
+    assert len(node.log_failures) == 1, "nobody reads it any more"
+
+
+def test_an_offset_that_is_gone_is_not_the_logs_fault(node, log, damage):
+    replica = three_batches(node, log, closed=True)
+    replica.log.advance_log_start(3)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(0, 0, 1 << 20)
+    assert (damage, replica.failed) == ([], False)

@@ -16,6 +16,7 @@ from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import image_of, topic_state
+from tests.support.log_batches import append, make_batch
 
 
 class Member:
@@ -26,13 +27,15 @@ class Member:
     cluster_id = "cluster-of-the-test"
 
 
-def make_logs(*paths: Path, node_id: int = -1, failures: list[int] | None = None) -> NodeLogs:
+def make_logs(
+    *paths: Path, node_id: int = -1, failures: list[int] | None = None, **settings: int
+) -> NodeLogs:
     def failed(index: int, _failure: LogDirFailure) -> None:
         if failures is not None:
             failures.append(index)
 
     return NodeLogs(
-        PartitionConfig(log_dirs=paths, node_id=node_id),
+        PartitionConfig(log_dirs=paths, node_id=node_id, **settings),  # type: ignore[arg-type]
         clock=SystemClock(),
         loop=asyncio.get_running_loop(),
         log=silent_logger(),
@@ -126,6 +129,25 @@ async def test_a_bad_directory_takes_only_its_partitions_offline(tmp_path: Path)
     logs.open()
     assert logs.failed_dirs == ()
     assert logs.open_log(new_topic(), 0)[1] == 1
+    logs.close()
+
+
+async def test_high_watermarks_are_written_more_often_than_recovery_points(tmp_path: Path) -> None:
+    intervals = make_logs(tmp_path)._maintenance._intervals
+    assert (intervals.high_watermark_ms, intervals.checkpoint_ms) == (5_000, 60_000), "as in Kafka"
+    logs = make_logs(tmp_path, high_watermark_checkpoint_interval_ms=100)
+    logs.open()
+    tasks = TaskOwner(lambda _name, _error: None)
+    logs.start(tasks)
+    log, _ = logs.open_log(new_topic(), 0)
+    append(log, make_batch(), make_batch(), epoch=0)
+    log.high_watermark = 2
+    told = tmp_path / "replication-offset-checkpoint"
+    async with asyncio.timeout(10):
+        while not (told.exists() and told.read_text().endswith("orders 0 2\n")):
+            await asyncio.sleep(0.01)
+    assert not (tmp_path / "recovery-point-offset-checkpoint").exists()
+    await tasks.close(timeout_s=5)
     logs.close()
 
 

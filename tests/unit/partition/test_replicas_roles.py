@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.model.ids import NO_NODE, TopicId
+from highwater.partition.core.replica_events import PartitionChanged
 from highwater.partition.replicas import Replicas
 from highwater.partition.storage.errors import StorageError
 from highwater.partition.topic_policy import TopicPolicies
@@ -299,5 +300,104 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
     assert f.replicas.offline == {behind.topic_id: [0]}
     left = replace(joined, isr=(2,), partition_epoch=joined.partition_epoch + 1)
     f.apply(replace(behind, partitions=(left,)))
+    assert f.of(behind) is not replica
+    assert f.replicas.offline == {}
+
+
+def behind_of(f, **changes):
+    """Node 2 leads t-0, and nobody counts on the replica that is here."""
+    behind = topic_state("t", [(2, 1)])
+    behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,), **changes),))
+    f.apply(behind)
+    replica = f.of(behind)
+    append(replica.log, make_batch(), make_batch(), epoch=5)
+    return behind, replica
+
+
+def in_epoch(topic, more, **changes):
+    (state,) = topic.partitions
+    state = replace(
+        state,
+        leader_epoch=state.leader_epoch + more,
+        partition_epoch=state.partition_epoch + 1,
+        **changes,
+    )
+    return replace(topic, partitions=(state,))
+
+
+def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_once(f):
+    behind, replica = behind_of(f)
+    replica.fail()
+    assert f.replicas.not_cut(replica)
+    again = f.of(behind)
+    assert again is not replica
+    assert f.logs.deleted == [0]
+    assert (again.failed, again.leader, again.leader_epoch) == (False, 2, replica.leader_epoch)
+    assert (again.log.log_end_offset, again.core.log_end_offset) == (0, 0)
+    f.replicas.count()
+    assert f.replicas.offline == {}
+
+
+@pytest.mark.parametrize("counts", [{"isr": (2, 1)}, {"eligible_leaders": (1,)}])
+def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, counts):
+    behind, replica = behind_of(f)
+    counted = in_epoch(behind, 1, **counts)
+    f.apply(counted)
+    replica.fail()
+    assert f.replicas.not_cut(replica)
+    assert f.of(behind) is replica
+    f.apply(replace(counted, configs={"retention.ms": "5"}))
+    assert f.of(behind) is replica, "the controller has not heard of it yet"
+    f.apply(in_epoch(counted, 1, isr=(2,), eligible_leaders=()))
+    assert f.of(behind) is not replica
+
+
+def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
+    """What the image says of who counts is about an epoch that is over."""
+    behind, replica = behind_of(f)
+    replica.handle(
+        PartitionChanged(
+            now_ms=0,
+            leader=2,
+            leader_epoch=replica.leader_epoch + 1,
+            partition_epoch=replica.core.isr.partition_epoch + 1,
+            replicas=(2, 1),
+            isr=(2, 1),
+            min_isr=1,
+        )
+    )
+    replica.fail()
+    assert not f.replicas.not_cut(replica)
+    assert f.of(behind) is replica
+    f.apply(in_epoch(behind, 1, isr=(2,)))
+    assert f.of(behind) is replica
+    f.apply(in_epoch(behind, 2, isr=(2,)))
+    assert f.of(behind) is not replica
+
+
+def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
+    """Not a read that met it: the replica is offline already."""
+    f.apply(T)
+    leader = f.of(T, 0)
+    leader.fail()
+    assert f.replicas.damaged(leader.log)
+    assert f.replicas.damaged(leader.log), "as before"
+    led_by_other = moved(T, 0, 2, isr=(2,))
+    f.apply(led_by_other)
+    assert f.of(T, 0) is not leader
+    assert f.logs.deleted == [0]
+
+
+def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_epoch(f):
+    """Not in this one: its leader may just be taking it into the ISR, for what it has fetched."""
+    behind, replica = behind_of(f)
+    replica.fail()
+    assert not f.replicas.damaged(replica.log)
+    f.apply(replace(behind, configs={"retention.ms": "5"}))
+    joined = in_epoch(behind, 0, isr=(2, 1))
+    f.apply(joined)
+    f.apply(in_epoch(joined, 0, isr=(2,)))
+    assert f.of(behind) is replica
+    f.apply(in_epoch(joined, 1, isr=(2,)))
     assert f.of(behind) is not replica
     assert f.replicas.offline == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +13,26 @@ from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.service import ControllerService
+from highwater.hop.fetch import FetchPartition
+from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.service import PartitionService
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import CorruptLogError, DamagedHeaderError
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.names import RECOVERY_POINT_CHECKPOINT as CHECKPOINT
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support import controller as support
 from tests.support.controller import FakeNode
+from tests.support.log_batches import append, make_batch
+from tests.unit.partition.data_plane.node import Fetched
 
 NODE = NodeId(1)
 
@@ -65,6 +76,14 @@ async def create_topic(
 def only(service: PartitionService) -> PartitionReplica:
     (replica,) = service.plane.replicas.values()
     return replica
+
+
+def one_of_two(
+    service: PartitionService, *, leading: bool
+) -> tuple[tuple[TopicId, int], PartitionReplica]:
+    """The replica that leads its partition, or the one that does not."""
+    (found,) = [item for item in service.plane.replicas.items() if item[1].leading == leading]
+    return found
 
 
 def next_image(service: PartitionService, *, node_epoch: int) -> ClusterImage:
@@ -117,6 +136,101 @@ async def test_an_image_that_was_early_is_carried_out_with_the_registration(
     service._registered(epoch)
     assert replica.leader_epoch == before + 1
     assert replica.core.node_epoch == epoch
+
+
+def flip_magic(file: str, position: int) -> None:
+    with Path(file).open("r+b") as opened:
+        opened.seek(position + 16)
+        opened.write(b"\xff")
+
+
+@pytest.mark.parametrize("cache_intact", [True, False])
+async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
+    controller: ControllerService, tmp_path: Path, cache_intact: bool
+) -> None:
+    service = node(controller, tmp_path / "node")
+    await service.start()
+    await create_topic(controller, service)
+    replica = only(service)
+    log = replica.log
+    for _ in range(3):
+        append(log, make_batch(), epoch=replica.leader_epoch)
+    replica.moved(replica.core.appended(log.log_end_offset))
+    damaged = log.active_segment
+    flip_magic(damaged.file, damaged.size // 3)
+    log._positions.clear()
+    asked = FetchPartition(replica.topic_id, 0, -1, 1, -1, 1 << 20)
+    fetched = Fetched((asked,))
+    service.plane.fetch(fetched.work)
+    assert fetched.codes == [ErrorCode.CORRUPT_MESSAGE]
+    assert log.active_segment is not damaged
+    append(log, make_batch(), make_batch(), epoch=replica.leader_epoch)
+
+    def recovery_points() -> list[int]:
+        known = checkpoint.read_offsets(FileSystem(), str(tmp_path / "node" / CHECKPOINT))
+        return list(known.values())
+
+    async with asyncio.timeout(10):
+        while recovery_points() != [3]:
+            await asyncio.sleep(0.01)
+    # What the disk has now is what kill -9 leaves.
+    shutil.copytree(tmp_path / "node", tmp_path / "killed")
+    await service.stop()
+    again = PartitionLog.open(
+        tmp_path / "killed" / Path(log.directory).name,
+        topic=log.topic,
+        partition=0,
+        config=LogConfig(),
+        clock=SystemClock(),
+        recovery_point=3,
+        cache_intact=cache_intact,
+    )
+    assert (again.log_end_offset, again.lost) == (5, ((1, 3),))
+    found = again.read(3, 1 << 20, end_offset=5)
+    assert found is not None
+    assert found.next_offset == 5
+    again.close(clean=False)
+
+
+@pytest.mark.parametrize("writing", [True, False])
+async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_have_it(
+    controller: ControllerService, service: PartitionService, writing: bool
+) -> None:
+    """Also if nobody knows what is lost, or nothing can be noted while the log is written to."""
+    client = ControllerClient(controller.in_process_endpoints())
+    await FakeNode(client, "10.0.0.2:1", "other", 2).join()
+    await create_topic(controller, service, factor=2, partitions=2)
+    key, replica = one_of_two(service, leading=True)
+    error = CorruptLogError("somewhere")
+    if writing:
+        replica.log.writing = True
+        error = DamagedHeaderError("there", file="file", position=0, first=0)
+    service.plane.unreadable(replica, error)
+    assert replica.failed
+    replica.log.writing = False
+    async with asyncio.timeout(10):
+        while service.plane.replicas[key] is replica:
+            await asyncio.sleep(0.01)
+    again = service.plane.replicas[key]
+    assert (again.failed, again.leader) == (False, 2)
+    assert again.leader_epoch > replica.leader_epoch
+    assert service.replicas.offline == {}
+
+
+async def test_a_follower_that_cannot_be_cut_begins_anew(
+    controller: ControllerService, service: PartitionService
+) -> None:
+    client = ControllerClient(controller.in_process_endpoints())
+    await FakeNode(client, "10.0.0.2:1", "other", 2).join()
+    await create_topic(controller, service, factor=2, partitions=2)
+    key, replica = one_of_two(service, leading=False)
+    replica.log_failed(DamagedHeaderError("there", file="file", position=0, first=0, end=3))
+    assert replica.failed
+    async with asyncio.timeout(10):
+        while service.plane.replicas[key] is replica:
+            await asyncio.sleep(0.01)
+    assert service.plane.replicas[key].leader == 2
+    assert service.replicas.offline == {}
 
 
 async def test_the_second_start_proves_what_the_first_one_left(

@@ -11,6 +11,7 @@ def test_settings_have_kafka_s_names() -> None:
     assert told["group.initial.rebalance.delay.ms"] == "0"
     assert told["log.retention.check.interval.ms"] == "700"
     assert told["log.flush.interval.ms"] == "5"
+    assert told["replica.high.watermark.checkpoint.interval.ms"] == "5000"
 
 
 def test_the_table_s_defaults_are_ours() -> None:

@@ -60,6 +60,9 @@ class PartitionConfig(ServiceSettings):
     checkpoint_interval_ms: int = Field(
         default=60_000, ge=100, description="log.flush.offset.checkpoint.interval.ms"
     )
+    high_watermark_checkpoint_interval_ms: int = Field(
+        default=5_000, ge=100, description="replica.high.watermark.checkpoint.interval.ms"
+    )
     log_cleaner_enable: bool = Field(
         default=True, description="log.cleaner.enable: compact topics whose cleanup.policy says so"
     )

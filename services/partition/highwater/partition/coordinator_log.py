@@ -5,10 +5,13 @@ an answer waits is the coordinator's business.
 """
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import iter_batches
 from highwater.model.cluster import TopicState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId, TopicId
@@ -18,6 +21,17 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import Listener, ReplicaRole
 from highwater.partition.groups.log_port import LogPlace
+from highwater.partition.storage.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    DamagedBatchError,
+    DamagedHeaderError,
+    LogDirFailure,
+)
+from highwater.partition.storage.log import LogSlice, PartitionLog
+
+_UNREADABLE: Final = (CorruptIndexError, CorruptLogError, LogDirFailure)
+"""What a read raises because of the log or the disk, and not of the offset."""
 
 
 class PartitionAwayError(HighwaterError):
@@ -70,19 +84,29 @@ class DataPlaneLog:
         return ErrorCode.NOT_ENOUGH_REPLICAS if replica.short_isr else 0
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on, also those above the high watermark."""
-        log = self._replica(partition).log
-        if offset >= log.log_end_offset:
-            return b""
-        found = log.read(offset, max_bytes, end_offset=log.log_end_offset, min_one_batch=True)
-        if found is None:
-            return b""
-        segment = found.segment
-        segment.pin()
+        """Whole batches from `offset` on, also those above the high watermark.
+
+        A log that cannot be read goes out of service as for a fetch, so that another replica leads.
+        """
+        replica = self._replica(partition)
+        if replica.failed:
+            raise PartitionAwayError(f"the log of partition {partition} has failed")
         try:
-            return os.pread(segment.fd, found.length, found.position)
-        finally:
-            segment.unpin()
+            return _read(replica.log, offset, max_bytes)[1]
+        except _UNREADABLE as error:
+            self._plane.unreadable(replica, error)
+            raise
+
+    def recheck(self, partition: int, offset: int) -> None:
+        """Reads the batch at `offset` again, which was not sound, as the log itself would."""
+        replica = self._replica(partition)
+        if replica.failed:
+            return
+        try:
+            _check(replica.log, offset)
+        except _UNREADABLE as error:
+            self._plane.unreadable(replica, error)
+            raise
 
     def place(self, partition: int) -> LogPlace:
         """Where the log is. Raises PartitionAwayError."""
@@ -152,3 +176,48 @@ class DataPlaneLog:
                 f"partition {partition} is not here ({ErrorCode.NOT_COORDINATOR.name})"
             )
         return replica
+
+
+def _read(log: PartitionLog, offset: int, max_bytes: int) -> tuple[LogSlice | None, bytes]:
+    """Where the batches lie, and the batches. Raises CorruptLogError, LogDirFailure."""
+    if offset >= log.log_end_offset:
+        return None, b""
+    found = log.read(offset, max_bytes, end_offset=log.log_end_offset, min_one_batch=True)
+    if found is None:
+        return None, b""
+    segment = found.segment
+    try:
+        segment.pin()
+        try:
+            return found, os.pread(segment.fd, found.length, found.position)
+        finally:
+            segment.unpin()
+    except OSError as error:
+        raise LogDirFailure(segment.file, error) from error
+
+
+def _check(log: PartitionLog, offset: int) -> None:
+    """Raises CorruptLogError if the batch that holds `offset` is damaged, LogDirFailure."""
+    found, data = _read(log, offset, 1)
+    if found is None:
+        return
+    segment = found.segment
+    batch = next(iter_batches(data), None)
+    if batch is None:
+        bases = [known.base_offset for known in log.segments]
+        following = bases[bisect_right(bases, segment.base_offset) :]
+        raise DamagedHeaderError(
+            f"no whole batch at position {found.position}",
+            file=segment.path,
+            position=found.position,
+            first=offset,
+            end=following[0] if following else -1,
+        )
+    if not batch.crc_ok():
+        raise DamagedBatchError(
+            "the CRC does not match",
+            file=segment.path,
+            position=found.position,
+            first=found.base_offset,
+            end=min(max(batch.last_offset, found.base_offset) + 1, log.log_end_offset),
+        )

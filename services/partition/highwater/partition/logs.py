@@ -62,6 +62,7 @@ class NodeLogs:
             intervals=MaintenanceIntervals(
                 retention_ms=config.retention_check_interval_ms,
                 checkpoint_ms=config.checkpoint_interval_ms,
+                high_watermark_ms=config.high_watermark_checkpoint_interval_ms,
             ),
         )
         self.cleaner = Cleaner(
@@ -190,6 +191,10 @@ class NodeLogs:
             log.note_damage(damage.first, damage.end)
         except LogDirFailure as failure:
             self.manager.fail_dir(self.manager.dir_index(log), failure)
+
+    def keep_flushed(self, log: PartitionLog) -> None:
+        """Syncs a log off the loop and then writes down how far it is on disk."""
+        self.manager.keep_flushed(log)
 
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""

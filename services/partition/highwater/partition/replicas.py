@@ -10,13 +10,14 @@ from typing import Final, Protocol
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
+from highwater.partition.core.leader_epochs import NO_EPOCH
 from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
 from highwater.partition.data_plane.replication_port import ReplicationPort
-from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.topic_policy import TopicPolicies
 from highwater.runtime.logging import Logger
@@ -81,7 +82,7 @@ class Replicas:
         roles: RoleListener,
         clock: Clock,
         log: Logger,
-        on_log_failure: Callable[[PartitionReplica, LogDirFailure], None],
+        on_log_failure: Callable[[PartitionReplica, StorageError], None],
         port: ReplicationPort | None = None,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
@@ -108,8 +109,9 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
-        self._refetching: set[Key] = set()
-        """Failed because records are damaged that others have; to be made anew."""
+        self._refetching: dict[Key, int] = {}
+        """Failed because records are damaged that others have; to be made anew when nobody counts
+        them, in a later leader epoch than this one."""
         self.elections = 0
         """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
@@ -184,14 +186,14 @@ class Replicas:
                     self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                     self._remove(topic, replica)
                 continue
-            if replica is not None and key in self._refetching and _counts_no_more(state, node_id):
+            if replica is not None and self._to_be_made_anew(state, key, node_id):
                 self._remove(topic, replica)
                 replica = None
             if replica is None:
                 replica = self._make(topic, state.partition, node_id)
                 if replica is None:
                     continue
-            if replica.log.rotten:
+            if replica.log.rotten and not replica.failed:
                 self._quarantine(replica, state)
             self._set_role(topic, replica, state, min_isr)
 
@@ -202,23 +204,60 @@ class Replicas:
         it is offline, lets another one lead and takes it out of the ISR; when the image says so
         its log is deleted, and a new one fetches everything again (R13).
         """
-        for (topic_id, partition), replica in self._plane.replicas.items():
-            topic = self._topics.get(topic_id)
-            if replica.log is log and topic is not None and partition < len(topic.partitions):
-                return self._quarantine(replica, topic.partitions[partition])
+        for replica in self._plane.replicas.values():
+            if replica.log is log:
+                found = self._record_of(replica)
+                return found is not None and self._quarantine(replica, found[1])
         return False
 
+    def not_cut(self, replica: PartitionReplica) -> bool:
+        """A follower has failed: its log is damaged where it parts from its leader's, and so cannot
+        be cut there. All that it needs is another log; True if it has got one, or will.
+
+        One that nobody counts gets it at once, in the same leader epoch: all that the former one
+        asked in it was answered with where it parts, and counted for nothing; so no fetch that is
+        late can vouch for the new one.
+        """
+        found = self._record_of(replica)
+        if found is None:
+            return False
+        topic, state = found
+        counted = not _counts_no_more(state, NodeId(replica.core.node))
+        if counted or state.leader_epoch != replica.leader_epoch:
+            return self._quarantine(replica, state)
+        self._remove(topic, replica)
+        made = self._make(topic, state.partition, NodeId(replica.core.node))
+        if made is not None:
+            self._set_role(topic, made, state, self._policies.min_isr(topic))
+        return made is not None
+
+    def _record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
+        topic = self._topics.get(replica.topic_id)
+        if topic is None or replica.partition >= len(topic.partitions):
+            return None
+        return topic, topic.partitions[replica.partition]
+
     def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
+        key = (replica.topic_id, replica.partition)
+        if key in self._refetching:
+            return True
         if _counts_no_more(state, NodeId(replica.core.node)):
             # The controller would change nothing, so no image would say that it was heard. The
-            # replica comes here again when it has caught up, and is in the ISR.
+            # replica comes here again when it has caught up, and is in the ISR; or, if it works
+            # no more, is made anew when fetches of this leader epoch cannot vouch for it.
+            if replica.failed:
+                self._refetching[key] = max(state.leader_epoch, replica.leader_epoch)
             return False
-        others = {n for n in state.isr if n != replica.core.node and n not in self._ineligible}
-        if replica.failed or not others:
+        if all(n == replica.core.node or n in self._ineligible for n in state.isr):
             return False
-        self._refetching.add((replica.topic_id, replica.partition))
-        replica.fail()
+        self._refetching[key] = NO_EPOCH
+        if not replica.failed:
+            replica.fail()
         return True
+
+    def _to_be_made_anew(self, state: PartitionState, key: Key, node_id: NodeId) -> bool:
+        after = self._refetching.get(key)
+        return after is not None and state.leader_epoch > after and _counts_no_more(state, node_id)
 
     def _reconfigure(self, topic: TopicState) -> None:
         """Configs apply from the next append on."""
@@ -307,7 +346,7 @@ class Replicas:
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
-        self._refetching.discard((topic.topic_id, replica.partition))
+        self._refetching.pop((topic.topic_id, replica.partition), None)
         replica.retire()
         self._resigned(topic, replica.partition)
         self._logs.delete_log(replica.log)

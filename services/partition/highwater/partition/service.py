@@ -47,8 +47,9 @@ from highwater.partition.rpc.stream_drain import StreamDrain
 from highwater.partition.static_configs import static_configs
 from highwater.partition.storage.errors import (
     CorruptLogError,
-    DamagedHeaderError,
+    DamageFoundError,
     LogDirFailure,
+    StorageError,
 )
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.scrubber import Damage
@@ -367,17 +368,32 @@ class PartitionService:
     # ---- failures ----
 
     def _replica_bug(self, replica: PartitionReplica, error: Exception) -> None:
+        """A replica has failed; if that is its log's fault, it is fetched again from others."""
         self._log.error(
             "replica_failed",
             topic=replica.topic_name,
             partition=replica.partition,
             exc_info=error,
+            fetched_again=isinstance(error, CorruptLogError) and self.replicas.damaged(replica.log),
         )
         self._tell_offline()
 
-    def _log_failed(self, replica: PartitionReplica, error: LogDirFailure) -> None:
-        """I/O failed on one log: its whole directory goes offline, as in Kafka."""
-        self.logs.fail_dir(replica.log_dir, error)
+    def _log_failed(self, replica: PartitionReplica, error: StorageError) -> None:
+        """I/O failed on one log: its whole directory goes offline, as in Kafka. Or it is damaged, so
+        that a follower cannot do with it what its leader says.
+        """
+        if isinstance(error, LogDirFailure):
+            self.logs.fail_dir(replica.log_dir, error)
+            return
+        replica.fail()
+        self._log.error(
+            "log_not_cut",
+            topic=replica.topic_name,
+            partition=replica.partition,
+            error=str(error),
+            fetched_again=self.replicas.not_cut(replica),
+        )
+        self._tell_offline()
 
     def _dir_failed(self, log_dir: int, error: LogDirFailure) -> None:
         self._log.error("log_dir_failed", error=str(error), log_dir=log_dir)
@@ -410,11 +426,12 @@ class PartitionService:
     def _log_unreadable(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
         """A read met damage, before the scrubber did or where that does not look.
 
-        The rest of its segment is lost. The active one is closed for that, so that what is appended
-        from now on can be found.
+        One batch is lost, or the rest of its segment. The active one is closed for that, so that
+        what is appended from now on can be found. False if nothing can be done about the damage
+        here: the replica is to fail.
         """
         log = replica.log
-        if not isinstance(error, DamagedHeaderError) or log.writing:
+        if not isinstance(error, DamageFoundError) or log.writing:
             return False
         end = error.end
         if end < 0:
@@ -424,6 +441,8 @@ class PartitionService:
                 replica.log_failed(failure)
                 return True
             end = log.log_end_offset
+            # A start must not look for the log's end in that segment, and drop what follows it.
+            self.logs.keep_flushed(log)
         damage = Damage(
             first=error.first, end=end, file=error.file, position=error.position, what=str(error)
         )

@@ -29,6 +29,9 @@ def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, st
         "offset.metadata.max.bytes": groups.offset_metadata_bytes_max,
         "offsets.retention.minutes": groups.offsets_retention_ms // 60_000,
         "producer.id.expiration.ms": LogConfig().producer_id_expiration_ms,
+        "replica.high.watermark.checkpoint.interval.ms": (
+            config.high_watermark_checkpoint_interval_ms
+        ),
         "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
     }
     return {name: str(value) for name, value in values.items()}

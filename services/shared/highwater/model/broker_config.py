@@ -235,6 +235,12 @@ _STATIC: Final = (
         "How often the point is written down from which a restart has to check the logs.",
     ),
     _static(
+        "replica.high.watermark.checkpoint.interval.ms",
+        ConfigType.LONG,
+        "5000",
+        "How often high watermarks are written down, which a restart begins with.",
+    ),
+    _static(
         "log.retention.check.interval.ms",
         ConfigType.LONG,
         "300000",

@@ -15,7 +15,7 @@ from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log import PartitionLog
 from tests.support.log_batches import ManualClock
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
@@ -44,14 +44,14 @@ class Node:
         self.clock = ManualClock()
         self.timers: list[Timer] = []
         self.bugs: list[Exception] = []
-        self.log_failures: list[LogDirFailure] = []
+        self.log_failures: list[StorageError] = []
         self.plane = DataPlane(self._call_later, lambda _replica, error: self.bugs.append(error))
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         self.timers.append(Timer(seconds, callback))
         return self.timers[-1]
 
-    def _log_failed(self, replica: PartitionReplica, error: LogDirFailure) -> None:
+    def _log_failed(self, replica: PartitionReplica, error: StorageError) -> None:
         self.log_failures.append(error)
         replica.fail()
 

@@ -8,10 +8,11 @@ import pytest
 
 from highwater.hop.append import OUTCOME_UNKNOWN
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import MAGIC_AT
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.core.replica_events import Diverged, LagChecked, OutOfRange
 from highwater.partition.data_plane.replica_role import NO_APPENDS, ReplicaRole
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
@@ -211,4 +212,29 @@ def test_a_disk_that_fails_during_a_cut_takes_the_replica_offline(
     )
     assert replica.failed
     assert len(node.log_failures) == 1
+    assert not replica.core.may_fetch(EPOCH + 1)
+
+
+def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) -> None:
+    replica = node.add()
+    for _ in range(3):
+        node.append(make_batch())
+    segment = replica.log.active_segment
+    with Path(segment.file).open("r+b") as file:
+        file.seek(segment.size // 3 + MAGIC_AT)
+        file.write(b"\xff")
+    replica.log._positions.clear()
+    replica.port = Port()
+    follow(replica, 2, EPOCH + 1)
+    replica.handle(
+        Diverged(
+            leader_epoch=EPOCH + 1,
+            fetch_offset=3,
+            last_fetched_epoch=EPOCH,
+            epoch=EPOCH,
+            end_offset=2,
+        )
+    )
+    assert replica.failed
+    assert [type(error) for error in node.log_failures] == [DamagedHeaderError]
     assert not replica.core.may_fetch(EPOCH + 1)

@@ -44,6 +44,7 @@ class MemoryLog:
         self.appends: list[tuple[int, int, int]] = []
         """(partition, leader epoch, records)"""
         self.reads: list[tuple[int, int]] = []
+        self.rechecked: list[tuple[int, int]] = []
 
     def append(
         self,
@@ -109,6 +110,9 @@ class MemoryLog:
                 break
             found += data
         return found
+
+    def recheck(self, partition: int, offset: int) -> None:
+        self.rechecked.append((partition, offset))
 
     def place(self, partition: int) -> LogPlace:
         return place_of(partition)

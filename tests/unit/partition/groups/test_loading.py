@@ -207,16 +207,18 @@ async def test_snapshot_whose_epoch_the_log_does_not_know():
     assert "leader epoch -1" in report.snapshot_problem
 
 
-@pytest.mark.parametrize("place", [16, 70])
+@pytest.mark.parametrize("place", [16, 23, 70])
 async def test_corrupt_committed_batch(place):
     log = new_log()
     write(log, offset(0, 1))
-    base, data = log.batches[0][0]
+    write(log, offset(0, 2))
+    base, data = log.batches[0][1]
     broken = bytearray(data)
-    broken[place] ^= 1
-    log.batches[0][0] = (base, bytes(broken))
+    broken[place] ^= 0xFF
+    log.batches[0][1] = (base, bytes(broken))
     with pytest.raises(CorruptLogError):
         await load(log)
+    assert log.rechecked == [(0, 1)], "the log is to see for itself"
 
 
 async def test_half_a_batch_is_corrupt():
@@ -226,3 +228,4 @@ async def test_half_a_batch_is_corrupt():
     log.batches[0][0] = (base, data[:-1])
     with pytest.raises(CorruptLogError):
         await load(log)
+    assert log.rechecked == [(0, 0)]

@@ -137,6 +137,20 @@ async def test_log_that_cannot_be_read_is_tried_again(monkeypatch):
     assert committed(await heir.ask(fetch_all(), 7)) == {("t", 0): 1}
 
 
+async def test_while_the_log_has_failed_clients_look_elsewhere(monkeypatch):
+    node = await Node().lead()
+    await node.ask(commit(1), 8)
+
+    def read(partition, offset, max_bytes):
+        node.log.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(node.log, "read", read)
+    heir = Node(node.log)
+    heir.coordinator.become_leader(0, 2)
+    await until(lambda: heir.submit(commit(1), 8).code == ErrorCode.NOT_COORDINATOR)
+
+
 @pytest.mark.parametrize("times", [3])
 async def test_reload_pauses_grow_while_appends_fail_and_shrink_after(times):
     node = await Node(MemoryLog()).lead()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import MAGIC_AT
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane import following
@@ -19,6 +21,7 @@ from highwater.partition.replication.fetcher import ANSWER_PATIENCE_MS, ReplicaF
 from highwater.partition.replication.rows import Asked, SegmentPlace
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
+from highwater.partition.storage.errors import DamagedHeaderError, StorageError
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
 from tests.support.log_batches import make_batch
@@ -357,3 +360,41 @@ async def test_who_is_throttled_is_asked_for_when_there_is_room(node: Follower) 
     node.clock.now_ms += 1_000
     await node.channel.requested(4)
     assert call.asked == [Asked(*a[:3], 1, EPOCH)], "at the next look"
+
+
+def damage_second_of_three(replica: PartitionReplica) -> None:
+    segment = replica.log.active_segment
+    with Path(segment.file).open("r+b") as file:
+        file.seek(segment.size // 3 + MAGIC_AT)
+        file.write(b"\xff")
+    replica.log._positions.clear()
+
+
+async def test_a_replica_that_is_made_anew_while_it_is_cut_is_asked_for_from_its_beginning(
+    node: Follower,
+) -> None:
+    call = await node.channel.requested(1)
+    batches = [make_batch(base_offset=offset, epoch=1) for offset in range(3)]
+    call.answer(1, [answer_to(call.asked[0], *batches)])
+    await node.channel.requested(2)
+    former = node.replicas[0]
+    damage_second_of_three(former)
+
+    def made_anew(replica: PartitionReplica, error: StorageError) -> None:
+        assert isinstance(error, DamagedHeaderError)
+        replica.fail()
+        node.fetcher.stop_following(replica)
+        shutil.rmtree(replica.log.directory)
+        node.replicas[0] = node.add(lead=False)
+        follow(node.replicas[0], LEADER.node_id, EPOCH)
+        node.fetcher.follow(node.replicas[0], due=True)
+
+    former._on_log_failure = made_anew
+    (asked,) = call.asked
+    call.answer(2, [answer_to(asked, diverging_epoch=1, diverging_end_offset=2)])
+    await node.channel.requested(3)
+    assert [(asked.partition, asked.fetch_offset) for asked in call.asked] == [(0, 0)]
+    assert (node.over, node.broken) == ([former], [])
+    call.answer(3, [answer_to(call.asked[0], *batches[:2])])
+    await node.channel.requested(4)
+    assert stored(node.replicas[0]) == b"".join(batches[:2])

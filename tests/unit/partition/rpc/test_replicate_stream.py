@@ -16,6 +16,7 @@ from highwater.partition.replication.codec import (
 from highwater.partition.replication.leader_session import LeaderSession
 from highwater.partition.rpc.replicate_stream import replicate_stream
 from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE
+from highwater.partition.storage.batches import HEADER_BYTES
 from highwater.runtime.grpc_channel import open_channel
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import PartitionNode, until
@@ -126,7 +127,7 @@ async def test_a_session_that_breaks_ends_the_stream(context, leader, monkeypatc
 async def test_bytes_that_are_gone_take_the_directory_offline(context, leader):
     replica = leader.add_led()
     leader.append(make_batch())
-    os.ftruncate(replica.log.active_segment.open(), 3)
+    os.ftruncate(replica.log.active_segment.open(), HEADER_BYTES + 2)
     serving = serve(leader, context)
     context.inbox.put_nowait(request(1, place(0)))
     await until(lambda: context.written)

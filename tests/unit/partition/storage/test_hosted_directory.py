@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from highwater.partition.storage import hosted_directory
+from highwater.partition.storage import checkpoint, hosted_directory
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.hosted_directory import (
     FILES_MIN,
@@ -17,6 +17,7 @@ from highwater.partition.storage.hosted_directory import (
 )
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.log_directory import DirectoryOffsets
+from highwater.partition.storage.names import HIGH_WATERMARK_CHECKPOINT
 from highwater.partition.storage.stall import HUNG_WRITE_MS
 from highwater.partition.storage.worker import WAITING_MAX
 from tests.support.log_batches import append, make_batch
@@ -133,6 +134,78 @@ def test_checkpoints_are_replaced_once_for_many_logs(tmp_path: Path) -> None:
         node.drain()
     assert written == [5]
     node.manager.close()
+
+
+def high_watermarks(directory: Path) -> dict[tuple[str, int], int]:
+    return checkpoint.read_offsets(FileSystem(), str(directory / HIGH_WATERMARK_CHECKPOINT))
+
+
+def test_high_watermarks_are_written_when_one_has_moved_and_without_recovery_points(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path / "a")
+    logs = [node.manager.open_log(topic(), partition)[0] for partition in range(2)]
+    for log in logs:
+        append(log, make_batch(), make_batch(), epoch=0)
+    logs[1].high_watermark = 2
+    disk = FileSystem()
+    written: list[str] = []
+    rename = disk.rename
+
+    def counted(old: str, new: str) -> None:
+        written.append(Path(new).name)
+        rename(old, new)
+
+    node.manager.dirs[0].directory.filesystem.rename = counted  # type: ignore[method-assign]
+    for _ in range(3):
+        node.run(node.maintenance().high_watermarks())
+    assert written == [HIGH_WATERMARK_CHECKPOINT]
+    assert high_watermarks(tmp_path / "a") == {("orders", 0): 0, ("orders", 1): 2}
+    logs[0].high_watermark = 1
+    node.run(node.maintenance().high_watermarks())
+    node.run(node.maintenance().checkpoints())
+    count = len(written)
+    node.run(node.maintenance().high_watermarks())
+    assert len(written) == count, "the checkpoints of all offsets have told it, too"
+    assert high_watermarks(tmp_path / "a")["orders", 0] == 1
+    killed(node)
+
+    node = Node(tmp_path / "a")
+    assert [node.manager.open_log(topic(), n)[0].high_watermark for n in range(2)] == [1, 2]
+    node.manager.close()
+
+
+def test_one_write_of_high_watermarks_at_a_time(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(), 0)
+    append(log, make_batch(), make_batch(), epoch=0)
+    [hosted] = node.manager.dirs
+    go_on = threading.Event()
+    hosted.run_later(lambda: bool(go_on.wait(10)) and None, lambda: None)
+    begun: list[int] = []
+    for offset in (1, 2):
+        log.high_watermark = offset
+        list(node.maintenance().high_watermarks())
+        begun.append(hosted.waiting_jobs)
+    assert begun[1] <= begun[0]
+    go_on.set()
+    node.drain()
+    assert high_watermarks(tmp_path / "a") == {("orders", 0): 1}
+    node.run(node.maintenance().high_watermarks())
+    assert high_watermarks(tmp_path / "a") == {("orders", 0): 2}
+    node.manager.close()
+
+
+def test_high_watermarks_do_not_outlive_a_truncation(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log = cut_log(node)
+    log.high_watermark = 7
+    list(node.maintenance().high_watermarks())  # Not written yet when the log is cut.
+    log.truncate_to(6)
+    log.high_watermark = 6
+    append(log, make_batch(), make_batch(), make_batch(), epoch=1)
+    killed_later(node)
+    assert high_watermarks(tmp_path / "a") == {("orders", 0): 6}
 
 
 def test_a_clean_stop_writes_how_far_logs_are_cleaned(tmp_path: Path) -> None:

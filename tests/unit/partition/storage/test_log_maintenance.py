@@ -10,6 +10,8 @@ from highwater.partition.storage.log_maintenance import LogMaintenance, Maintena
 from highwater.partition.storage.log_manager import LogManager
 from tests.support.log_batches import ManualClock
 
+PASSES = ("retention", "checkpoints", "high_watermarks", "flushes", "removals", "producers")
+
 
 async def test_every_pass_is_made_at_its_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -24,7 +26,12 @@ async def test_every_pass_is_made_at_its_interval(
     manager.open()
     manager.start()
     intervals = MaintenanceIntervals(
-        retention_ms=10, checkpoint_ms=10, flush_ms=10, removal_ms=10, producer_expiration_ms=10
+        retention_ms=10,
+        checkpoint_ms=10,
+        high_watermark_ms=10,
+        flush_ms=10,
+        removal_ms=10,
+        producer_expiration_ms=10,
     )
     maintenance = LogMaintenance(manager, clock=ManualClock(), intervals=intervals)
     made: dict[str, int] = {}
@@ -32,11 +39,11 @@ async def test_every_pass_is_made_at_its_interval(
 
     def counting(name: str) -> Iterator[None]:
         made[name] = made.get(name, 0) + 1
-        if len(made) == 5 and min(made.values()) >= 2:
+        if len(made) == len(PASSES) and min(made.values()) >= 2:
             enough.set()
         yield
 
-    for name in ("retention", "checkpoints", "flushes", "removals", "producers"):
+    for name in PASSES:
         monkeypatch.setattr(maintenance, name, lambda name=name: counting(name))
     running = asyncio.get_running_loop().create_task(maintenance.run())
     async with asyncio.timeout(10):

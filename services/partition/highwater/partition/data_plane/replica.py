@@ -38,7 +38,7 @@ from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
@@ -77,7 +77,7 @@ class PartitionReplica(ReplicaRole):
         self,
         *,
         policy: AppendPolicy,
-        on_log_failure: "Callable[[PartitionReplica, LogDirFailure], None]",
+        on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
         flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
         port: ReplicationPort | None = None,
         **place: Any,
@@ -98,8 +98,8 @@ class PartitionReplica(ReplicaRole):
 
     # ---- role ----
 
-    def log_failed(self, error: LogDirFailure) -> None:
-        """Takes the log's whole directory offline, this replica with it."""
+    def log_failed(self, error: StorageError) -> None:
+        """Takes this replica offline, with its log's whole directory if I/O failed."""
         self._on_log_failure(self, error)
 
     def ask_port(

@@ -19,7 +19,7 @@ from highwater.partition.core.succession import has_successor, successors_have_a
 from highwater.partition.core.transitions import Role
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.waiters import Waiters
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
 from highwater.partition.storage.log import PartitionLog
 
 LAG_MS_MAX_DEFAULT: Final = 10_000
@@ -117,7 +117,7 @@ class ReplicaRole:
         try:
             for wanted in effects:
                 self._carry_out(wanted)
-        except LogDirFailure as error:
+        except (LogDirFailure, CorruptLogError) as error:
             self.log_failed(error)
         self.tell_listeners()
 
@@ -126,7 +126,7 @@ class ReplicaRole:
         for listener in self.listeners:
             listener(self)
 
-    def log_failed(self, error: LogDirFailure) -> None:
+    def log_failed(self, error: StorageError) -> None:
         """Replaced by the subclass, which knows whom to tell."""
         raise NotImplementedError
 

@@ -91,11 +91,12 @@ async def load_shard(
         chunk = log.read(partition, report.next_offset, READ_BYTES)
         if not chunk:
             raise LogCutError(f"partition {partition}: nothing at {report.next_offset}")
-        before = report.next_offset
-        for record in _log_records(chunk, report):
-            shard.replay(record)
-        if report.next_offset == before:
-            raise CorruptLogError(f"partition {partition}: no whole batch at {before}")
+        try:
+            _replay_chunk(shard, chunk, report)
+        except CorruptLogError:
+            # Records that are sound and mean nothing to us are not the log's damage.
+            log.recheck(partition, report.next_offset)
+            raise
         report.log_bytes += len(chunk)
         await pause(0)
     if report.next_offset > log.log_end_offset(partition):
@@ -144,6 +145,14 @@ async def _replay_snapshot(
     report.next_offset = snapshot.offset
 
 
+def _replay_chunk(shard: GroupCoordinatorShard, chunk: bytes, report: LoadReport) -> None:
+    before = report.next_offset
+    for record in _log_records(chunk, report):
+        shard.replay(record)
+    if report.next_offset == before:
+        raise CorruptLogError(f"no whole batch at {before}")
+
+
 def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
     """The records of a chunk from `report.next_offset` on, which moves along."""
     try:
@@ -155,10 +164,10 @@ def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
 
 
 def _batch_records(batch: RecordBatchView, report: LoadReport) -> Iterator[Record]:
-    if batch.last_offset < report.next_offset:
-        return
     if not batch.crc_ok():
         raise CorruptLogError(f"batch at {batch.base_offset} fails its checksum")
+    if batch.last_offset < report.next_offset:
+        return
     if is_control(batch.attributes):
         return
     for record in read_records(batch, _DECOMPRESSED_BYTES_MAX):

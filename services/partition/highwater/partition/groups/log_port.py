@@ -48,7 +48,16 @@ class CoordinatorLog(Protocol):
         """Whole batches from the one that holds `offset`, up to the end of the log.
 
         Empty at the end; at least one batch otherwise, also when it is larger than `max_bytes`.
-        Raises OSError or a HighwaterError when the disk fails.
+        Raises a HighwaterError when the partition is not here any more, a StorageError when the log
+        cannot be read; whom that concerns has been told then.
+        """
+        ...
+
+    def recheck(self, partition: int, offset: int) -> None:
+        """What `read` gave for `offset` is no sound batch: looks again whether the log is damaged.
+
+        If it is, another replica takes over where others have the records. May raise what `read`
+        raises.
         """
         ...
 

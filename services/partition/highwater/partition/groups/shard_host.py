@@ -290,20 +290,26 @@ class ShardHost:
         except Exception:
             # A disk that fails now may work later, and the partition may move meanwhile.
             self._logger.exception("group_load_failed")
+            self._note_lost()
             self._reload()
             return
         if self.state is not HostState.LOADING:
             return
-        refused = parts.log.refusal(self.partition, self.leader_epoch)
-        if refused and told(refused) is ErrorCode.NOT_COORDINATOR:
-            # Another epoch has begun, or the disk has failed; this host will hear of it.
-            self._while_loading = ErrorCode.NOT_COORDINATOR
+        if self._note_lost():
             self._reload()
             return
         try:
             self._activate(shard, place, report)
         except Exception as error:  # noqa: BLE001 - half of the groups must not pass for all.
             self.crash("activation", error)
+
+    def _note_lost(self) -> bool:
+        """Whether another epoch has begun, or the log has failed; this host will hear of it."""
+        refused = self._parts.log.refusal(self.partition, self.leader_epoch)
+        if not refused or told(refused) is not ErrorCode.NOT_COORDINATOR:
+            return False
+        self._while_loading = ErrorCode.NOT_COORDINATOR
+        return True
 
     def _activate(self, shard: GroupCoordinatorShard, place: LogPlace, report: LoadReport) -> None:
         log, settings, end = self._parts.log, self._parts.settings, report.next_offset

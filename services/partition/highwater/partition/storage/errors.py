@@ -34,8 +34,8 @@ class CorruptLogError(StorageError):
     """Bytes below the recovery point do not form batches; the replica must not serve them."""
 
 
-class DamagedHeaderError(CorruptLogError):
-    """Behind the sound batches of a segment stands what is none, so that the rest cannot be found."""
+class DamageFoundError(CorruptLogError):
+    """Records of a segment are damaged, and it is known which."""
 
     def __init__(self, why: str, *, file: str, position: int, first: int, end: int = -1) -> None:
         """Keep where it stands in which file, and the offsets that are lost: [first, end).
@@ -47,6 +47,14 @@ class DamagedHeaderError(CorruptLogError):
         self.position = position
         self.first = first
         self.end = end
+
+
+class DamagedHeaderError(DamageFoundError):
+    """Behind the sound batches of a segment stands what is none, so that the rest cannot be found."""
+
+
+class DamagedBatchError(DamageFoundError):
+    """A batch fails its checksum; those around it can be found."""
 
 
 class DamagedRecordsError(StorageError):

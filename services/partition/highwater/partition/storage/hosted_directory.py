@@ -88,6 +88,11 @@ class HostedLog:
         return os.path.basename(self.log.directory)
 
 
+def _high_watermarks(entries: Sequence[HostedLog]) -> dict[Partition, int]:
+    logs = [entry.log for entry in entries]
+    return {(log.topic, log.partition): log.high_watermark for log in logs}
+
+
 def _remove_all(paths: Sequence[str]) -> None:
     for path in paths:
         remove(path)
@@ -139,6 +144,9 @@ class HostedDirectory:
         """Whether `checkpoint_soon` was asked for and is not under way."""
         self._checkpoints_begun = False
         """Whether it is under way, or about to be."""
+        self._high_watermarks: dict[Partition, int] = {}
+        """As last written, or about to be."""
+        self._writing_high_watermarks = False
         self._entries = entries
         self._clock = clock
         self._post = post
@@ -348,7 +356,7 @@ class HostedDirectory:
         logs = [entry.log for entry in entries]
         return DirectoryOffsets(
             recovery_points={(log.topic, log.partition): log.recovery_point for log in logs},
-            high_watermarks={(log.topic, log.partition): log.high_watermark for log in logs},
+            high_watermarks=_high_watermarks(entries),
             log_starts={
                 (log.topic, log.partition): log.log_start_offset
                 for log in logs
@@ -360,7 +368,29 @@ class HostedDirectory:
         """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
         self._sync_names()
         self.checkpoint_cleaned(entries)
-        self.run_later(partial(self.directory.write_offsets, self.offsets(entries)), done)
+        offsets = self.offsets(entries)
+        self._high_watermarks = dict(offsets.high_watermarks)
+        self.run_later(partial(self.directory.write_offsets, offsets), done)
+
+    def checkpoint_high_watermarks(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the high watermarks on the worker, if any has moved and no write is under way.
+
+        All of them are taken at one moment: a log that is cut or goes comes with the next
+        checkpoint, which the worker writes after this one.
+        """
+        if self._writing_high_watermarks:
+            return  # The disk is slow; the next pass has newer ones.
+        offsets = _high_watermarks(entries)
+        if offsets != self._high_watermarks:
+            self._high_watermarks = offsets
+            self._writing_high_watermarks = True
+            self.run_later(
+                partial(self.directory.write_high_watermarks, offsets),
+                self._high_watermarks_written,
+            )
+
+    def _high_watermarks_written(self) -> None:
+        self._writing_high_watermarks = False
 
     def _sync_names(self) -> None:
         """Comes before anybody is told that records of a new log are on disk."""

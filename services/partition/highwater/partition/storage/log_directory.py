@@ -142,11 +142,7 @@ class LogDirectory:
 
     def write_cleaned(self, offsets: Mapping[Partition, int]) -> None:
         """Replaces the cleaner's checkpoint, durably. Raises LogDirFailure. Any thread."""
-        path = os.path.join(self.path, CLEANER_CHECKPOINT)
-        try:
-            checkpoint.write_offsets(self.filesystem, path, offsets, durable=True)
-        except OSError as error:
-            raise LogDirFailure(path, error) from error
+        self._write_offsets(CLEANER_CHECKPOINT, offsets)
 
     def write_offsets(self, offsets: DirectoryOffsets) -> None:
         """Replaces the three checkpoints, durably. Raises LogDirFailure. Any thread."""
@@ -155,11 +151,18 @@ class LogDirectory:
             (LOG_START_CHECKPOINT, offsets.log_starts),
             (HIGH_WATERMARK_CHECKPOINT, offsets.high_watermarks),
         ):
-            path = os.path.join(self.path, name)
-            try:
-                checkpoint.write_offsets(self.filesystem, path, values, durable=True)
-            except OSError as error:
-                raise LogDirFailure(path, error) from error
+            self._write_offsets(name, values)
+
+    def write_high_watermarks(self, offsets: Mapping[Partition, int]) -> None:
+        """Replaces one of them, durably. Raises LogDirFailure. Any thread."""
+        self._write_offsets(HIGH_WATERMARK_CHECKPOINT, offsets)
+
+    def _write_offsets(self, name: str, values: Mapping[Partition, int]) -> None:
+        path = os.path.join(self.path, name)
+        try:
+            checkpoint.write_offsets(self.filesystem, path, values, durable=True)
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
 
     def write_identity(self, *, node_id: int, cluster_id: str) -> None:
         """Writes `meta.properties`, with a new directory id if there was none."""

@@ -23,8 +23,10 @@ class MaintenanceIntervals:
     """Milliseconds between passes."""
 
     retention_ms: int = 300_000
-    checkpoint_ms: int = 5_000
-    """Kafka: recovery points each minute, high watermarks each five seconds; here in one go."""
+    checkpoint_ms: int = 60_000
+    """Recovery points and log starts; high watermarks in one go."""
+    high_watermark_ms: int = 5_000
+    """They tell a start what readers have seen: below min.insync.replicas nothing moves them on."""
     flush_ms: int = 500
     """How often flush.ms is looked after: it is kept to this precision."""
     tails_ms: int = 2_000
@@ -51,6 +53,7 @@ class LogMaintenance:
             for make_pass, interval_ms in (
                 (self.retention, intervals.retention_ms),
                 (self.checkpoints, intervals.checkpoint_ms),
+                (self.high_watermarks, intervals.high_watermark_ms),
                 (self.flushes, intervals.flush_ms),
                 (self.tails, intervals.tails_ms),
                 (self.removals, intervals.removal_ms),
@@ -94,6 +97,13 @@ class LogMaintenance:
         """Writes the offset checkpoints."""
         self._manager.checkpoint()
         yield
+
+    def high_watermarks(self) -> Iterator[None]:
+        """Writes the high watermarks' checkpoints where any has moved."""
+        for hosted in self._manager.online():
+            with self._manager.guard(hosted):
+                self._manager.checkpoint_high_watermarks(hosted)
+            yield
 
     def removals(self) -> Iterator[None]:
         """Removes files whose delay is over."""

@@ -351,6 +351,18 @@ class LogManager:
             with self.guard(hosted):
                 hosted.checkpoint(self._in(hosted))
 
+    def checkpoint_high_watermarks(self, hosted: HostedDirectory) -> None:
+        """Writes a directory's high watermarks, on its worker, if any has moved."""
+        hosted.checkpoint_high_watermarks(self._in(hosted))
+
+    def keep_flushed(self, log: PartitionLog) -> None:
+        """Makes a log durable up to its present end, and its recovery point, too: a start after
+        kill -9 reads the log from there on only. On the directory's worker.
+        """
+        entry = self._entry(log)
+        if entry is not None:
+            self.flush(log, entry.directory.checkpoint_soon)
+
     def checkpoint_cleaned(self, hosted: HostedDirectory) -> None:
         """Writes down how far a directory's logs were compacted, on its worker."""
         hosted.checkpoint_cleaned(self._in(hosted))

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from highwater.partition.storage.cleaning.child_process import ChildError, CleanerProcess
+from highwater.partition.storage.cleaning import child_process
+from highwater.partition.storage.cleaning.child_process import (
+    PASS_S_MAX,
+    ChildError,
+    CleanerProcess,
+    pass_s_max,
+)
 from highwater.partition.storage.cleaning.job import CleaningDone, CleaningJob, GroupWritten
 from tests.support.compacted_logs import job_of, keyed_batch
 from tests.support.log_batches import append, open_log
@@ -55,6 +62,24 @@ async def test_children_that_misbehave(job: CleaningJob, text: str, why: str) ->
         await process.next_report()
     assert await process.end()
     assert await process.end(), "it may be ended twice"
+
+
+def test_a_pass_has_the_time_that_its_rate_takes(job: CleaningJob) -> None:
+    large = replace(job, segments=[(0, 10, 6 << 30), (10, 20, 4 << 30)])
+    assert pass_s_max(large) == PASS_S_MAX
+    assert pass_s_max(replace(large, io_bytes_per_s=1 << 20)) == PASS_S_MAX + 3 * 10 * 1024
+
+
+async def test_a_slow_rate_is_not_taken_for_a_child_that_hangs(
+    job: CleaningJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_process, "PASS_S_MAX", 0.0)
+    for rate, ends in ((0, False), (1, True)):
+        process = CleanerProcess(script("time.sleep(0.5)\nsys.exit(3)"))
+        await process.start(replace(job, io_bytes_per_s=rate))
+        with pytest.raises(ChildError, match="code 3" if ends else "takes too long"):
+            await process.next_report()
+        assert await process.end()
 
 
 async def test_it_is_reaped_although_its_node_stops(job: CleaningJob) -> None:

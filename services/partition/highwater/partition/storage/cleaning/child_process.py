@@ -23,13 +23,23 @@ COMMAND: Final = (sys.executable, "-m", "highwater.partition.storage.cleaning.ch
 SILENCE_S_MAX: Final = 120.0
 """Without any report, which come every few MiB: the disk hangs, or the child does."""
 PASS_S_MAX: Final = 6 * 3600.0
-"""Of one pass over one log, whatever it reports."""
+"""Of one pass over one log, whatever it reports; on top of it comes what its rate makes it take."""
+_PASSED_MAX: Final = 3
+"""How often a byte of a log is read or written: for the offset map, for the new segment, into it."""
 END_S_MAX: Final = 10.0
 """For a process that was killed to be gone; only one that hangs in the kernel takes longer."""
 
 
 class ChildError(Exception):
     """The child broke off, hung, or said what is no report."""
+
+
+def pass_s_max(job: CleaningJob) -> float:
+    """How long a pass may take: a slow rate is no fault of the child's."""
+    if not job.io_bytes_per_s:
+        return PASS_S_MAX
+    nbytes = sum(size for _, _, size in job.segments)
+    return PASS_S_MAX + _PASSED_MAX * nbytes / job.io_bytes_per_s
 
 
 class CleanerProcess:
@@ -52,7 +62,7 @@ class CleanerProcess:
     async def start(self, job: CleaningJob) -> None:
         """Starts the child and gives it its job. Raises ChildError, OSError."""
         loop = asyncio.get_running_loop()
-        self._deadline_s = loop.time() + PASS_S_MAX
+        self._deadline_s = loop.time() + pass_s_max(job)
         self._process = await asyncio.create_subprocess_exec(
             *self._command, str(os.getpid()), stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX
         )

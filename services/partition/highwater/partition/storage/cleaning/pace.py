@@ -9,10 +9,12 @@ from typing import Final
 
 SLEEP_S_MAX: Final = 1.0
 """Between two signs of life."""
+SAVED_S_MAX: Final = 1.0
+"""Of time in which less was read and written than may be: more at once would be a burst."""
 
 
 class Pace:
-    """No more bytes than so many a second, from its making on; 0 is no limit."""
+    """No more bytes than so many a second, and one second's more at once; 0 is no limit."""
 
     def __init__(
         self,
@@ -27,15 +29,14 @@ class Pace:
         self._alive = alive
         self._now = now
         self._sleep = sleep
-        self._begun = now()
-        self._bytes = 0
+        self._due = now()
+        """When all that has passed may have."""
 
     def passed(self, nbytes: int) -> None:
         """So many bytes were read or written; returns when the next may be."""
         if not self._bytes_per_s:
             return
-        self._bytes += nbytes
-        due = self._begun + self._bytes / self._bytes_per_s
-        while (ahead := due - self._now()) > 0:
+        self._due = max(self._due, self._now() - SAVED_S_MAX) + nbytes / self._bytes_per_s
+        while (ahead := self._due - self._now()) > 0:
             self._sleep(min(ahead, SLEEP_S_MAX))
             self._alive()
