@@ -46,6 +46,8 @@ MAX_VERSION: Final = 12
 RESPONSE_BYTES_MAX: Final = 64 << 20
 """fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not held."""
 
+_NOT_AVAILABLE: Final = int(ErrorCode.OFFSET_NOT_AVAILABLE)
+
 _unpack_head = Struct(">hhi").unpack_from
 
 
@@ -147,7 +149,8 @@ class FetchReply(FailingReply):
                 for place, result in zip(places, work.results, strict=True):
                     self._results[place] = result
                     nbytes += result.nbytes
-                    failed = failed or result.error_code != 0
+                    # What is not available yet may be so by the end of the wait.
+                    failed = failed or result.error_code not in (0, _NOT_AVAILABLE)
         self._missing -= 1
         self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
         if self._done:
