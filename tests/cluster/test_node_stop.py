@@ -1,4 +1,7 @@
-"""SIGTERM of a leader whose partitions have replicas elsewhere: others lead before it ends."""
+"""A leader ends whose partitions have replicas elsewhere, and producers that send nothing again.
+
+After SIGTERM others lead before it ends. After kill -9 an idempotent producer waits for the next one.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ PRODUCERS = {"plain": (False, ALL), "idempotent": (True, ALL), "leader-only": (F
 PAUSE_S_MAX = 1.0
 """0.3 s is what we want, and `make bench-failover` measures it; a test may run on a busy machine."""
 STOP_S_MAX = 5.0
+ANSWERS_S_MAX = 20.0
+"""Until the next leader has answered; the requests themselves have 30 s."""
 
 
 @pytest.mark.timeout(120)
@@ -62,6 +67,34 @@ def _stop_one(cluster: ReplicatedCluster, topics: list[str], node: int) -> None:
         numbers = [int(value) for value in read_all(cluster.bootstrap, topic, 1)[known:]]
         assert numbers == list(range(len(one.answers))), "each once, in order, and none is lost"
         assert _longest_pause_s(one) < PAUSE_S_MAX
+
+
+@pytest.mark.timeout(150)
+def test_an_idempotent_producer_sees_no_error_when_its_leader_is_killed(
+    replicated: ReplicatedCluster,
+):
+    topic = make_replicated_topic(
+        replicated.bootstrap, "killed", partitions=1, configs={"min.insync.replicas": "2"}
+    )
+    for _ in range(2):
+        wait_until(replicated.is_whole, timeout_s=30, what="full ISRs")
+        leader = view(replicated.bootstrap, topic)[0].leader
+        known = len(read_all(replicated.bootstrap, topic, 1))
+        producer = RawProducer(replicated.bootstrap, topic, 0, idempotent=True, acks=ALL)
+        producer.start()
+        time.sleep(1)
+        replicated.kill_node(leader)
+        killed_s = time.monotonic()
+        wait_until(
+            lambda one=producer, since_s=killed_s: one.answers[-1].sent_s > since_s,
+            timeout_s=ANSWERS_S_MAX,
+            what="answers of the next leader",
+        )
+        producer.stop()
+        assert producer.refused == {}
+        numbers = [int(value) for value in read_all(replicated.bootstrap, topic, 1)[known:]]
+        assert numbers == list(range(len(producer.answers))), "each once, in order, none is lost"
+        replicated.restart_node(leader)
 
 
 def _longest_pause_s(producer: RawProducer) -> float:

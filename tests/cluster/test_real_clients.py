@@ -17,7 +17,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from tests.cluster.replicated import FAST_SESSIONS, RECOVERY_S_MAX
 from tests.cluster.verifiable import Place, VerifiableConsumer, VerifiableProducer, wall_ms
-from tests.conformance.protocol.requests import list_offset
+from tests.conformance.protocol.requests import fetch, list_offset
 from tests.support.cluster_view import view, wait_for_view
 from tests.support.kafka_admin import make_replicated_topic
 from tests.support.process import wait_until
@@ -39,7 +39,7 @@ NO_RETRIES = {"retries": "0", "enable.idempotence": "false"}
 
 
 class HighWatermarks(threading.Thread):
-    """Asks again and again where a partition ends for consumers."""
+    """Asks again and again where a partition ends for consumers, by ListOffsets and by Fetch."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -47,6 +47,7 @@ class HighWatermarks(threading.Thread):
         self._topic = topic
         self._stopping = threading.Event()
         self.told: list[int] = []
+        self.fetched = 0
 
     def run(self) -> None:
         while not self._stopping.is_set():
@@ -61,6 +62,12 @@ class HighWatermarks(threading.Thread):
             part = list_offset(connection, self._topic, LATEST)
             if part.error_code == ErrorCode.NONE:
                 self.told.append(part.offset)
+            if self.told:
+                # As a consumer that has read everything: there is nothing for it.
+                part = fetch(connection, self._topic, self.told[-1], max_wait_ms=10)
+                if part.error_code == ErrorCode.NONE:
+                    self.told.append(part.high_watermark)
+                    self.fetched += 1
             time.sleep(0.01)
 
     def stop(self) -> list[int]:
@@ -191,6 +198,7 @@ def check(clients: Clients, broken_ms: int) -> None:
     assert len(told) > 10
     assert told == sorted(told), "high watermarks do not go back"
     assert clients.watermarks.told[-1] > 0
+    assert clients.watermarks.fetched > 10
 
 
 def test_a_leader_is_killed(clients: Clients) -> None:

@@ -2,23 +2,27 @@
 
 Two nodes with logs and producer states of their own. A leader answers when its records are
 committed; the next one has all that is committed and a part of the rest. Nodes hear late of their
-offices, links break, nodes hang. Deadlines are far, so there is no reason for any error.
+offices, links break, nodes hang. Where deadlines are far, there is no reason for any error. Where
+they are near, NOT_LEADER_OR_FOLLOWER means that no log ever had the batch, as clients take it.
 
 Batches carry their number. Of three in turn two belong to idempotent producers, with at most five
-under way each, as a client has; the third belongs to nobody and may never be twice.
+under way each, as a client has; the third belongs to nobody and may never be twice. A producer that
+hears of an error goes on as a new one.
 """
 
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from highwater.gateway.clients.append_stream import goes_again
 from highwater.gateway.held_produce import HeldProduce
 from highwater.gateway.routing import RoutingTable
 from highwater.hop.append import AppendGatherer, Failure
-from highwater.hop.append_expiry import answer_others, any_idempotent, unknown
+from highwater.hop.append_expiry import AppendExpiry, unknown
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import BATCH_HEADER
 from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.partition.core.producers import ACCEPT, ProducerStates
 from tests.support.controller_images import image_of, topic_state
@@ -28,6 +32,8 @@ from tests.unit.hop.sinks import Sink
 NODES = (1, 2)
 IN_FLIGHT_MAX = 5
 FAR_MS = 1 << 40
+NEAR_MS = 1_250
+"""Five looks, of which the last two are too late for a batch that is held."""
 
 OFTEN = ["flow", "burst", "burst", "leave", "arrive", "arrive", "commit", "answer", "answer"]
 SELDOM = ["fence", "elect", "elect", "depose", "learn", "learn", "image", "break", "pause", "tick"]
@@ -37,42 +43,54 @@ STEPS = st.lists(
     max_size=120,
 )
 
+NEAR_OFTEN = ["flow", "burst", "arrive", "reach", "commit", "reset", "restart", "wait"]
+NEAR_SELDOM = ["break", "elect", "fence", "depose", "learn", "image", "pause", "tick"]
+NEAR_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(NEAR_OFTEN * 2 + NEAR_SELDOM),
+        st.sampled_from((1, 1, 1, 2)),
+        st.integers(0, 3),
+    ),
+    min_size=40,
+    max_size=80,
+)
+"""Streams break and time passes oftener, and little is under way at a time."""
+
 
 def number_of(batch):
     return int.from_bytes(batch[-5:-1], "big")
 
 
-def batch_of(number):
-    """Producers 0 and 1 are idempotent, with sequences of their own; 2 is none."""
-    value = number.to_bytes(4, "big")
-    if number % 3 == 2:
-        return make_batch(value=value)
-    return make_batch(
-        value=value, producer_id=10 + number % 3, producer_epoch=0, base_sequence=number // 3
-    )
+def producer_of(batch):
+    """(producer id, sequence); the id is -1 where there is none."""
+    header = BATCH_HEADER.unpack_from(batch)
+    return header[9], header[11]
 
 
 class Log:
-    """Numbers of batches, and what a replica knows of their producers."""
+    """Batches, and what a replica knows of their producers."""
 
-    def __init__(self, numbers):
-        self.numbers = []
+    def __init__(self, batches):
+        self.batches = []
         self.producers = ProducerStates()
-        for number in numbers:
-            assert self.append(number), "a log that a leader could not have written"
+        for batch in batches:
+            assert self.append(batch) == ACCEPT, "a log that a leader could not have written"
 
-    def append(self, number):
-        """False if it is there already."""
-        if number % 3 < 2:
-            producer, sequence = 10 + number % 3, number // 3
+    @property
+    def numbers(self):
+        return [number_of(batch) for batch in self.batches]
+
+    def append(self, batch):
+        """ACCEPT if it is new and next; else what `check` says."""
+        producer, sequence = producer_of(batch)
+        if producer >= 0:
             verdict = self.producers.check(producer, 0, sequence, sequence)
-            if verdict >= 0:
-                return False
-            assert verdict == ACCEPT, "the gateway lost or overtook a batch"
-            offset = len(self.numbers)
+            if verdict != ACCEPT:
+                return verdict
+            offset = len(self.batches)
             self.producers.record_append(producer, 0, sequence, sequence, offset, offset, 0)
-        self.numbers.append(number)
-        return True
+        self.batches.append(batch)
+        return ACCEPT
 
 
 class Node:
@@ -88,9 +106,9 @@ class Node:
         self.wire = []
         """[group, batches as sent, epoch] on the way to the node."""
         self.uncommitted = []
-        """[group, end offset] of what waits for the high watermark."""
+        """[group, end offset, failures by place] of what waits for the high watermark."""
         self.answers = []
-        """[group, failure] on the way to the gateway."""
+        """[group, failures by place] on the way to the gateway."""
         self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held.complete)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
@@ -112,31 +130,46 @@ class Node:
         group, batches, epoch = self.wire.pop(0)
         if not self.leads or epoch != self.known[1]:
             refusal = Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.known[1])
-            self.answers.append([group, refusal])
+            self.answers.append([group, dict.fromkeys(range(len(batches)), refusal)])
             return
-        for batch in batches:
-            self.log.append(number_of(batch))
-        self.uncommitted.append([group, len(self.log.numbers)])
+        failures = {}
+        for place, batch in enumerate(batches):
+            verdict = self.log.append(batch)
+            if verdict < ACCEPT:
+                assert self.cluster.near, "the gateway lost or overtook a batch"
+                failures[place] = Failure(-verdict)
+            else:
+                self.cluster.stored.add(number_of(batch))
+        self.uncommitted.append([group, len(self.log.batches), failures])
 
     def committed(self, high_watermark):
         while self.uncommitted and self.uncommitted[0][1] <= high_watermark:
-            self.answers.append([self.uncommitted.pop(0)[0], None])
+            group, _, failures = self.uncommitted.pop(0)
+            self.answers.append([group, failures])
 
     def stop_leading(self):
-        for group, _ in self.uncommitted:
-            self.answers.append([group, unknown("the leader changed before the commit")])
+        failure = unknown("the leader changed before the commit")
+        for group, _, failures in self.uncommitted:
+            places = range(len(group.batches)) if group is not None else ()
+            self.answers.append([group, dict.fromkeys(places, failure) | failures])
         self.uncommitted = []
 
     def answer(self):
         if self.paused or not self.answers:
             return
-        group, failure = self.answers.pop(0)
-        if group is None:
-            return
-        if failure is None:
-            group.complete([0] * len(group.batches))
-        else:
-            group.fail(failure)
+        group, failures = self.answers.pop(0)
+        if group is not None:
+            offsets = [-1 if n in failures else 0 for n in range(len(group.batches))]
+            group.complete(offsets, failures or None)
+
+    def expire(self, now_ms):
+        """As the stream of a link does it."""
+        expiry = AppendExpiry(now_ms, "late")
+        for entry in self.entries:
+            if entry[0] is not None:
+                expiry.answer_sent(entry[0])
+        self.gatherer.prune(expiry.take_unsent)
+        expiry.tell()
 
     @property
     def entries(self):
@@ -146,11 +179,8 @@ class Node:
         again = []
         for entry in self.entries:
             group, entry[0] = entry[0], None
-            if group is not None and any_idempotent(group):
-                answer_others(group, unknown("broken"))
+            if group is not None and goes_again(group, "broken", unread=False):
                 again.append(group)
-            elif group is not None:
-                group.fail(unknown("broken"))
         self.wire, self.answers = [], []
         self.gatherer._groups[:0] = again
         self.gatherer.queued_bytes += sum(group.nbytes for group in again)
@@ -170,7 +200,14 @@ class Node:
 
 
 class Cluster:
-    def __init__(self):
+    def __init__(self, *, near=False):
+        self.near = near
+        self.stored = set()
+        """Numbers of batches that were ever in a leader's log."""
+        self.identity = {0: (10, 0), 1: (11, 0)}
+        """Producer id and next sequence of the idempotent producers."""
+        self.failed = set()
+        """Numbers of failed batches that their producers have heard of."""
         self.retries = []
         self.held = HeldProduce(
             1 << 20,
@@ -207,9 +244,26 @@ class Cluster:
         if number % 3 < 2 and open_batches[number % 3] >= IN_FLIGHT_MAX:
             return
         self.sent += 1
-        batch = batch_of(number)
+        batch = self.batch_of(number)
         route = self.routing.topic(DEFAULT_INSTANCE, "a").partitions[0]
-        route.target.append(route, -1, batch, len(batch), self.sink, number, FAR_MS)
+        deadline_ms = self.now_ms + NEAR_MS if self.near else FAR_MS
+        route.target.append(route, -1, batch, len(batch), self.sink, number, deadline_ms)
+
+    def batch_of(self, number):
+        """Producers 0 and 1 are idempotent, with sequences of their own; 2 is none."""
+        value = number.to_bytes(4, "big")
+        producer = number % 3
+        if producer == 2:
+            return make_batch(value=value)
+        failed = {n for n, code in self.sink.codes.items() if code and n % 3 == producer}
+        producer_id, sequence = self.identity[producer]
+        if failed - self.failed:
+            self.failed |= failed
+            producer_id, sequence = producer_id + 2, 0
+        self.identity[producer] = producer_id, sequence + 1
+        return make_batch(
+            value=value, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+        )
 
     def flow(self, *_):
         self.send()
@@ -238,7 +292,7 @@ class Cluster:
             return
         leader = self.nodes[self.leader]
         if leader.known == (self.leader, self.epoch) and not leader.paused:
-            self.high_watermark = len(leader.log.numbers)
+            self.high_watermark = len(leader.log.batches)
             leader.committed(self.high_watermark)
 
     def elect(self, node, extra=0):
@@ -248,8 +302,8 @@ class Cluster:
             # It followed the last leader, so it has heard of that one.
             node.stop_leading()
             node.known = max(node.known, (self.last, self.last_epoch), key=lambda known: known[1])
-            numbers = self.nodes[self.last].log.numbers
-            node.log = Log(numbers[: self.high_watermark + extra])
+            batches = self.nodes[self.last].log.batches
+            node.log = Log(batches[: self.high_watermark + extra])
         self.leader = self.last = node.node_id
         self.last_epoch = self.epoch
 
@@ -273,6 +327,28 @@ class Cluster:
     def break_(self, node, _=0):
         node.break_stream() if not node.broken else setattr(node, "broken", False)
 
+    def reach(self, node, _=0):
+        """All that is on the wire arrives and is answered, if it can be."""
+        for _ in range(len(node.wire)):
+            node.arrive()
+        for _ in range(len(node.answers)):
+            node.answer()
+
+    def reset(self, node, _=0):
+        """The stream breaks and is opened again at once."""
+        node.break_stream()
+        node.broken = False
+        node.leave()
+
+    def restart(self, node, _=0):
+        """The process ends, and another one has its log and knows nothing yet."""
+        self.reset(node)
+        node.known = (-1, -1)
+
+    def wait(self, *_):
+        for _ in range(3):
+            self.tick()
+
     def pause(self, node, _=0):
         node.paused = not node.paused
 
@@ -289,6 +365,8 @@ class Cluster:
         for retry in retries:
             retry()
         self.now_ms += 250
+        for node in self.nodes.values():
+            node.expire(self.now_ms)
         self.held.expire(self.now_ms)
 
     def settle(self):
@@ -310,10 +388,8 @@ class Cluster:
             self.tick()
 
 
-@settings(max_examples=300, deadline=None)
-@given(STEPS)
-def test_idempotent_producers_notice_nothing(steps):
-    cluster = Cluster()
+def run(cluster, steps):
+    """The steps, and then all is well; what has to hold in any case."""
     for name, node_id, extra in steps:
         step = getattr(cluster, "break_" if name == "break" else name)
         step(cluster.nodes[node_id], extra)
@@ -322,12 +398,34 @@ def test_idempotent_producers_notice_nothing(steps):
     assert sorted(told) == list(range(cluster.sent)), "each hears once"
     log = cluster.nodes[cluster.last].log.numbers
     assert len(log) == len(set(log)), "twice"
+    assert {n for n, code in cluster.sink.codes.items() if code == 0} <= set(log), "lost"
+    assert (cluster.held.nbytes, cluster.held.partitions) == (0, 0)
+    return log
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_idempotent_producers_notice_nothing(steps):
+    cluster = Cluster()
+    log = run(cluster, steps)
     codes = cluster.sink.codes
-    assert {number for number, code in codes.items() if code == 0} <= set(log), "lost"
     others = {code for number, code in codes.items() if number % 3 == 2}
     assert {code for number, code in codes.items() if number % 3 < 2} <= {0}, "an error for nothing"
     assert others <= {0, ErrorCode.REQUEST_TIMED_OUT}
     for producer in (0, 1):
         mine = [number for number in log if number % 3 == producer]
         assert mine == list(range(producer, cluster.sent, 3)), "overtaken"
-    assert (cluster.held.nbytes, cluster.held.partitions) == (0, 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(NEAR_STEPS)
+@example([(step, 1, 0) for step in ("burst", "arrive", "restart", "reach", "wait", "wait")])
+def test_what_is_told_to_be_stored_nowhere_is_stored_nowhere(steps):
+    cluster = Cluster(near=True)
+    run(cluster, steps)
+    refused = {
+        number
+        for number, code in cluster.sink.codes.items()
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    }
+    assert not refused & cluster.stored, "an application may send it anew"

@@ -13,6 +13,7 @@ from highwater.controller.core.membership import change_nodes
 from highwater.controller.core.tail_check import has_its_tail
 from highwater.model.cluster import NodeState
 from highwater.partition.core.replica import Replica
+from tests.sim.gateways import Gateway
 from tests.sim.node import NodeProcess
 
 
@@ -33,6 +34,7 @@ class Bug:
     """Where the bug was real, or which rule it breaks."""
     replica: Callable[..., Replica] = Replica
     process: Callable[..., NodeProcess] = NodeProcess
+    gateway: Callable[..., Gateway] = Gateway
     change_nodes: Callable[..., Any] = change_nodes
     alter_partitions: Callable[..., Any] = alter_partitions
     alter_reassignments: Callable[..., Any] = alter_reassignments

@@ -21,7 +21,9 @@ from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.bug import Bug
+from tests.sim.controller import Published
 from tests.sim.disk import Entry
+from tests.sim.gateways import Gateway
 from tests.sim.node import NodeProcess
 
 # ---- replicas ----
@@ -137,6 +139,13 @@ class CutsTwice(Replica):
 
 
 # ---- shells ----
+
+
+class TakesImagesAsTheyCome(Gateway):
+    """A gateway takes every image that arrives, also one that was overtaken by a newer one."""
+
+    def on_image(self, image: Published) -> None:
+        self.image = image
 
 
 class AcknowledgesAtOnce(NodeProcess):
@@ -344,6 +353,7 @@ BUGS = (
         alter_partitions=alters_without_epoch,
         source="R12, KIP-497",
     ),
+    Bug(name="takes-images-as-they-come", seed=0, gateway=TakesImagesAsTheyCome, source="R17"),
     Bug(name="elects-anybody", seed=1, change_nodes=elects_anybody, source="R1"),
     Bug(name="keeps-the-epoch", seed=0, change_nodes=keeps_the_epoch, source="R6"),
     Bug(name="never-doubts", seed=1, has_its_tail=never_doubts, source="KIP-966"),

@@ -1,4 +1,4 @@
-"""Producers and consumers, and the gateway's copy of the image that routes them.
+"""Producers and consumers, routed by what any gateway tells them.
 
 An idempotent producer sends a batch again until it is acknowledged; a plain one gives up when the
 outcome is unknown. A consumer reads on from where it is, and goes back only if its log was cut.
@@ -13,7 +13,6 @@ from highwater.partition.core.replica import ACKS_ALL
 from tests.sim.disk import Entry
 
 if TYPE_CHECKING:
-    from tests.sim.controller import Published
     from tests.sim.world import World
 
 PATIENCE_MS = 400
@@ -37,23 +36,21 @@ class Endpoint:
         self.inbox: list[tuple[str, tuple[Any, ...]]] = []
 
 
-class Gateway(Endpoint):
-    """The newest image that has arrived; it never goes back."""
+class Client(Endpoint):
+    """Knows the newest leader epoch that any gateway told it."""
 
-    image: Published | None = None
-
-    def on_image(self, image: Published) -> None:
-        if self.image is None or image.revision > self.image.revision:
-            self.image = image
+    known_epoch = -1
 
     def leader(self) -> tuple[int, int] | None:
-        """(node, leader epoch), None while nobody leads."""
-        if self.image is None or self.image.partition.leader < 0:
+        """(node, leader epoch); None if nobody leads, or for metadata that is old (KIP-320)."""
+        told = self.world.gateways.ask()
+        if told is None or told[1] < self.known_epoch:
             return None
-        return self.image.partition.leader, self.image.partition.leader_epoch
+        self.known_epoch = told[1]
+        return told if told[0] >= 0 else None
 
 
-class Producer(Endpoint):
+class Producer(Client):
     """One batch of one record at a time."""
 
     def __init__(self, world: World, number: int, *, idempotent: bool, acks: int) -> None:
@@ -72,7 +69,7 @@ class Producer(Endpoint):
         """Sends, or sends again; a wake-up follows if nothing is heard."""
         world = self.world
         self.request += 1
-        leader = world.gateway.leader()
+        leader = self.leader()
         if leader is not None:
             world.network.send(
                 self.number,
@@ -135,22 +132,22 @@ class Producer(Endpoint):
         self.world.after(pause, self.resend, self.request)
 
 
-class Consumer(Endpoint):
+class Consumer(Client):
     """Reads from offset 0 on, with the epochs that KIP-320 asks for."""
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.offset = 0
         self.last_epoch = -1
-        self.leader_epoch = -1
+        self.consumed_epoch = -1
+        """Of the newest leader that it has read from."""
         self.request = 0
 
     def poll(self) -> None:
         world = self.world
-        leader = world.gateway.leader()
+        leader = self.leader()
         self.request += 1
-        if leader is not None and leader[1] >= self.leader_epoch:
-            self.leader_epoch = leader[1]
+        if leader is not None:
             world.network.send(
                 self.number,
                 leader[0],
@@ -186,6 +183,7 @@ class Consumer(Endpoint):
             self.last_epoch = parted[0]
             return
         observer.consumed(self, epoch, offset, entries)
+        self.consumed_epoch = epoch
         if entries:
             self.offset += len(entries)
             self.last_epoch = entries[-1][0]

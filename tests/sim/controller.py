@@ -300,6 +300,7 @@ class SimController:
         for node in self.world.nodes:
             send(CONTROLLER, node, "on_image", (self.published,))
         send(CONTROLLER, GATEWAY, "on_image", (self.published,))
+        self.world.gateways.published(self.published)
 
     def _change(self, node: Any) -> None:
         self.commit(self.world.bug.change_nodes(self.image, [node], self.rules))

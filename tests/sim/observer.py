@@ -17,6 +17,7 @@ from tests.sim.disk import Entry
 
 if TYPE_CHECKING:
     from tests.sim.clients import Consumer, Producer
+    from tests.sim.gateways import Gateway
     from tests.sim.node import NodeProcess
     from tests.sim.world import World
 
@@ -40,6 +41,8 @@ class Observer:
         self.deleted_before = 0
         """Of deleted records nobody can tell any more whether logs agree on them."""
         self.leaders: dict[int, tuple[int, int]] = {}
+        self.told_epochs: dict[int, int] = {}
+        """The newest leader epoch that each gateway has told a client."""
         self.sequences: dict[int, int] = {}
         self.damaged: dict[int, int] = {}
         """Nodes that may have lost records, until the controller hears of it: the incarnation."""
@@ -266,10 +269,17 @@ class Observer:
         if process.replica.leader_epoch >= self.lossy_epoch and offset + len(entries) > self.end:
             raise ViolationError(f"R9: served up to {offset + len(entries)} of {self.end}")
 
+    def told(self, gateway: Gateway, epoch: int) -> None:
+        """R17: no gateway tells of an older leader epoch than it has told of."""
+        before = self.told_epochs.get(gateway.number, -1)
+        if epoch < before:
+            raise ViolationError(f"R17: gateway {gateway.number} tells {epoch} after {before}")
+        self.told_epochs[gateway.number] = epoch
+
     def consumed(self, consumer: Consumer, epoch: int, offset: int, entries: list[Entry]) -> None:
         """R4, R17: the same record at the same offset, for ever; epochs only grow."""
-        if epoch < consumer.leader_epoch:
-            raise ViolationError(f"R17: epoch {epoch} after {consumer.leader_epoch}")
+        if epoch < consumer.consumed_epoch:
+            raise ViolationError(f"R17: epoch {epoch} after {consumer.consumed_epoch}")
         if epoch < self.lossy_epoch:
             return
         if entries != self.history[offset : offset + len(entries)]:

@@ -35,6 +35,7 @@ FAULTS = (
 MOVES = ("reassign", "reassign", "cancel_reassignment")
 """Replicas that move to other nodes, in a share of the seeds."""
 MOVING_SHARE = 0.3
+SECOND_GATEWAY_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class Options:
     idempotent: int = 2
     plain: int = 1
     consumers: int = 2
+    gateways: int = 1
+    """Clients ask any of them; images take their own time to each."""
     acks_one: bool = False
     """The plain producers use acks=1."""
     session_ms: int = 600
@@ -84,6 +87,7 @@ def draw(seed: int) -> Options:
     lossy = rng.random() < 0.5
     # By a generator of its own, so that the other seeds stay what they were.
     moves = random.Random(seed * 40_503 + 17)
+    elsewhere = random.Random(seed * 48_271 + 5)
     spares = 0
     if moves.random() < MOVING_SHARE:
         faults += MOVES
@@ -106,6 +110,7 @@ def draw(seed: int) -> Options:
         plain=rng.choice((0, 1, 2)),
         acks_one=rng.random() < 0.3,
         consumers=rng.choice((1, 2)),
+        gateways=2 if elsewhere.random() < SECOND_GATEWAY_SHARE else 1,
         lag_ms=rng.choice((150, 300, 600)),
         produce_ms=rng.choice((10, 30, 60)),
     )

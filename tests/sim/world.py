@@ -14,10 +14,11 @@ from typing import Any
 from highwater.partition.core import invariants
 from highwater.partition.core.lineage import closed
 from tests.sim.bug import NO_BUG, Bug
-from tests.sim.clients import Consumer, Gateway, make_producers
+from tests.sim.clients import Consumer, make_producers
 from tests.sim.controller import SimController
 from tests.sim.disk import SimLog
 from tests.sim.faults import Faults
+from tests.sim.gateways import Gateways
 from tests.sim.network import CLIENTS, CONTROLLER, GATEWAY, Network
 from tests.sim.node import NodeProcess
 from tests.sim.observer import Observer, ViolationError
@@ -55,12 +56,12 @@ class World:
         self.network = Network(self)
         self.observer = Observer(self)
         self.controller = SimController(self)
-        self.gateway = Gateway(self, GATEWAY)
+        self.gateways = Gateways(self)
         self.producers = make_producers(self, CLIENTS)
         first = CLIENTS - len(self.producers)
         self.consumers = [Consumer(self, first - n) for n in range(options.consumers)]
         self.faults = Faults(self)
-        self.processes = {CONTROLLER: self.controller, GATEWAY: self.gateway}
+        self.processes = {CONTROLLER: self.controller, GATEWAY: self.gateways.first}
         self.processes.update({c.number: c for c in (*self.producers, *self.consumers)})
 
     # ---- time ----

@@ -289,6 +289,21 @@ def test_all_nodes_without_data_are_waited_for(w):
     assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
 
 
+@pytest.mark.parametrize("caught_up", [True, False])
+def test_what_is_not_available_yet_is_waited_for(w, caught_up):
+    w.send(two_nodes())
+    one, two = w.links[1], w.links[2]
+    code = ErrorCode.OFFSET_NOT_AVAILABLE
+    two.answer(FetchedPartition(code))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert w.due == []
+    assert [work.max_wait_ms for work in (*one.works, *two.works)] == [500, 500]
+    two.answer(FetchedPartition(0, 7, 7, 0) if caught_up else FetchedPartition(code))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    told = [(p[1], p[2]) for p in w.reply(11)[1]]
+    assert told == [(0, 9), (0, 7) if caught_up else (code, -1), (0, 8)]
+
+
 def test_several_nodes_share_max_bytes_in_the_order_of_the_request(w, segment):
     w.send(two_nodes(max_bytes=100))
     parts = [stored(segment, 0, 90), stored(segment, 90, 20), stored(segment, 110, 10)]

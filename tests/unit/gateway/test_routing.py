@@ -180,3 +180,10 @@ def test_epochs_that_were_told_are_remembered_until_the_image_has_them(table):
     table.told(routes.partitions[0], 9)
     table.apply(image_of())
     assert table.ahead == {}, "the topic is gone"
+
+
+def test_the_newest_revision_that_was_heard_of_stays(links):
+    table = RoutingTable(links.link_to)
+    for revision, newest in ((0, 0), (7, 7), (5, 7), (8, 8)):
+        table.heard_of(revision)
+        assert table.newest_revision == newest

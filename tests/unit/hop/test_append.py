@@ -253,8 +253,8 @@ def test_a_route_hears_of_each_new_group(g):
 def test_failures_are_offered_before_sinks_hear_of_them(takes):
     offered = []
 
-    def offer(group, failures):
-        offered.append((group, failures))
+    def offer(group, base_offsets, failures):
+        offered.append((group, base_offsets, failures))
         return takes
 
     due, sent, sink = [], [], Sink()
@@ -263,7 +263,7 @@ def test_failures_are_offered_before_sinks_hear_of_them(takes):
     due[0]()
     failure = Failure(6)
     sent[0].fail(failure)
-    assert offered == [(sent[0], {0: failure})]
+    assert offered == [(sent[0], [-1], {0: failure})]
     assert sink.codes == ({} if takes else {0: 6})
     gatherer.append_group(route(), sent[0])
     sent[0].complete([7])

@@ -3,6 +3,8 @@
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
+- Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
+  waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
 - Records never pass through this process if the node's files can be read: a reply's part is a
   range of a segment file.
@@ -43,6 +45,8 @@ MIN_VERSION: Final = 4
 MAX_VERSION: Final = 12
 RESPONSE_BYTES_MAX: Final = 64 << 20
 """fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not held."""
+
+_NOT_AVAILABLE: Final = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 
 _unpack_head = Struct(">hhi").unpack_from
 
@@ -145,7 +149,8 @@ class FetchReply(FailingReply):
                 for place, result in zip(places, work.results, strict=True):
                     self._results[place] = result
                     nbytes += result.nbytes
-                    failed = failed or result.error_code != 0
+                    # What is not available yet may be so by the end of the wait.
+                    failed = failed or result.error_code not in (0, _NOT_AVAILABLE)
         self._missing -= 1
         self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
         if self._done:

@@ -129,10 +129,15 @@ class HeldProduce:
         held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
         self._go_on(held)
 
-    def _offer(self, group: AppendGroup, failures: Mapping[int, Failure]) -> bool:
+    def _offer(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
+    ) -> bool:
         """A group failed of which nothing is known here; True if it is taken over."""
         if refusal_of(group, failures) is None:
-            return False
+            if not group.doubtful:
+                return False
+            _tell(group, base_offsets, failures)
+            return True
         key = (group.topic_id, group.partition)
         if key not in self._held:
             route = self._route_of(*key)
@@ -146,7 +151,7 @@ class HeldProduce:
                 if (other.topic_id, other.partition) == key:
                     self._count(held, other)
             self._count(held, group)
-        self._completed(group, [-1] * len(group.batches), failures)
+        self._completed(group, base_offsets, failures)
         return True
 
     def _count(self, held: _Held, group: AppendGroup) -> None:
@@ -169,9 +174,7 @@ class HeldProduce:
             held.hold.completed(group, None)
             self.complete(group, base_offsets, None)
         elif not held.hold.completed(group, failures):
-            if group.doubtful:
-                failures = {place: _doubted(failure) for place, failure in failures.items()}
-            tell_failures(group, base_offsets, failures)
+            _tell(group, base_offsets, failures)
         self._go_on(held)
         if held.hold.may_retry and held.retries < len(RETRY_S):
             self._call_later(RETRY_S[held.retries], partial(self._retry, held))
@@ -267,8 +270,15 @@ def _is_of(keys: set[Key], group: AppendGroup) -> bool:
     return (group.topic_id, group.partition) in keys
 
 
+def _tell(group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]) -> None:
+    """The results of a group that is not held, to its sinks."""
+    if group.doubtful:
+        failures = {place: _doubted(failure) for place, failure in failures.items()}
+    tell_failures(group, base_offsets, failures)
+
+
 def _doubted(failure: Failure) -> Failure:
-    """What this leader says of itself may not be true of the one before, whose log it may have."""
+    """What is said of this try may not be true of an earlier one, which may be in the log."""
     if failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return unknown(failure.message)
     if failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:

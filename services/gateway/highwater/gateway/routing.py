@@ -112,8 +112,18 @@ class RoutingTable:
         self._by_name: dict[InstanceId, dict[bytes, TopicRoutes]] = {DEFAULT_INSTANCE: {}}
         self._by_id: dict[TopicId, TopicRoutes] = {}
         self.image: ClusterImage | None = None
+        self._newest_revision = 0
         self.ahead: dict[tuple[TopicId, int], int] = {}
         """Leader epochs that clients were told and that the image does not have yet."""
+
+    @property
+    def newest_revision(self) -> int:
+        """Of the newest image that the controller is known to have; ours is late below that."""
+        return self._newest_revision
+
+    def heard_of(self, revision: int) -> None:
+        """The controller says so, elsewhere than in its watch."""
+        self._newest_revision = max(self._newest_revision, revision)
 
     def told(self, route: PartitionRoute, leader_epoch: int) -> None:
         """A client hears of this epoch; nobody may hear of an older one later (invariant R17)."""

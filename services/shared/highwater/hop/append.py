@@ -78,8 +78,8 @@ class AppendRoute:
         """Hears of each new group, while somebody has to know what is under way."""
 
 
-Offer = Callable[["AppendGroup", Mapping[int, "Failure"]], bool]
-"""Gets a group that failed before its sinks do; True if it takes the group over."""
+Offer = Callable[["AppendGroup", list[int], Mapping[int, "Failure"]], bool]
+"""Gets what `OnComplete` gets, of a group that failed; True if it tells the sinks, or will."""
 
 OnComplete = Callable[["AppendGroup", list[int], Mapping[int, "Failure"] | None], None]
 
@@ -102,7 +102,7 @@ def completing(offer: Offer | None = None) -> OnComplete:
                     sink.append_done(index, offset, group, None)
                 except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
                     sink.append_broken(error)
-        elif offer is None or not offer(group, failures):
+        elif offer is None or not offer(group, base_offsets, failures):
             tell_failures(group, base_offsets, failures)
 
     return complete
@@ -168,7 +168,7 @@ class AppendGroup:
         self.later_deadlines: dict[int, int] | None = None
         """By place in `batches`, those that differ from the earliest; rare."""
         self.doubtful = False
-        """True if it went to a leader of which nobody knows what it did, and will go to another."""
+        """True if it was sent, nobody knows what became of that, and it will be sent again."""
         self.attempted = False
         """True once it was on its way: from then on nobody may say that it is not in a log."""
         self.log_start_offset = -1

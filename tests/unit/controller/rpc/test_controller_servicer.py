@@ -333,6 +333,17 @@ async def test_a_node_is_taken_out_of_use(client: ControllerClient, watch: Clust
     assert not (await one.beat()).error.error_code
 
 
+async def test_heartbeats_tell_how_new_the_image_is(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    one = await node(client, 1).join()
+    told = (await one.beat()).revision
+    await watch.wait_for_revision(told, 5.0)
+    assert watch.revision == told
+    await node(client, 2).join()
+    assert (await one.beat()).revision > told
+
+
 async def test_a_node_that_is_gone_is_forgotten(
     client: ControllerClient, watch: ClusterWatch
 ) -> None:

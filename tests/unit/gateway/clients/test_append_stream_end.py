@@ -1,15 +1,31 @@
-"""A node that stops in order: what it read is answered, and the rest is sent again as it is."""
+"""The end of a stream. A node that stops in order: what it read is answered, and the rest is sent
+again as it is. A stream that breaks: what was on the wire stays in doubt until it is in a log.
+"""
 
 import asyncio
 
-from highwater.hop.append import OUTCOME_UNKNOWN
+import pytest
+
+from highwater.gateway.clients.append_stream import goes_again
+from highwater.gateway.held_produce import HeldProduce
+from highwater.gateway.routing import RoutingTable
+from highwater.hop.append import OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, topic_state
 from tests.support.log_batches import make_batch
 from tests.unit.gateway.clients.partition_node import until
-from tests.unit.gateway.clients.test_append_stream import FAR_MS, ROUTES, Sender
+from tests.unit.gateway.clients.test_append_stream import (
+    FAR_MS,
+    ROUTES,
+    Lossy,
+    Sender,
+    idempotent,
+)
+from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, stored
-from tests.unit.partition.data_plane.roles import NODE, image_says
+from tests.unit.partition.data_plane.roles import NODE, image_says, lead
 
 OTHER = 2
 
@@ -90,3 +106,79 @@ async def test_what_expired_before_the_node_ended_is_not_sent_again(node, link):
     sender.send(make_batch())
     sink = await sender.all()
     assert sink.offsets[2] == 0
+
+
+class Produce:
+    """A link and what is held before it, as a gateway has them; no image comes, and no retry."""
+
+    def __init__(self, node, open_link):
+        topic = topic_state("a", [(NODE,)] * 3)
+        self.replica = node.add(2, topic_id=topic.topic_id, lead=False)
+        lead(self.replica, topic.partitions[2].leader_epoch)
+        self.held = HeldProduce(
+            1 << 20,
+            route_of=self.route_by_id,
+            is_lost=lambda _: False,
+            call_later=lambda *_: None,
+        )
+        self.link = open_link(on_complete=self.held.complete)
+        self.routing = RoutingTable(lambda _: self.link, self.held)
+        self.routing.apply(image_of(topics=[topic]))
+        self.sink = Sink()
+        self.count = 0
+
+    def route_by_id(self, topic_id, partition):
+        return self.routing.route(topic_id, partition)
+
+    def send(self):
+        route = self.routing.topic(DEFAULT_INSTANCE, "a").partitions[2]
+        batch = idempotent(self.count)
+        route.target.append(route, -1, batch, len(batch), self.sink, self.count, FAR_MS)
+        self.count += 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        # Its process is a new one, which has not heard of its office.
+        (Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.REQUEST_TIMED_OUT),
+        (Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=9), ErrorCode.REQUEST_TIMED_OUT),
+        (
+            Failure(ErrorCode.NOT_ENOUGH_REPLICAS),
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ),
+    ],
+)
+async def test_a_refusal_after_a_break_does_not_say_that_nothing_is_stored(
+    node, open_link, refusal, told
+):
+    produce = Produce(node, open_link)
+    await until(lambda: produce.link.takes_appends)
+    produce.send()
+    await until(lambda: produce.sink.codes == {0: 0})
+    lossy = Lossy(node, appends=True)
+    for count in (1, 2):  # Each in a message of its own.
+        produce.send()
+        await until(lambda count=count: len(lossy.seen) == count)
+    assert produce.replica.log.log_end_offset == 3, "all are in the log"
+    await node.kill()
+    refused = []
+
+    def refuse(groups):
+        for group in groups:
+            refused.append(group)
+            group.fail(refusal)
+
+    node.plane.append = refuse
+    await node.start()
+    await until(lambda: len(refused) == 2 and produce.link._append.idle)
+    produce.held.expire(FAR_MS)
+    assert produce.sink.codes == {0: 0, 1: told, 2: told}
+    assert [f.outcome for _, _, f in produce.sink.results[1:]] == [OUTCOME_UNKNOWN] * 2
+
+
+def test_only_what_a_node_may_have_read_is_in_doubt():
+    read, unread = group_of(idempotent(0)), group_of(idempotent(0))
+    assert goes_again(read, "broken", unread=False)
+    assert goes_again(unread, "stopped", unread=True)
+    assert (read.doubtful, unread.doubtful) == (True, False)

@@ -252,6 +252,21 @@ async def test_no_leader_of_an_older_epoch_is_told_when_the_image_does_not_come(
     assert (second.error_code, second.leader_id) == (0, 2)
 
 
+async def test_metadata_waits_for_the_image_that_the_controller_has():
+    backend = FakeBackend(image_of(topic("orders")))
+    backend.routing.heard_of(backend.image.revision + 2)
+    asked = asyncio.create_task(Client(backend).call(ask("orders"), 9))
+    await asyncio.sleep(0.005)
+    backend.change()
+    await asyncio.sleep(0.005)
+    assert not asked.done(), "another gateway may have told of what is in the next one"
+    backend.change(topics=(elected(topic("orders"), 3),))
+    [found] = (await asked).topics
+    assert (found.partitions[0].leader_id, found.partitions[0].leader_epoch) == (3, 6)
+    async with asyncio.timeout(0.04):  # A wait in vain takes longer.
+        await Client(backend).call(ask("orders"), 9)
+
+
 async def test_nobody_waits_for_the_image_of_another_topic():
     backend = behind_on(topic("orders"), topic("payments"))
     async with asyncio.timeout(0.04):  # A wait in vain takes longer.

@@ -8,7 +8,15 @@ from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
-from tests.unit.partition.data_plane.roles import follow, lead
+from tests.unit.partition.data_plane.roles import (
+    NODE,
+    follow,
+    follower_fetched,
+    image_says,
+    lead,
+)
+
+OTHER = 2
 
 
 @pytest.fixture
@@ -155,3 +163,70 @@ def test_a_range_outlives_its_segment(node):
     result.release()
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(fd)
+
+
+@pytest.fixture
+def behind(node):
+    """A new leader with offsets 0 to 2, which has heard of high watermark 1 only."""
+    made = node.add(lead=False)
+    both = (NODE, OTHER)
+    image_says(made, leader=NODE, epoch=EPOCH, replicas=both)
+    for n in range(3):
+        node.append(make_batch(value=b"%d" % n))
+    follower_fetched(made, OTHER, 1)
+    image_says(made, leader=OTHER, epoch=EPOCH + 1, replicas=both)
+    image_says(made, leader=NODE, epoch=EPOCH + 2, replicas=both)
+    assert (made.high_watermark, made.log.log_end_offset) == (1, 3)
+    assert not made.core.offsets_available
+    return made
+
+
+def test_a_high_watermark_that_has_not_caught_up_is_not_told(node, behind):
+    """Who is at 3 has been told of 3 before, and who is at 1 may have been."""
+    at_end, at_one = node.fetch(ask(3)), node.fetch(ask(1))
+    assert (at_end.answers, at_one.answers) == (0, 0), "they wait"
+    follower_fetched(behind, OTHER, 2)
+    assert (at_end.answers, at_one.answers) == (0, 0)
+    follower_fetched(behind, OTHER, 3)
+    (result,) = at_one.results
+    assert (result.error_code, result.high_watermark) == (0, 3)
+    assert result.nbytes == len(stored(behind)) // 3 * 2
+    result.release()
+    assert at_end.answers == 0, "there is nothing new for it"
+    node.timers[0].callback()
+    (result,) = at_end.results
+    assert (result.error_code, result.high_watermark, result.nbytes) == (0, 3, 0)
+    assert node.plane.waiting_fetches == 0
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_at_the_end_of_the_wait_it_is_not_available(node, behind, offset):
+    fetched = node.fetch(ask(offset))
+    node.timers[0].callback()
+    assert fetched.codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
+    assert fetched.results[0].high_watermark == -1
+    assert node.fetch(ask(offset), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
+
+
+def test_what_is_committed_for_certain_is_read_meanwhile(node, behind):
+    node.add(1)
+    node.append(make_batch(), partition=1)
+    fetched = node.fetch(ask(0), ask(0, 1))
+    assert fetched.codes == [0, 0]
+    assert [result.high_watermark for result in fetched.results] == [1, 1]
+    assert all(fetched.sizes)
+    other = node.fetch(ask(3), ask(0, 1))
+    assert other.codes == [ErrorCode.OFFSET_NOT_AVAILABLE, 0], "nobody waits for its neighbour"
+    for result in (*fetched.results, *other.results):
+        result.release()
+
+
+def test_a_wait_for_more_goes_on_when_it_has_caught_up(node, behind):
+    size = len(stored(behind)) // 3
+    fetched = node.fetch(ask(1), min_bytes=3 * size)
+    follower_fetched(behind, OTHER, 3)
+    assert fetched.answers == 0
+    node.append(make_batch(value=b"3"), epoch=EPOCH + 2)
+    follower_fetched(behind, OTHER, 4)
+    assert fetched.sizes == [3 * size]
+    fetched.results[0].release()

@@ -16,7 +16,7 @@ def commit(waiters, required_offset, *, deadline_ms=0):
 
 def test_bytes_are_counted_down_over_all_places():
     done, here, there = [], Waiters(), Waiters()
-    wait = FetchWait(100, done.append)
+    wait = FetchWait(100, done.append, done.append)
     here.add_fetch(wait)
     there.add_fetch(wait)
     here.bytes_committed(60)
@@ -30,13 +30,28 @@ def test_bytes_are_counted_down_over_all_places():
 
 def test_leaving_is_silent_and_may_be_repeated():
     done, here = [], Waiters()
-    wait = FetchWait(1, done.append)
+    wait = FetchWait(1, done.append, done.append)
     here.add_fetch(wait)
     wait.leave()
     wait.leave()
     here.bytes_committed(5)
     assert done == []
     assert wait.finished
+
+
+def test_those_that_wait_look_when_the_high_watermark_has_caught_up():
+    looked, here = [], Waiters()
+
+    def look(wait):
+        looked.append(wait)
+        second.leave()
+
+    first, second = (FetchWait(1, looked.append, look) for _ in range(2))
+    here.add_fetch(first)
+    here.add_fetch(second)
+    here.caught_up()
+    assert looked == [first], "the other one was ended by the first"
+    assert not first.finished
 
 
 def test_commits_end_in_the_order_of_offsets():
@@ -52,7 +67,7 @@ def test_commits_end_in_the_order_of_offsets():
 
 def test_a_leader_that_goes_tells_everyone():
     done, waiters = [], Waiters()
-    fetches = [FetchWait(1, done.append) for _ in range(3)]
+    fetches = [FetchWait(1, done.append, done.append) for _ in range(3)]
     for wait in fetches:
         waiters.add_fetch(wait)
     sinks = [commit(waiters, n) for n in (3, 5)]

@@ -136,6 +136,7 @@ class ControllerServicer:
             error=_error(result.refusal),
             fenced=result.fenced,
             may_shut_down=result.may_shut_down,
+            revision=controller.image.revision,
         )
 
     @unary

@@ -165,7 +165,7 @@ class AppendStream:
             keep = [
                 group
                 for group in self._sent[message_id]
-                if group is not None and _goes_again(group, reason, unread=unread)
+                if group is not None and goes_again(group, reason, unread=unread)
             ]
             if keep:
                 again.append(keep)
@@ -233,15 +233,17 @@ class AppendStream:
             group.fail(unknown(reason) if group.attempted else not_sent(reason))
 
 
-def _goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
+def goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
     """Whether a group of a broken stream waits for the next one; else it is answered.
 
-    `unread`: the node has not taken it and never will.
+    `unread`: the node has not taken it and never will. Otherwise a refusal that comes later, even
+    from the same node, speaks of the second try only: the first one may be in the log.
     """
     if any_idempotent(group):
         if unread:
             drop_answered(group)
         else:
+            group.doubtful = True
             answer_others(group, unknown(reason))
         return True
     if unread and group.deadline_ms < NEVER_MS:

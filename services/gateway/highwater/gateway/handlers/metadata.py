@@ -10,6 +10,8 @@ Behaviour
 - Nobody is told of a leader in an older epoch than this gateway has told of before (KIP-951 tells
   what a node knows, which may be newer than our image): the answer waits for the image a second,
   and then the partition is LEADER_NOT_AVAILABLE.
+- A gateway that knows by its heartbeats that its image is late waits for the newer one, a second at
+  most, as a client may have heard of that one from another gateway.
 - Every node is a broker of its own with the address of the gateway that the controller gave it;
   fenced nodes stay listed. The controller is the first live one.
 - Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
@@ -135,22 +137,29 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
 
 
 async def _catch_up(context: RequestContext, names: list[str] | None) -> None:
-    """Waits, not for long, until the image has the epochs that clients were told."""
+    """Waits, not for long, until the image has the epochs that clients were told.
+
+    And until it is as new as the controller's was at the last heartbeat, as another gateway may
+    have told of that one.
+    """
     backend = context.backend
     until_ms = backend.clock.monotonic_ms() + CATCH_UP_MS_MAX
     while _is_behind(context, names):
         left_ms = until_ms - backend.clock.monotonic_ms()
-        revision = backend.image.revision + 1
+        revision = max(backend.image.revision + 1, backend.routing.newest_revision)
         if left_ms <= 0 or not await backend.wait_for_revision(revision, left_ms / 1000):
             return
 
 
 def _is_behind(context: RequestContext, names: list[str] | None) -> bool:
-    ahead = context.backend.routing.ahead
+    backend = context.backend
+    ahead = backend.routing.ahead
+    if backend.image.revision < backend.routing.newest_revision:
+        return True
     if not ahead or names is None:
         return bool(ahead)
     late = {topic_id for topic_id, _ in ahead}
-    states = (context.backend.image.topic(name, context.peer.instance) for name in names)
+    states = (backend.image.topic(name, context.peer.instance) for name in names)
     return any(state is not None and state.topic_id in late for state in states)
 
 

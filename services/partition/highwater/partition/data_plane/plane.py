@@ -88,7 +88,12 @@ class DataPlane:
                         group.fail(unknown(replica.storage_error, str(error)))
 
     def fetch(self, work: FetchWork) -> None:
-        """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch)."""
+        """Answers at once if it can, else waits for bytes or for time (Kafka's DelayedFetch).
+
+        Where a new leader's high watermark has not caught up with its predecessor's, a fetch that
+        finds nothing waits, too: that partition is OFFSET_NOT_AVAILABLE only if it has not caught
+        up by the end of the wait.
+        """
         nbytes, failed = self._read(work)
         if (
             failed
@@ -102,7 +107,9 @@ class DataPlane:
         for result in work.results:
             result.release()
         work.results = []
-        wait = FetchWait(work.min_bytes - nbytes, partial(self._finish, work))
+        wait = FetchWait(
+            work.min_bytes - nbytes, partial(self._finish, work), partial(self._look, work)
+        )
         for asked in work.partitions:
             wait.places.append(self.replicas[asked.topic_id, asked.partition].waiters)
         for place in wait.places:
@@ -128,6 +135,19 @@ class DataPlane:
         self._forget(work, wait)
         nbytes, _ = self._read(work)
         self._answer(work, nbytes)
+
+    def _look(self, work: FetchWork, wait: FetchWait) -> None:
+        """Reads again for a fetch that waits where records may be seen now that are not new."""
+        nbytes, failed = self._read(work)
+        if failed or nbytes >= work.min_bytes or work.throttle_ms:
+            wait.leave()
+            self._forget(work, wait)
+            self._answer(work, nbytes)
+            return
+        for result in work.results:
+            result.release()
+        work.results = []
+        wait.missing_bytes = work.min_bytes - nbytes
 
     def _answer(self, work: FetchWork, nbytes: int) -> None:
         self.fetched_bytes += nbytes
@@ -167,7 +187,7 @@ class DataPlane:
                     again = partial(replica.fetch, asked, left, isolation_level, none_yet)
                     result = self.unreadable(replica, error, again)
             if result.error_code or result.diverging_epoch >= 0:
-                failed = True
+                failed = failed or result.error_code != ErrorCode.OFFSET_NOT_AVAILABLE
             nbytes = result.nbytes
             if nbytes:
                 total += nbytes

@@ -475,6 +475,9 @@ class PartitionReplica(ReplicaRole):
                 return result
         if offset > log.log_end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset >= high_watermark and high_watermark < self.core.epoch_start_offset:
+            # An earlier leader may have told of a higher one, and it must not go back (KIP-207).
+            return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):
             return result
         found = log.read(

@@ -244,6 +244,7 @@ class ReplicaRole:
             self.tell_listeners()
 
     def _take_high_watermark(self, high_watermark: int) -> None:
+        caught_up = self.high_watermark < self.core.epoch_start_offset <= high_watermark
         self.high_watermark = high_watermark
         self.log.high_watermark = high_watermark
         waiters = self.waiters
@@ -251,6 +252,8 @@ class ReplicaRole:
             waiters.offset_committed(high_watermark)
         if waiters.uncommitted:
             waiters.reached(high_watermark)
+        if caught_up and waiters.fetches:
+            waiters.caught_up()
 
     # ---- refusals ----
 

@@ -21,11 +21,18 @@ COMMITS_MAX: Final = 16_384
 class FetchWait:
     """A fetch that waits at one or more partitions of this node."""
 
-    __slots__ = ("finish", "finished", "missing_bytes", "places", "timer")
+    __slots__ = ("finish", "finished", "look", "missing_bytes", "places", "timer")
 
-    def __init__(self, missing_bytes: int, finish: "Callable[[FetchWait], None]") -> None:
+    def __init__(
+        self,
+        missing_bytes: int,
+        finish: "Callable[[FetchWait], None]",
+        look: "Callable[[FetchWait], None]",
+    ) -> None:
+        """`finish` answers; `look` does so if there is enough, and sets `missing_bytes` if not."""
         self.missing_bytes = missing_bytes
         self.finish = finish
+        self.look = look
         self.finished = False
         self.places: list[Waiters] = []
         self.timer: Any = None
@@ -102,6 +109,15 @@ class Waiters:
             if wait.missing_bytes <= 0:
                 wait.leave()
                 wait.finish(wait)
+
+    def caught_up(self) -> None:
+        """The high watermark has reached where this leader's epoch begins.
+
+        So fetches may tell it, and find records that were here before.
+        """
+        for wait in list(self.fetches):
+            if not wait.finished:
+                wait.look(wait)
 
     def add_commit(self, wait: CommitWait) -> None:
         """The last in the order of offsets. Where too many wait, the first is not waited for."""

@@ -142,14 +142,16 @@ class OfflineReplicas(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("error", "fenced", "may_shut_down")
+    __slots__ = ("error", "fenced", "may_shut_down", "revision")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     MAY_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     error: ApiError
     fenced: bool
     may_shut_down: bool
-    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ...) -> None: ...
+    revision: int
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class CreateTopicsRequest(_message.Message):
     __slots__ = ("instance", "topics", "validate_only", "timeout_ms")
