@@ -175,7 +175,7 @@ def test_groups_move_on_when_their_coordinators_log_is_damaged(whole: Replicated
         whole.terminate_node(preferred)
         directory = whole.data_dir(preferred) / f"{GROUP_METADATA_TOPIC}-{number}"
         (directory / SNAPSHOT).unlink(missing_ok=True)
-        damage(segments(directory)[0], 1)
+        damage(segments(directory)[0], 1, "magic")
         whole.start_node(preferred)
         wait_until(whole.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
         admin = AdminClient({"bootstrap.servers": whole.bootstrap})

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,9 @@ class Services:
         for process in (self.controller, self.node, self.gateway):
             process.start()
         wait_until(self.has_a_node, timeout_s=40, what="a node in Metadata")
+        # It is listed while it is fenced, too.
+        unfenced = partial(self.controller.lines_with, "node_unfenced")
+        wait_until(lambda: bool(list(unfenced())), timeout_s=40, what="a node that may lead")
 
     def has_a_node(self) -> bool:
         try:
