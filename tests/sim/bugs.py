@@ -136,6 +136,21 @@ class CutsTwice(Replica):
         return self.may_fetch(event.leader_epoch)
 
 
+class HighWatermarkGoesBack(Replica):
+    """The HW is what the waited-for followers have, also where that is less than it was."""
+
+    __slots__ = ()
+
+    def _advance(self) -> int | None:
+        moved = super()._advance()
+        ends = [f.log_end_offset for f in self.progress if f.in_maximal_isr or f.near]
+        lowest = min(ends, default=self.high_watermark)
+        if self.under_min_isr or not self.log_start_offset <= lowest < self.high_watermark:
+            return moved
+        self.high_watermark = lowest
+        return lowest
+
+
 # ---- shells ----
 
 
@@ -327,6 +342,7 @@ BUGS = (
     ),
     Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
     Bug(name="cuts-twice", seed=13, replica=CutsTwice, source="R7"),
+    Bug(name="high-watermark-goes-back", seed=0, replica=HighWatermarkGoesBack, source="R4"),
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
     Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
     Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),

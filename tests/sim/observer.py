@@ -48,6 +48,8 @@ class Observer:
         """When nodes last deleted a replica that was not theirs any more."""
         self.led_ms: dict[int, int] = {}
         """When each leader epoch began at its leader."""
+        self.high_watermarks: dict[int, tuple[int, int, int]] = {}
+        """By node: the incarnation and leader epoch in which it led last, and its HW."""
         self.doubted: frozenset[int] = frozenset()
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.joining: frozenset[int] = frozenset()
@@ -151,6 +153,22 @@ class Observer:
                 f"R1: node {process.node} leads epoch {epoch} with {self.agreed[process.node]} "
                 f"of {self.end} committed records"
             )
+
+    def sees(self, process: NodeProcess) -> None:
+        """R4, after every event: a leader's high watermark never goes back in its epoch."""
+        replica = process.replica
+        if replica.role is not Role.LEADER:
+            return
+        present = (process.incarnation, replica.leader_epoch, replica.high_watermark)
+        before = self.high_watermarks.get(process.node)
+        if before == present:
+            return
+        if before is not None and before[:2] == present[:2] and before[2] > present[2]:
+            raise ViolationError(
+                f"R4: the high watermark of node {process.node} goes back from {before[2]} to "
+                f"{present[2]} in epoch {replica.leader_epoch}"
+            )
+        self.high_watermarks[process.node] = present
 
     def committed(self, process: NodeProcess) -> None:
         """The high watermark of a leader moved: R1 to R5."""

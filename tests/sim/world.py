@@ -80,6 +80,7 @@ class World:
             process = self.processes.get(node)
             if process is not None:
                 invariants.check(process.replica)
+                self.observer.sees(process)
 
     def say(self, what: str) -> None:
         """A line of the trace."""
