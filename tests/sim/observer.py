@@ -46,8 +46,9 @@ class Observer:
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
         """When nodes last deleted a replica that was not theirs any more."""
-        self.led_ms: dict[int, int] = {}
-        """When each leader epoch began at its leader."""
+        self.began_ms: dict[int, int] = {}
+        """When the controller began each leader epoch. Its leader may hear of it later than its
+        followers, who may have fetched, and been removed, by then (seed 6702)."""
         self.high_watermarks: dict[int, tuple[int, int, int]] = {}
         """By node: the incarnation and leader epoch in which it led last, and its HW."""
         self.doubted: frozenset[int] = frozenset()
@@ -143,7 +144,6 @@ class Observer:
         identity = (process.node, process.incarnation)
         if self.leaders.setdefault(epoch, identity) != identity:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
-        self.led_ms[epoch] = self.world.now
         invariants.check_epochs(process.replica)
         if self.loss_pending and epoch >= self.lossy_epoch:
             self._rebase(process)
@@ -184,7 +184,7 @@ class Observer:
         for entry in process.log.read(self.end, high):
             self._commit(entry)
         # Who lost its disk, or its replica, in this term may have had the record when it fetched.
-        began = self.led_ms[replica.leader_epoch]
+        began = self.began_ms[replica.leader_epoch]
         copies = sum(
             self.damaged_ms.get(node, -1) >= began
             or self.removed_ms.get(node, -1) >= began
@@ -242,6 +242,7 @@ class Observer:
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
         self.dirty = True
+        self.began_ms.setdefault(after.leader_epoch, self.world.now)
         trusted = {*before.isr, *before.eligible_leaders, *self.joining}
         if moved and after.leader >= 0 and after.leader not in trusted:
             trusted -= self.damaged.keys() | self.doubted
