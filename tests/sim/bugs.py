@@ -228,11 +228,11 @@ class ServesAboveHighWatermark(NodeProcess):
 # ---- the controller ----
 
 
-def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any, **more: Any) -> Any:
     """AlterPartition is no compare-and-set: whatever comes is committed."""
     present = image.topics[proposals[0].topic_id].partitions[0]
     current = [replace(p, partition_epoch=present.partition_epoch) for p in proposals]
-    return alter_partitions(image, leader, current, min_isr)
+    return alter_partitions(image, leader, current, min_isr, **more)
 
 
 def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
@@ -270,9 +270,9 @@ def _keep_epoch(before: PartitionState, after: PartitionState) -> PartitionState
     return after
 
 
-def alters_keeping_the_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+def alters_keeping_the_epoch(image: Any, *args: Any, **more: Any) -> Any:
     """Replicas go while the leader epoch stays, so that their old fetches may count again."""
-    return _changed_so(image, alter_partitions(image, leader, proposals, min_isr), _keep_epoch)
+    return _changed_so(image, alter_partitions(image, *args, **more), _keep_epoch)
 
 
 def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:

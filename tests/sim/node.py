@@ -87,7 +87,13 @@ class NodeProcess:
                     self.node,
                     CONTROLLER,
                     "on_heartbeat",
-                    (self.node, self.replica.node_epoch, self.revision, self.wants_shutdown),
+                    (
+                        self.node,
+                        self.replica.node_epoch,
+                        self.revision,
+                        self.wants_shutdown,
+                        world.options.log_failures and self.replica.role is Role.OFFLINE,
+                    ),
                 )
             self.handle(on.LagChecked(now_ms=self.now_ms()))
             if self.replica.role is Role.FOLLOWER and (
@@ -266,7 +272,7 @@ class NodeProcess:
         if not replica.may_fetch(leader_epoch) or offset != replica.log_end_offset:
             return
         self.fetch_sent_ms = None
-        if log.full and entries:
+        if entries and self._is_full():
             return  # The next tick asks again.
         for entry in entries:
             log.append(entry)
@@ -281,6 +287,13 @@ class NodeProcess:
     def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
         if self.replica.may_fetch(leader_epoch):
             self.handle(event)
+
+    def _is_full(self) -> bool:
+        """Nothing can be appended; who tries has failed then, if the seed bears that."""
+        faults = self.world.faults
+        if self.log.full and self.world.options.log_failures and faults.may_damage(self.node):
+            faults.write_fails(self)
+        return self.log.full
 
     # ---- leader ----
 
@@ -356,8 +369,9 @@ class NodeProcess:
     ) -> None:
         replica, log = self.replica, self.log
         code = replica.refuse_append(epoch, acks)
-        if code or log.full:
-            code = code or ErrorCode.KAFKA_STORAGE_ERROR
+        if not code and self._is_full():
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        if code:
             self._reply(client, "on_refused", (request, code))
             return
         offset = log.end

@@ -35,6 +35,7 @@ FAULTS = (
 MOVES = ("reassign", "reassign", "cancel_reassignment")
 """Replicas that move to other nodes, in a share of the seeds."""
 MOVING_SHARE = 0.3
+FAILING_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,9 @@ class Options:
     """The plain producers use acks=1."""
     session_ms: int = 600
     grace_ms: int = 50
+    log_failures: bool = False
+    """Logs fail while their nodes live on, and the controller hears of it: disks that are full, and a
+    part of the disk errors. Otherwise a full disk only refuses, and after an error the node ends."""
     lag_ms: int = 300
     tick_ms: int = 100
     produce_ms: int = 40
@@ -88,6 +92,7 @@ def draw(seed: int) -> Options:
     if moves.random() < MOVING_SHARE:
         faults += MOVES
         spares = moves.choice((0, 1, 2))
+    failing = random.Random(seed * 69_069 + 631)
     return Options(
         seed=seed,
         replicas=replicas,
@@ -105,6 +110,7 @@ def draw(seed: int) -> Options:
         idempotent=rng.choice((1, 2, 3)),
         plain=rng.choice((0, 1, 2)),
         acks_one=rng.random() < 0.3,
+        log_failures=failing.random() < FAILING_SHARE,
         consumers=rng.choice((1, 2)),
         lag_ms=rng.choice((150, 300, 600)),
         produce_ms=rng.choice((10, 30, 60)),
