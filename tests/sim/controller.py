@@ -75,6 +75,8 @@ class SimController:
         self.fenced_at: dict[int, int] = {}
         self.offline: dict[NodeId, OfflineReplicas] = {}
         """What live nodes cannot serve; each new controller hears it anew."""
+        self.last_sent_ms: dict[int, int] = {}
+        """By node, when it sent the latest of its heartbeats that came."""
         self.rules = ElectionRules(
             min_isr=lambda _: self.min_isr, unclean=lambda _: world.options.unclean
         )
@@ -156,8 +158,14 @@ class SimController:
         send(CONTROLLER, node, "on_image", (self.published,), incarnation=incarnation)
 
     def on_heartbeat(
-        self, node: int, node_epoch: int, revision: int, stop: bool, offline: bool
+        self,
+        node: int,
+        node_epoch: int,
+        revision: int,
+        stop: bool,
+        failed: tuple[int, bool],
     ) -> None:
+        """`failed` is when the node sent this, and whether its log had failed then."""
         node_id = NodeId(node)
         state = self.image.nodes.get(node_id)
         if state is None or node_epoch > state.node_epoch:
@@ -170,7 +178,10 @@ class SimController:
         if self.sessions.get(node_id) is None:
             self.sessions.open(node_id, epoch=node_epoch, now_ms=now)
         self.sessions.heard(node_id, now_ms=now, applied_revision=revision)
-        self._note_offline(state, FAILED if offline else {})
+        # Real heartbeats do not pass each other; here they may take different times.
+        if failed[0] > self.last_sent_ms.get(node, -1):
+            self.last_sent_ms[node] = failed[0]
+            self._note_offline(state, FAILED if failed[1] else {})
         state = self.image.nodes[node_id]
         if state.fenced and revision >= self.fenced_at.get(node, 0):
             self._change(unfence(state))

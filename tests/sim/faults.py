@@ -135,7 +135,14 @@ class Faults:
     def _fail_log(self, process: NodeProcess) -> None:
         process.handle(on.LogFailed())
         assert process.replica.role is Role.OFFLINE
+        process.damaged_in = None  # Its disk has failed: nothing is made anew there.
         self.world.damage(process.node)
+
+    def log_damaged(self) -> None:
+        """R13: what a replica has lost others have, so it goes, and a new one fetches everything."""
+        process = self._running()
+        if process is not None and self.may_damage(process.node):
+            process.quarantine()
 
     def new_disk(self) -> None:
         """The machine runs on, the directory is empty (KAFKA-14139)."""

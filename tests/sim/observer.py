@@ -119,6 +119,10 @@ class Observer:
         self.agreed[node] = 0
         self.dirty = True
 
+    def made_anew(self, node: int) -> None:
+        """Nobody relies on the records of the node's damaged log any more, nor on its next ones."""
+        self.damaged.pop(node, None)
+
     def registered(self, node: int, incarnation: int) -> None:
         """From now on the controller has to know whether the node's log is whole."""
         if incarnation >= self.damaged.get(node, incarnation + 1):

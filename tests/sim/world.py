@@ -13,7 +13,6 @@ from typing import Any
 
 from highwater.partition.core import invariants
 from highwater.partition.core.lineage import closed
-from highwater.partition.core.transitions import Role
 from tests.sim.bug import NO_BUG, Bug
 from tests.sim.clients import Consumer, Gateway, make_producers
 from tests.sim.controller import SimController
@@ -117,7 +116,7 @@ class World:
             process = self.processes.get(node)
             if process is None:
                 self.start(node)
-            elif self.options.log_failures and process.replica.role is Role.OFFLINE:
+            elif process.out_of_service:
                 self.restart(node)  # It was repaired.
             elif process.paused:
                 self.faults.resume(process)
