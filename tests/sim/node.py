@@ -149,7 +149,7 @@ class NodeProcess:
             self._remove_replica()
             return
         if self.damaged_in is not None and self._counts_no_more(state):
-            self._make_anew()
+            self._make_anew(keep_log=state.leader_epoch <= self.damaged_in)
             self.world.observer.made_anew(self.node)
         if (
             state.partition_epoch == self.replica.isr.partition_epoch
@@ -188,12 +188,13 @@ class NodeProcess:
         led = state.leader not in (NO_NODE, self.node)
         return led and self.node not in (*state.isr, *state.eligible_leaders)
 
-    def _make_anew(self) -> None:
+    def _make_anew(self, *, keep_log: bool = False) -> None:
         before = self.replica
         self.damaged_in = None
         self.stop_leading()
         self.fetch_sent_ms = None
-        self.log = self.world.delete_log(self.node)
+        if not keep_log:
+            self.log = self.world.delete_log(self.node)
         self.replica = self._open_replica(before.node_epoch)
         # Answers to the former replica find it, not this one, in the real node.
         self.replica.isr.attempts = before.isr.attempts

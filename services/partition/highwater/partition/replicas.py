@@ -105,8 +105,9 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
-        self._refetching: set[Key] = set()
-        """Failed because records are damaged that others have; to be made anew."""
+        self._refetching: dict[Key, int] = {}
+        """Failed because records are damaged that others have, to be made anew, and in which leader
+        epoch each of them failed."""
         self.elections = 0
         """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
@@ -182,8 +183,7 @@ class Replicas:
                     self._remove(topic, replica)
                 continue
             if replica is not None and key in self._refetching and _counts_no_more(state, node_id):
-                self._remove(topic, replica)
-                replica = None
+                replica = self._end_quarantine(topic, replica, state)
             if replica is None:
                 replica = self._make(topic, state.partition, node_id)
                 if replica is None:
@@ -213,9 +213,26 @@ class Replicas:
         others = {n for n in state.isr if n != replica.core.node and n not in self._ineligible}
         if replica.failed or not others:
             return False
-        self._refetching.add((replica.topic_id, replica.partition))
+        self._refetching[replica.topic_id, replica.partition] = replica.leader_epoch
         replica.fail()
         return True
+
+    def _end_quarantine(
+        self, topic: TopicState, replica: PartitionReplica, state: PartitionState
+    ) -> PartitionReplica | None:
+        """What follows the replica, which nobody relies on any more; None if it begins without a log.
+
+        If the leader epoch is still the same, the leader had taken it out of the ISR, for its lag,
+        before the controller heard of the damage. Then a fetch of its that is late could vouch for a
+        new log; so it goes on with this one, and comes here again when it is in the ISR.
+        """
+        if state.leader_epoch > self._refetching[replica.topic_id, replica.partition]:
+            self._remove(topic, replica)
+            return None
+        self._drop(topic, replica)
+        return self._make_of(
+            topic, replica.partition, replica.log, replica.log_dir, replica.core.node
+        )
 
     def _reconfigure(self, topic: TopicState) -> None:
         """Configs apply from the next append on."""
@@ -235,6 +252,11 @@ class Replicas:
             self._log.error("log_unusable", topic=topic.name, partition=partition, error=str(error))
             return None
         self.unusable.discard(key)
+        return self._make_of(topic, partition, log, log_dir, node_id)
+
+    def _make_of(
+        self, topic: TopicState, partition: int, log: PartitionLog, log_dir: int, node_id: int
+    ) -> PartitionReplica:
         replica = PartitionReplica(
             topic_id=topic.topic_id,
             topic_name=topic.name,
@@ -251,7 +273,7 @@ class Replicas:
             port=self._port,
         )
         replica.handle(IneligibleChanged(nodes=self._ineligible))
-        self._plane.replicas[key] = replica
+        self._plane.replicas[topic.topic_id, partition] = replica
         return replica
 
     def _set_role(
@@ -302,11 +324,14 @@ class Replicas:
                 self._remove(topic, replica)
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
+        self._drop(topic, replica)
+        self._logs.delete_log(replica.log)
+
+    def _drop(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
-        self._refetching.discard((topic.topic_id, replica.partition))
+        self._refetching.pop((topic.topic_id, replica.partition), None)
         replica.retire()
         self._resigned(topic, replica.partition)
-        self._logs.delete_log(replica.log)
 
     def for_clients(self) -> Iterator[PartitionReplica]:
         """Replicas of topics that clients write to; coordinators' appends are theirs to repeat."""
