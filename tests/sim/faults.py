@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+TORN_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
 
 
@@ -109,6 +110,8 @@ class Faults:
             self.world.kill(node, restart_ms=self._some_ms())
             self.world.new_boot(node)
             process.log.power_cut(self.rng)
+            if self.world.options.log_failures and self.repairs.random() < TORN_SHARE:
+                process.log.high_watermark = process.log.start  # As of a checkpoint that is torn.
             self.world.damage(node)
 
     def disk_error(self) -> None:
