@@ -93,8 +93,13 @@ class Observer:
             )
 
     def truncates(self, process: NodeProcess, offset: int) -> None:
-        """R7: nothing committed is cut as long as elections are clean."""
-        if offset < process.replica.high_watermark and self.lossy_epoch < 0:
+        """R7: nothing committed is cut as long as elections are clean.
+
+        What retention deleted before is not cut: a leader whose log still has it may say where it
+        began (seed 23416).
+        """
+        held = max(offset, process.log.start)
+        if held < process.replica.high_watermark and self.lossy_epoch < 0:
             raise ViolationError(
                 f"R7: node {process.node} cuts at {offset}, below its high watermark "
                 f"{process.replica.high_watermark}"
