@@ -138,7 +138,7 @@ full: static peers newer-etcd engine $(STAMPS)/spark ## hours: every client in e
 
 .PHONY: sim
 sim: $(STAMPS)/python ## simulated replication: SEEDS=n many, SEED=n one of them with a trace
-	@$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED) --bug "$(BUG)",--seeds $(SEEDS) --first $(FIRST))
+	@$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(if $(BUG),--bug $(BUG))
 
 .PHONY: sim-bugs
 sim-bugs: $(STAMPS)/python ## does the simulation still find every known bug?

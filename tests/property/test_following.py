@@ -14,6 +14,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.partition.core import invariants
 from highwater.partition.data_plane.following import (
     Outcome,
     UnsoundAnswerError,
@@ -171,6 +172,8 @@ def test_a_follower_ends_with_its_leaders_log(history: list[Group], ways: list[F
             assert own.log_end_offset > before
             assert replica.core.log_end_offset == own.log_end_offset
             assert replica.high_watermark <= own.log_end_offset
+            invariants.check(replica.core)
+            invariants.check_epochs(replica.core)
             if fetch.again:
                 end = own.log_end_offset
                 assert append_from_leader(replica, answered, late) is Outcome.DONE

@@ -6,26 +6,29 @@ import argparse
 import os
 import sys
 import time
+import traceback
+from collections.abc import Sequence
 
-from tests.sim.bug import NO_BUG
+from tests.sim.bug import NO_BUG, Bug
 from tests.sim.bugs import BUGS
-from tests.sim.hunt import BUG_SEEDS_MAX, SEEN, find_bugs, try_seeds
+from tests.sim.hunt import BUG_SEEDS_MAX, VIOLATIONS, find_bugs, try_seeds
 from tests.sim.options import draw
 from tests.sim.world import World
 
 FAILURES_SHOWN = 10
 
 
-def replay(seed: int, bug_name: str) -> int:
+def replay(seed: int, bug: Bug = NO_BUG) -> int:
     """One seed with every message, fault and decision."""
-    bug = next((known for known in BUGS if known.name == bug_name), NO_BUG)
     options = draw(seed)
     print(options)
     world = World(options, bug, trace=print)
     try:
         world.run()
-    except SEEN as error:
+    except Exception as error:  # noqa: BLE001 - as in a sweep
         print(f"{world.now:6d} {type(error).__name__}: {error}")
+        if not isinstance(error, VIOLATIONS):
+            traceback.print_exc(file=sys.stdout)
         return 1
     print(f"{world.now:6d} passed: {world.events} events, {world.observer.end} records committed")
     return 0
@@ -64,17 +67,21 @@ def show_bugs(processes: int) -> int:
     return 1 if missed else 0
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; `argv` without the program's name."""
+    known = {bug.name: bug for bug in BUGS}
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1_000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, default=None, help="replay one, with a trace")
-    parser.add_argument("--bug", default="", help="put a known bug in when replaying")
+    parser.add_argument("--bug", choices=known, help="put a known bug in when replaying")
     parser.add_argument("--bugs", action="store_true", help="find every known bug")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if arguments.seed is not None:
-        return replay(arguments.seed, arguments.bug)
+        return replay(arguments.seed, known.get(arguments.bug, NO_BUG))
+    if arguments.bug is not None:
+        parser.error("a bug needs the seed that is to be replayed with it (SEED=)")
     if arguments.bugs:
         return show_bugs(arguments.processes)
     return sweep(arguments.first, arguments.seeds, arguments.processes)

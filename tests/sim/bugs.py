@@ -138,6 +138,21 @@ class CutsTwice(Replica):
         return self.may_fetch(event.leader_epoch)
 
 
+class HighWatermarkGoesBack(Replica):
+    """The HW is what the waited-for followers have, also where that is less than it was."""
+
+    __slots__ = ()
+
+    def _advance(self) -> int | None:
+        moved = super()._advance()
+        ends = [f.log_end_offset for f in self.progress if f.in_maximal_isr or f.near]
+        lowest = min(ends, default=self.high_watermark)
+        if self.under_min_isr or not self.log_start_offset <= lowest < self.high_watermark:
+            return moved
+        self.high_watermark = lowest
+        return lowest
+
+
 # ---- shells ----
 
 
@@ -222,11 +237,11 @@ class ServesAboveHighWatermark(NodeProcess):
 # ---- the controller ----
 
 
-def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any, **more: Any) -> Any:
     """AlterPartition is no compare-and-set: whatever comes is committed."""
     present = image.topics[proposals[0].topic_id].partitions[0]
     current = [replace(p, partition_epoch=present.partition_epoch) for p in proposals]
-    return alter_partitions(image, leader, current, min_isr)
+    return alter_partitions(image, leader, current, min_isr, **more)
 
 
 def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
@@ -264,9 +279,9 @@ def _keep_epoch(before: PartitionState, after: PartitionState) -> PartitionState
     return after
 
 
-def alters_keeping_the_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any) -> Any:
+def alters_keeping_the_epoch(image: Any, *args: Any, **more: Any) -> Any:
     """Replicas go while the leader epoch stays, so that their old fetches may count again."""
-    return _changed_so(image, alter_partitions(image, leader, proposals, min_isr), _keep_epoch)
+    return _changed_so(image, alter_partitions(image, *args, **more), _keep_epoch)
 
 
 def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:
@@ -336,6 +351,7 @@ BUGS = (
     ),
     Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
     Bug(name="cuts-twice", seed=13, replica=CutsTwice, source="R7"),
+    Bug(name="high-watermark-goes-back", seed=0, replica=HighWatermarkGoesBack, source="R4"),
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
     Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
     Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),

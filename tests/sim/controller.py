@@ -24,9 +24,16 @@ from highwater.controller.core.membership import (
     register,
     unfence,
 )
+from highwater.controller.core.offline_replicas import OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core.replica_events import IsrAnswered
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 TOPIC = TopicId(b"t" * 16)
+FAILED: OfflineReplicas = {TOPIC: frozenset({0})}
+"""What a node's heartbeats say whose log has failed."""
 CHECK_EVERY_MS = 60
 INBOX_MAX = 500
 
@@ -64,6 +73,10 @@ class SimController:
         self.min_isr = world.options.min_isr
         self.boot_ids: dict[int, str] = {}
         self.fenced_at: dict[int, int] = {}
+        self.offline: dict[NodeId, OfflineReplicas] = {}
+        """What live nodes cannot serve; each new controller hears it anew."""
+        self.last_sent_ms: dict[int, int] = {}
+        """By node, when it sent the latest of its heartbeats that came."""
         self.rules = ElectionRules(
             min_isr=lambda _: self.min_isr, unclean=lambda _: world.options.unclean
         )
@@ -109,11 +122,16 @@ class SimController:
             whole = self.world.bug.has_its_tail(
                 before, lineage, self.boot_ids.get(node, ""), boot_id
             )
+            self.offline.pop(node_id, None)
             lost = frozenset() if whole else frozenset({node_id})
             self.world.observer.doubted = lost
             self.commit(
                 self.world.bug.change_nodes(
-                    self.image, [fence(self.image.nodes[node_id])], self.rules, lost_tail=lost
+                    self.image,
+                    [fence(self.image.nodes[node_id])],
+                    self.rules,
+                    lost_tail=lost,
+                    offline=self.offline,
                 )
             )
             self.world.observer.doubted = frozenset()
@@ -140,7 +158,15 @@ class SimController:
         send(CONTROLLER, node, "on_registered", (epoch,), incarnation=incarnation)
         send(CONTROLLER, node, "on_image", (self.published,), incarnation=incarnation)
 
-    def on_heartbeat(self, node: int, node_epoch: int, revision: int, stop: bool) -> None:
+    def on_heartbeat(
+        self,
+        node: int,
+        node_epoch: int,
+        revision: int,
+        stop: bool,
+        failed: tuple[int, bool],
+    ) -> None:
+        """`failed` is when the node sent this, and whether its log had failed then."""
         node_id = NodeId(node)
         state = self.image.nodes.get(node_id)
         if state is None or node_epoch > state.node_epoch:
@@ -153,6 +179,11 @@ class SimController:
         if self.sessions.get(node_id) is None:
             self.sessions.open(node_id, epoch=node_epoch, now_ms=now)
         self.sessions.heard(node_id, now_ms=now, applied_revision=revision)
+        # Real heartbeats do not pass each other; here they may take different times.
+        if failed[0] > self.last_sent_ms.get(node, -1):
+            self.last_sent_ms[node] = failed[0]
+            self._note_offline(state, FAILED if failed[1] else {})
+        state = self.image.nodes[node_id]
         if state.fenced and revision >= self.fenced_at.get(node, 0):
             self._change(unfence(state))
         state = self.image.nodes[node_id]
@@ -163,6 +194,12 @@ class SimController:
             send(CONTROLLER, node, "on_may_stop", ())
         if revision < self.image.revision:
             send(CONTROLLER, node, "on_image", (self.published,))
+
+    def _note_offline(self, node: NodeState, offline: OfflineReplicas) -> None:
+        if self.offline.get(node.node_id, {}) != offline:
+            self.offline[node.node_id] = offline
+            if not node.fenced:
+                self._elect()
 
     def on_stream_closed(self, node: int, node_epoch: int) -> None:
         if self.sessions.streams(NodeId(node), node_epoch):
@@ -190,7 +227,7 @@ class SimController:
             isr_node_epochs=wanted.node_epochs,
         )
         decision = self.world.bug.alter_partitions(
-            self.image, NodeId(node), [proposal], self.rules.min_isr
+            self.image, NodeId(node), [proposal], self.rules.min_isr, offline=self.offline
         )
         result = decision.result[0]
         if result.refusal is None:
@@ -217,7 +254,10 @@ class SimController:
             if dead:
                 self.commit(
                     self.world.bug.change_nodes(
-                        self.image, [fence(self.image.nodes[n]) for n in dead], self.rules
+                        self.image,
+                        [fence(self.image.nodes[n]) for n in dead],
+                        self.rules,
+                        offline=self.offline,
                     )
                 )
                 for node in dead:
@@ -237,7 +277,9 @@ class SimController:
     def prefer(self) -> None:
         nodes = self.image.nodes.values()
         candidates = Candidates(
-            alive=frozenset(n.node_id for n in nodes if not n.fenced),
+            alive=frozenset(
+                n.node_id for n in nodes if not n.fenced and not self.offline.get(n.node_id)
+            ),
             draining=frozenset(n.node_id for n in nodes if n.draining),
         )
         after = elect_preferred(self.partition, candidates)
@@ -250,7 +292,7 @@ class SimController:
         topic = self.image.topics[TOPIC]
         self.commit(
             self.world.bug.alter_reassignments(
-                self.image, topic.instance, wanted, self.rules, offline={}
+                self.image, topic.instance, wanted, self.rules, offline=self.offline
             )
         )
 
@@ -279,7 +321,8 @@ class SimController:
                 self.sessions.open(
                     node.node_id, epoch=node.node_epoch, now_ms=self.world.now, confirmed=False
                 )
-        self.commit(self.world.bug.change_nodes(self.image, (), self.rules))
+        self.offline = {}
+        self._elect()
 
     # ---- commits ----
 
@@ -303,7 +346,12 @@ class SimController:
         self.world.gateways.published(self.published)
 
     def _change(self, node: Any) -> None:
-        self.commit(self.world.bug.change_nodes(self.image, [node], self.rules))
+        self._elect(node)
+
+    def _elect(self, *changed: NodeState) -> None:
+        self.commit(
+            self.world.bug.change_nodes(self.image, changed, self.rules, offline=self.offline)
+        )
 
     def _replace_partition(self, after: PartitionState) -> None:
         topic = replace(self.image.topics[TOPIC], partitions=(after,))

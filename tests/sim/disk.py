@@ -101,12 +101,16 @@ class SimLog:
 
     def lose_tail(self, rng: random.Random) -> None:
         """A failed write: pages that could not be written are gone."""
-        self.lineage = failed(self.lineage)
+        self.write_failed()
         common = len(self.synced[2]) if self.synced[0] == self.base else 0
         keep = rng.randint(min(common, len(self.entries)), len(self.entries))
         del self.entries[keep:]
         self.start = min(self.start, self.end)
         self._recover()
+
+    def write_failed(self) -> None:
+        """Nothing is sure of what the disk will hold, though all may be there (ENOSPC)."""
+        self.lineage = failed(self.lineage)
 
     def reopen(self) -> None:
         """What a new process reads: producers are rebuilt from the log."""

@@ -29,6 +29,7 @@ class Bounds:
     leader_epochs: int = 3
     partition_epochs: int = 4
     lost_answers: bool = True
+    """Answers, and requests to the controller, may be lost."""
     lost_logs: bool = False
     """Logs that fail while their nodes live, with a fetch that comes late."""
     size: int = 3
@@ -119,6 +120,7 @@ def _isr_steps(node: int, bounds: Bounds) -> Iterator[Step]:
         yield "change_isr", (node,), {"lag": lag}
         if bounds.lost_answers:
             yield "change_isr", (node,), {"lag": lag, "answered": False}
+            yield "change_isr", (node,), {"lag": lag, "arrives": False}
 
 
 def _story(came_from: dict[Any, tuple[Any, str] | None], state: Any) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from highwater.controller.core.reassign import target_replicas
@@ -14,12 +15,18 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+TORN_SHARE = 0.3
+REPAIRED_MS = (150, 600, 1_500, 2_500)
+
+
 class Faults:
     """Draws a fault every now and then, from those that the seed allows."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.rng = world.rng
+        self.repairs = random.Random(world.options.seed * 69_069 + 7)
+        """Of its own, so that seeds without such failures stay what they were."""
         self.active = True
 
     def tick(self) -> None:
@@ -81,7 +88,7 @@ class Faults:
 
     # ---- disks ----
 
-    def _may_damage(self, node: int) -> bool:
+    def may_damage(self, node: int) -> bool:
         """True if somebody else keeps everything, or the seed does not care.
 
         KIP-966 bears min.insync.replicas - 1 disks that lose something at once.
@@ -98,28 +105,52 @@ class Faults:
 
     def power_loss(self) -> None:
         process = self._running()
-        if process is not None and self._may_damage(process.node):
+        if process is not None and self.may_damage(process.node):
             node = process.node
             self.world.kill(node, restart_ms=self._some_ms())
             self.world.new_boot(node)
             process.log.power_cut(self.rng)
+            if self.world.options.log_failures and self.repairs.random() < TORN_SHARE:
+                process.log.high_watermark = process.log.start  # As of a checkpoint that is torn.
             self.world.damage(node)
 
     def disk_error(self) -> None:
-        """EIO: the replica fails, and what was not synced is gone although the kernel lives on."""
+        """EIO: the replica fails, and what was not synced is gone although the kernel lives on.
+
+        The process ends soon, or lives on without this log until somebody has repaired it.
+        """
         process = self._running()
-        if process is None or not self._may_damage(process.node):
+        if process is None or not self.may_damage(process.node):
             return
+        self._fail_log(process)
+        process.log.lose_tail(self.rng)
+        lives_on = self.world.options.log_failures and self.repairs.random() < 0.7
+        lives_ms = self.repairs.choice(REPAIRED_MS) if lives_on else 50
+        self.world.after(lives_ms, self.world.kill_process, process, self._some_ms())
+
+    def write_fails(self, process: NodeProcess) -> None:
+        """ENOSPC while it appends: all that was written is there, and the replica fails for good."""
+        self._fail_log(process)
+        process.log.write_failed()
+        lives_ms, away_ms = self.repairs.choice(REPAIRED_MS), self.repairs.choice(REPAIRED_MS)
+        self.world.after(lives_ms, self.world.kill_process, process, away_ms)
+
+    def _fail_log(self, process: NodeProcess) -> None:
         process.handle(on.LogFailed())
         assert process.replica.role is Role.OFFLINE
-        process.log.lose_tail(self.rng)
+        process.damaged_in = None  # Its disk has failed: nothing is made anew there.
         self.world.damage(process.node)
-        self.world.after(50, self.world.kill_process, process, self._some_ms())
+
+    def log_damaged(self) -> None:
+        """R13: what a replica has lost others have, so it goes, and a new one fetches everything."""
+        process = self._running()
+        if process is not None and self.may_damage(process.node):
+            process.quarantine()
 
     def new_disk(self) -> None:
         """The machine runs on, the directory is empty (KAFKA-14139)."""
         process = self._running()
-        if process is not None and self._may_damage(process.node):
+        if process is not None and self.may_damage(process.node):
             self.world.kill(process.node, restart_ms=self._some_ms())
             self.world.replace_disk(process.node)
             self.world.damage(process.node)

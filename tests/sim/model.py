@@ -171,15 +171,20 @@ class Model:
             )
         self._handle(node, event)
 
-    def change_isr(self, node: int, *, lag: bool, answered: bool = True) -> bool:
-        """The leader proposes who caught up, or drops all that lag; the controller decides."""
+    def change_isr(
+        self, node: int, *, lag: bool, answered: bool = True, arrives: bool = True
+    ) -> bool:
+        """The leader proposes who caught up, or drops all that lag; the controller decides.
+
+        Unless the request is lost, or the answer, of which the leader cannot tell which it was.
+        """
         event = on.LagChecked(now_ms=LAG_MS + 1) if lag else on.IsrDue()
         proposals = [e for e in self._handle(node, event) if isinstance(e, effect.ProposeIsr)]
         if not proposals:
             return False
         (proposal,) = proposals
-        code = self._alter(proposal)
-        if not answered:
+        code = self._alter(proposal) if arrives else 0
+        if not (answered and arrives):
             self._handle(node, on.IsrUnanswered(attempt=proposal.attempt))
             return True
         state = self.partition

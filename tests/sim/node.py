@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import PartitionState
 from highwater.partition.core import lineage
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.commit_queue import CommitQueue
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
-from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.core.replica import ACKS_ALL, NO_NODE
 from highwater.partition.core.transitions import Role
 from tests.sim.disk import Entry, SimLog
 from tests.sim.network import CONTROLLER
@@ -47,6 +48,8 @@ class NodeProcess:
         self.revision = 0
         self.fenced_nodes: frozenset[int] = frozenset()
         self.wants_shutdown = False
+        self.damaged_in: int | None = None
+        """The leader epoch in which the replica failed that is to be made anew."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
         self.fetch_sent_ms: int | None = None
@@ -87,7 +90,13 @@ class NodeProcess:
                     self.node,
                     CONTROLLER,
                     "on_heartbeat",
-                    (self.node, self.replica.node_epoch, self.revision, self.wants_shutdown),
+                    (
+                        self.node,
+                        self.replica.node_epoch,
+                        self.revision,
+                        self.wants_shutdown,
+                        (world.now, self.out_of_service),
+                    ),
                 )
             self.handle(on.LagChecked(now_ms=self.now_ms()))
             if self.replica.role is Role.FOLLOWER and (
@@ -99,6 +108,12 @@ class NodeProcess:
             if world.rng.random() < 0.2 and self.replica.role is not Role.OFFLINE:
                 self.log.sync(self.replica.high_watermark)
         world.after(world.options.tick_ms, self.tick)
+
+    @property
+    def out_of_service(self) -> bool:
+        """The log has failed, and the process lives on and says so."""
+        lives = self.world.options.log_failures or self.damaged_in is not None
+        return lives and self.replica.role is Role.OFFLINE
 
     def _register(self) -> None:
         self.world.network.send(
@@ -133,6 +148,9 @@ class NodeProcess:
         if self.node not in state.replicas:
             self._remove_replica()
             return
+        if self.damaged_in is not None and self._counts_no_more(state):
+            self._make_anew(keep_log=state.leader_epoch <= self.damaged_in)
+            self.world.observer.made_anew(self.node)
         if (
             state.partition_epoch == self.replica.isr.partition_epoch
             and state.leader_epoch == self.replica.leader_epoch
@@ -152,12 +170,31 @@ class NodeProcess:
 
     def _remove_replica(self) -> None:
         """The log goes, and with it all that was known of it; a failed one goes with the process."""
+        role = self.replica.role
+        if role is not Role.OFFLINE and (role is not Role.UNASSIGNED or self.log.end):
+            self._make_anew()
+
+    def quarantine(self) -> None:
+        """As `Replicas.damaged` of the partition service: until the controller has heard of it."""
+        replica = self.replica
+        others = set(replica.isr.committed) - {self.node} - self.fenced_nodes
+        if replica.role is not Role.OFFLINE and self.node in replica.isr.committed and others:
+            self.damaged_in = replica.leader_epoch
+            self.handle(on.LogFailed())
+            self.world.damage(self.node)
+
+    def _counts_no_more(self, state: PartitionState) -> bool:
+        """Others have all that is committed, and nobody relies on this node for it."""
+        led = state.leader not in (NO_NODE, self.node)
+        return led and self.node not in (*state.isr, *state.eligible_leaders)
+
+    def _make_anew(self, *, keep_log: bool = False) -> None:
         before = self.replica
-        if before.role is Role.OFFLINE or (before.role is Role.UNASSIGNED and not self.log.end):
-            return
+        self.damaged_in = None
         self.stop_leading()
         self.fetch_sent_ms = None
-        self.log = self.world.delete_log(self.node)
+        if not keep_log:
+            self.log = self.world.delete_log(self.node)
         self.replica = self._open_replica(before.node_epoch)
         # Answers to the former replica find it, not this one, in the real node.
         self.replica.isr.attempts = before.isr.attempts
@@ -266,7 +303,7 @@ class NodeProcess:
         if not replica.may_fetch(leader_epoch) or offset != replica.log_end_offset:
             return
         self.fetch_sent_ms = None
-        if log.full and entries:
+        if entries and self._is_full():
             return  # The next tick asks again.
         for entry in entries:
             log.append(entry)
@@ -281,6 +318,13 @@ class NodeProcess:
     def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
         if self.replica.may_fetch(leader_epoch):
             self.handle(event)
+
+    def _is_full(self) -> bool:
+        """Nothing can be appended; who tries has failed then, if the seed bears that."""
+        faults = self.world.faults
+        if self.log.full and self.world.options.log_failures and faults.may_damage(self.node):
+            faults.write_fails(self)
+        return self.log.full
 
     # ---- leader ----
 
@@ -356,8 +400,9 @@ class NodeProcess:
     ) -> None:
         replica, log = self.replica, self.log
         code = replica.refuse_append(epoch, acks)
-        if code or log.full:
-            code = code or ErrorCode.KAFKA_STORAGE_ERROR
+        if not code and self._is_full():
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        if code:
             self._reply(client, "on_refused", (request, code))
             return
         offset = log.end

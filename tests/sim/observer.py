@@ -49,8 +49,11 @@ class Observer:
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
         """When nodes last deleted a replica that was not theirs any more."""
-        self.led_ms: dict[int, int] = {}
-        """When each leader epoch began at its leader."""
+        self.began_ms: dict[int, int] = {}
+        """When the controller began each leader epoch. Its leader may hear of it later than its
+        followers, who may have fetched, and been removed, by then (seed 6702)."""
+        self.high_watermarks: dict[int, tuple[int, int, int]] = {}
+        """By node: the incarnation and leader epoch in which it led last, and its HW."""
         self.doubted: frozenset[int] = frozenset()
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.joining: frozenset[int] = frozenset()
@@ -93,8 +96,13 @@ class Observer:
             )
 
     def truncates(self, process: NodeProcess, offset: int) -> None:
-        """R7: nothing committed is cut as long as elections are clean."""
-        if offset < process.replica.high_watermark and self.lossy_epoch < 0:
+        """R7: nothing committed is cut as long as elections are clean.
+
+        What retention deleted before is not cut: a leader whose log still has it may say where it
+        began (seed 23416).
+        """
+        held = max(offset, process.log.start)
+        if held < process.replica.high_watermark and self.lossy_epoch < 0:
             raise ViolationError(
                 f"R7: node {process.node} cuts at {offset}, below its high watermark "
                 f"{process.replica.high_watermark}"
@@ -118,6 +126,10 @@ class Observer:
         self.removed_ms[node] = self.world.now
         self.agreed[node] = 0
         self.dirty = True
+
+    def made_anew(self, node: int) -> None:
+        """Nobody relies on the records of the node's damaged log any more, nor on its next ones."""
+        self.damaged.pop(node, None)
 
     def registered(self, node: int, incarnation: int) -> None:
         """From now on the controller has to know whether the node's log is whole."""
@@ -144,7 +156,6 @@ class Observer:
         identity = (process.node, process.incarnation)
         if self.leaders.setdefault(epoch, identity) != identity:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
-        self.led_ms[epoch] = self.world.now
         invariants.check_epochs(process.replica)
         if self.loss_pending and epoch >= self.lossy_epoch:
             self._rebase(process)
@@ -154,6 +165,22 @@ class Observer:
                 f"R1: node {process.node} leads epoch {epoch} with {self.agreed[process.node]} "
                 f"of {self.end} committed records"
             )
+
+    def sees(self, process: NodeProcess) -> None:
+        """R4, after every event: a leader's high watermark never goes back in its epoch."""
+        replica = process.replica
+        if replica.role is not Role.LEADER:
+            return
+        present = (process.incarnation, replica.leader_epoch, replica.high_watermark)
+        before = self.high_watermarks.get(process.node)
+        if before == present:
+            return
+        if before is not None and before[:2] == present[:2] and before[2] > present[2]:
+            raise ViolationError(
+                f"R4: the high watermark of node {process.node} goes back from {before[2]} to "
+                f"{present[2]} in epoch {replica.leader_epoch}"
+            )
+        self.high_watermarks[process.node] = present
 
     def committed(self, process: NodeProcess) -> None:
         """The high watermark of a leader moved: R1 to R5."""
@@ -169,7 +196,7 @@ class Observer:
         for entry in process.log.read(self.end, high):
             self._commit(entry)
         # Who lost its disk, or its replica, in this term may have had the record when it fetched.
-        began = self.led_ms[replica.leader_epoch]
+        began = self.began_ms[replica.leader_epoch]
         copies = sum(
             self.damaged_ms.get(node, -1) >= began
             or self.removed_ms.get(node, -1) >= began
@@ -227,6 +254,7 @@ class Observer:
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
         self.dirty = True
+        self.began_ms.setdefault(after.leader_epoch, self.world.now)
         trusted = {*before.isr, *before.eligible_leaders, *self.joining}
         if moved and after.leader >= 0 and after.leader not in trusted:
             trusted -= self.damaged.keys() | self.doubted

@@ -36,6 +36,10 @@ MOVES = ("reassign", "reassign", "cancel_reassignment")
 """Replicas that move to other nodes, in a share of the seeds."""
 MOVING_SHARE = 0.3
 SECOND_GATEWAY_SHARE = 0.3
+FAILING_SHARE = 0.4
+DAMAGES = ("log_damaged", "log_damaged")
+"""Records that a scrubber finds damaged, so that the replica is made anew while its node lives."""
+DAMAGED_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,9 @@ class Options:
     """The plain producers use acks=1."""
     session_ms: int = 600
     grace_ms: int = 50
+    log_failures: bool = False
+    """Logs fail while their nodes live on, and the controller hears of it: disks that are full, and a
+    part of the disk errors. Otherwise a full disk only refuses, and after an error the node ends."""
     lag_ms: int = 300
     tick_ms: int = 100
     produce_ms: int = 40
@@ -92,6 +99,10 @@ def draw(seed: int) -> Options:
     if moves.random() < MOVING_SHARE:
         faults += MOVES
         spares = moves.choice((0, 1, 2))
+    failing = random.Random(seed * 69_069 + 14598)
+    log_failures = failing.random() < FAILING_SHARE
+    if failing.random() < DAMAGED_SHARE:
+        faults += DAMAGES
     return Options(
         seed=seed,
         replicas=replicas,
@@ -109,6 +120,7 @@ def draw(seed: int) -> Options:
         idempotent=rng.choice((1, 2, 3)),
         plain=rng.choice((0, 1, 2)),
         acks_one=rng.random() < 0.3,
+        log_failures=log_failures,
         consumers=rng.choice((1, 2)),
         gateways=2 if elsewhere.random() < SECOND_GATEWAY_SHARE else 1,
         lag_ms=rng.choice((150, 300, 600)),

@@ -1,22 +1,45 @@
 """The simulation proves itself: known bugs are found, and not in the product itself."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.sim.bugs import BUGS
 from tests.sim.hunt import BUG_SEEDS_MAX, find_bug, try_seed
 
 NAMES = [bug.name for bug in BUGS]
+TRACK_RECORD = Path(__file__).parent.parent / "robustness" / "TRACK_RECORD.md"
 
 
 def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 10
 
 
+def test_the_track_record_names_each_with_its_seed() -> None:
+    text = TRACK_RECORD.read_text()
+    row = r"^\| ([a-z-]+): .* \| `make sim SEED=(\d+) BUG=([a-z-]+)` \|$"
+    rows = re.findall(row, text, re.MULTILINE)
+    named = [(name, int(seed)) for name, seed, _ in rows]
+    assert sorted(named) == sorted((bug.name, bug.seed) for bug in BUGS)
+    assert all(name == replayed for name, _, replayed in rows)
+    seeds = {bug.name: bug.seed for bug in BUGS}
+    for seed, name in re.findall(r"make sim SEED=(\d+) BUG=([a-z-]+)", text):
+        assert seeds[name] == int(seed), f"{name}, also where it was found"
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=NAMES)
 def test_the_recorded_seed_finds_it(bug) -> None:
     assert bug.rare or 0 <= bug.seed < BUG_SEEDS_MAX
-    assert try_seed(bug.seed, bug).failure, f"{bug.name} is not found any more"
+    outcome = try_seed(bug.seed, bug)
+    assert outcome.failure, f"{bug.name} is not found any more"
+    assert not outcome.crashed, outcome.failure
     assert try_seed(bug.seed).failure == "", "the seed passes without it"
+
+
+def test_a_high_watermark_that_goes_back_is_seen_at_once() -> None:
+    (bug,) = (known for known in BUGS if known.name == "high-watermark-goes-back")
+    assert "R4: the high watermark of node" in try_seed(bug.seed, bug).failure
 
 
 @pytest.mark.full

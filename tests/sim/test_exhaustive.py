@@ -14,6 +14,8 @@ from tests.sim.bugs import AdmitsAnybody, CommitsBelowMinIsr, CountsCommittedIsr
 from tests.sim.exhaustive import Bounds, explore
 
 MOVING = Bounds(records=1, partition_epochs=5, size=2, targets=((1,), (1, 2)), lost_answers=False)
+THREE_IN_ONE_EPOCH = Bounds(records=1, leader_epochs=1, partition_epochs=4, min_isr=2)
+"""ISRs of three replicas that shrink and grow, with what may be lost of it."""
 SMALL = Bounds(records=1, leader_epochs=3, partition_epochs=3, size=2)
 
 
@@ -33,12 +35,23 @@ def test_two_replicas() -> None:
         Bounds(records=2, partition_epochs=4, size=2),
         Bounds(leader_epochs=4, partition_epochs=5, size=2, lost_answers=False, lost_logs=True),
         MOVING,
+        pytest.param(THREE_IN_ONE_EPOCH, marks=pytest.mark.full),
+        pytest.param(Bounds(records=1, partition_epochs=3, min_isr=2), marks=pytest.mark.full),
         pytest.param(
             Bounds(records=1, factor=2, targets=((2, 3),), lost_answers=False),
             marks=pytest.mark.full,
         ),
     ],
-    ids=["three-replicas", "min-isr", "lost-answers", "lost-logs", "moves", "moves-to-a-third"],
+    ids=[
+        "three-replicas",
+        "min-isr",
+        "lost-answers",
+        "lost-logs",
+        "moves",
+        "three-in-one-epoch",
+        "three-with-lost-answers",
+        "moves-to-a-third",
+    ],
 )
 def test_every_order_of_steps(bounds: Bounds) -> None:
     report = explore(bounds)
@@ -51,6 +64,7 @@ def test_every_order_of_steps(bounds: Bounds) -> None:
     [
         (CountsCommittedIsr, Bounds(records=1, partition_epochs=4, size=2)),
         (AdmitsAnybody, Bounds(records=1, partition_epochs=4, size=2)),
+        (CountsCommittedIsr, THREE_IN_ONE_EPOCH),
         (CommitsBelowMinIsr, Bounds(records=1, partition_epochs=4, size=2, min_isr=2)),
     ],
 )

@@ -81,6 +81,7 @@ class World:
             process = self.processes.get(node)
             if process is not None:
                 invariants.check(process.replica)
+                self.observer.sees(process)
 
     def say(self, what: str) -> None:
         """A line of the trace."""
@@ -116,6 +117,8 @@ class World:
             process = self.processes.get(node)
             if process is None:
                 self.start(node)
+            elif process.out_of_service:
+                self.restart(node)  # It was repaired.
             elif process.paused:
                 self.faults.resume(process)
         goal = [producer.acknowledged for producer in self.producers]

@@ -298,9 +298,9 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
     f.apply(replace(behind, partitions=(joined,)))
     assert replica.failed
     assert f.replicas.offline == {behind.topic_id: [0]}
-    left = replace(joined, isr=(2,), partition_epoch=joined.partition_epoch + 1)
-    f.apply(replace(behind, partitions=(left,)))
+    f.apply(moved(replace(behind, partitions=(joined,)), 0, 2, isr=(2,)))
     assert f.of(behind) is not replica
+    assert f.logs.deleted == [0]
     assert f.replicas.offline == {}
 
 
@@ -401,3 +401,29 @@ def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_ep
     f.apply(in_epoch(joined, 1, isr=(2,)))
     assert f.of(behind) is not replica
     assert f.replicas.offline == {}
+
+
+def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
+    """In the same leader epoch a late fetch of the damaged log could vouch for a new one."""
+    joined = topic_state("t", [(2, 1)])
+    f.apply(joined)
+    replica = f.of(joined)
+    append(replica.log, make_batch(), make_batch(), epoch=5)
+    replica.log.note_damage(0, 1)
+    assert f.replicas.damaged(replica.log)
+    before = joined.partitions[0]
+    lagged = replace(before, isr=(2,), partition_epoch=before.partition_epoch + 1)
+    f.apply(replace(joined, partitions=(lagged,)))
+    follower = f.of(joined)
+    assert f.logs.deleted == []
+    assert (follower.log, follower.failed, follower.leader) == (replica.log, False, 2)
+    assert follower.core.log_end_offset == 2, "it has what its last fetch said"
+    assert f.replicas.offline == {}
+    caught_up = replace(lagged, isr=(2, 1), partition_epoch=lagged.partition_epoch + 1)
+    joined = replace(joined, partitions=(caught_up,))
+    f.apply(joined)
+    assert follower.failed, "now the controller will have to do it"
+    assert f.replicas.offline == {joined.topic_id: [0]}
+    f.apply(moved(joined, 0, 2, isr=(2,)))
+    assert f.logs.deleted == [0]
+    assert f.of(joined).log is not replica.log

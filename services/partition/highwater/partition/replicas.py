@@ -5,12 +5,12 @@ given a role, or removed; nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
-from highwater.partition.core.leader_epochs import NO_EPOCH
 from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
@@ -70,6 +70,16 @@ class RoleListener(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quarantine:
+    """A replica that failed because records are damaged that others have."""
+
+    leader_epoch: int
+    """No fetch that is counted in a later one was made for the log that failed."""
+    usable: bool
+    """Whether the replica could go on with that log."""
+
+
 class Replicas:
     """See the module."""
 
@@ -109,9 +119,9 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
-        self._refetching: dict[Key, int] = {}
+        self._refetching: dict[Key, _Quarantine] = {}
         """Failed because records are damaged that others have; to be made anew when nobody counts
-        them, in a later leader epoch than this one."""
+        them."""
         self.elections = 0
         """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
@@ -186,9 +196,9 @@ class Replicas:
                     self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                     self._remove(topic, replica)
                 continue
-            if replica is not None and self._to_be_made_anew(state, key, node_id):
-                self._remove(topic, replica)
-                replica = None
+            failed = self._refetching.get(key)
+            if replica is not None and failed is not None and _counts_no_more(state, node_id):
+                replica = self._end_quarantine(topic, replica, state, failed)
             if replica is None:
                 replica = self._make(topic, state.partition, node_id)
                 if replica is None:
@@ -246,18 +256,41 @@ class Replicas:
             # replica comes here again when it has caught up, and is in the ISR; or, if it works
             # no more, is made anew when fetches of this leader epoch cannot vouch for it.
             if replica.failed:
-                self._refetching[key] = max(state.leader_epoch, replica.leader_epoch)
+                epoch = max(state.leader_epoch, replica.leader_epoch)
+                self._refetching[key] = _Quarantine(leader_epoch=epoch, usable=False)
             return False
         if all(n == replica.core.node or n in self._ineligible for n in state.isr):
             return False
-        self._refetching[key] = NO_EPOCH
+        self._refetching[key] = _Quarantine(
+            leader_epoch=replica.leader_epoch, usable=not replica.failed
+        )
         if not replica.failed:
             replica.fail()
         return True
 
-    def _to_be_made_anew(self, state: PartitionState, key: Key, node_id: NodeId) -> bool:
-        after = self._refetching.get(key)
-        return after is not None and state.leader_epoch > after and _counts_no_more(state, node_id)
+    def _end_quarantine(
+        self,
+        topic: TopicState,
+        replica: PartitionReplica,
+        state: PartitionState,
+        failed: _Quarantine,
+    ) -> PartitionReplica | None:
+        """What follows the replica, which nobody relies on any more; None if it begins without a log.
+
+        If the leader epoch is still the same, the leader had taken it out of the ISR, for its lag,
+        before the controller heard of the damage. Then a fetch of its that is late could vouch for a
+        new log. So it goes on with this one, and comes here again when it is in the ISR; or it stays
+        as it is until the next leader epoch, if this log cannot be used.
+        """
+        if state.leader_epoch > failed.leader_epoch:
+            self._remove(topic, replica)
+            return None
+        if not failed.usable:
+            return replica
+        self._drop(topic, replica)
+        return self._make_of(
+            topic, replica.partition, replica.log, replica.log_dir, replica.core.node
+        )
 
     def _reconfigure(self, topic: TopicState) -> None:
         """Configs apply from the next append on."""
@@ -277,6 +310,11 @@ class Replicas:
             self._log.error("log_unusable", topic=topic.name, partition=partition, error=str(error))
             return None
         self.unusable.discard(key)
+        return self._make_of(topic, partition, log, log_dir, node_id)
+
+    def _make_of(
+        self, topic: TopicState, partition: int, log: PartitionLog, log_dir: int, node_id: int
+    ) -> PartitionReplica:
         replica = PartitionReplica(
             topic_id=topic.topic_id,
             topic_name=topic.name,
@@ -294,7 +332,7 @@ class Replicas:
             port=self._port,
         )
         replica.handle(IneligibleChanged(nodes=self._ineligible))
-        self._plane.replicas[key] = replica
+        self._plane.replicas[topic.topic_id, partition] = replica
         return replica
 
     def _set_role(
@@ -345,11 +383,14 @@ class Replicas:
                 self._remove(topic, replica)
 
     def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
+        self._drop(topic, replica)
+        self._logs.delete_log(replica.log)
+
+    def _drop(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
         self._refetching.pop((topic.topic_id, replica.partition), None)
         replica.retire()
         self._resigned(topic, replica.partition)
-        self._logs.delete_log(replica.log)
 
     def for_clients(self) -> Iterator[PartitionReplica]:
         """Replicas of topics that clients write to; coordinators' appends are theirs to repeat."""

@@ -69,12 +69,19 @@ def test_starts_without_registration_are_bounded() -> None:
 # ---- several directories ----
 
 
-def record(directory: str, lineage: Lineage = A, *, all_of: str = "xy") -> DirectoryRecord:
-    return DirectoryRecord(directory=directory, directories=tuple(all_of), lineage=lineage)
+def record(
+    directory: str, lineage: Lineage = A, *, all_of: str = "xy", home: str = "8:17"
+) -> DirectoryRecord:
+    return DirectoryRecord(
+        directory=directory, directories=tuple(all_of), lineage=lineage, home=home
+    )
 
 
-def together(*found: DirectoryRecord | None, unreadable: int = 0) -> tuple[str, ...]:
-    agreed, _ = agree(found, unreadable=unreadable, boot_id="boot")
+def together(
+    *found: DirectoryRecord | None, unreadable: int = 0, home: str = "8:17"
+) -> tuple[str, ...]:
+    homes = [home for _ in found]
+    agreed, _ = agree(found, homes=homes, unreadable=unreadable, boot_id="boot")
     return evidence(agreed)
 
 
@@ -97,7 +104,7 @@ def test_each_directory_by_the_kernel_that_wrote_to_it() -> None:
 
 def test_an_orderly_end_with_an_unknown_kernel() -> None:
     x, y = record("x", closed(A)), record("y", closed(A))
-    agreed, _ = agree([x, y], unreadable=0, boot_id="")
+    agreed, _ = agree([x, y], homes=["", ""], unreadable=0, boot_id="")
     assert evidence(agreed, "") == ("a",)
 
 
@@ -114,10 +121,25 @@ def test_a_directory_that_was_added() -> None:
 
 def test_a_directory_that_cannot_be_read_is_offline_and_still_known() -> None:
     assert together(record("x"), unreadable=1) == ("a",)
-    assert agree([record("x")], unreadable=1, boot_id="boot")[1] == ("y",)
+    known = agree([record("x")], homes=["8:17"], unreadable=1, boot_id="boot")[1]
+    assert known == ("y",)
     assert together(record("x"), None, unreadable=1) == (), "which of them is y?"
     assert together(record("x", all_of="xyz"), unreadable=1) == ()
 
 
 def test_a_copy_of_a_directory() -> None:
     assert together(record("x"), record("y"), record("y")) == ()
+
+
+def test_a_directory_that_was_put_back_from_a_copy_made_while_its_node_ran() -> None:
+    x, y = record("x"), record("y", home="8:18")
+    assert agree([x, y], homes=["8:17", "8:18"], unreadable=0, boot_id="boot")[0].incarnations
+    assert together(x, y) == (), "y is elsewhere"
+    assert together(x, record("y", closed(A), home="8:18")) == ("a",), "an orderly end may move"
+
+
+def test_a_place_that_is_not_known_proves_nothing() -> None:
+    assert together(record("x", home=""), record("y")) == (), "by a version that did not note it"
+    assert together(record("x", home=""), record("y", home=""), home="") == ()
+    old = [record(name, closed(A), home="") for name in "xy"]
+    assert together(*old) == ("a",), "an update after an orderly end"

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NodeId
+from highwater.partition.core import invariants
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.core.replica_events import IsrAnswered, PartitionChanged
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import ReplicaRole
 from highwater.partition.replication.codec import FollowerRequest
 from highwater.partition.replication.fetchers import ReplicaFetchers
 from highwater.partition.replication.leader_session import LeaderSession
@@ -42,6 +44,8 @@ class Member(Node):
         self.partition = partition
         self.node = node
         self.failures: list[BaseException] = []
+        self.checks = 0
+        """How often the replica's invariants were looked at."""
         self.sessions: dict[Call, LeaderSession] = {}
         self.traffic = ReplicaTraffic()
         self.fetchers = ReplicaFetchers(
@@ -83,8 +87,21 @@ class Member(Node):
             lag_ms_max=self.partition.lag_ms_max,
             port=self,
         )
+        replica.listeners = (*replica.listeners, self._check)
         self.plane.replicas[TOPIC, 0] = replica
         return replica
+
+    def _check(self, replica: ReplicaRole) -> None:
+        """After every event of the real shell. Nothing here is flushed later, else a follower might
+        be ahead of what its leader counts, and R5 would not hold in this form.
+        """
+        self.checks += 1
+        try:
+            invariants.check(replica.core)
+            invariants.check_epochs(replica.core)
+            assert replica.high_watermark == replica.core.high_watermark
+        except AssertionError as error:
+            self.bugs.append(error)  # A listener may not raise.
 
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         asyncio.get_running_loop().call_soon(self.partition.commit_isr, self, proposal)

@@ -13,6 +13,7 @@ RECORD = DirectoryRecord(
     directories=("x", "y"),
     lineage=Lineage(boot_id="boot", incarnations=("a", "b"), clean=True),
     place="8:17",
+    home="8:17",
 )
 
 
@@ -29,13 +30,14 @@ def test_the_file_is_as_documented() -> None:
         "incarnations": ["a", "b"],
         "clean": True,
         "place": "8:17",
+        "home": "8:17",
     }
 
 
 def test_a_file_of_before_there_was_a_place() -> None:
     values = json.loads(encode(RECORD))
-    del values["place"]
-    assert decode(json.dumps(values).encode()) == replace(RECORD, place="")
+    del values["place"], values["home"]
+    assert decode(json.dumps(values).encode()) == replace(RECORD, place="", home="")
 
 
 @pytest.mark.parametrize("length", range(len(encode(RECORD))))

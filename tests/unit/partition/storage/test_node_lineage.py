@@ -179,6 +179,7 @@ def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Pat
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
     copied = Start(tmp_path / "copy", name="five")
     assert not copied.manager.dirs[0].cache_intact
+    assert copied.evidence == ()
     copied.kill()
     rebooted = Start(tmp_path / "a", name="six", boot_id="other")
     assert not rebooted.manager.dirs[0].cache_intact
@@ -186,6 +187,27 @@ def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Pat
     again = Start(tmp_path / "a", name="seven", boot_id="other")
     assert not again.manager.dirs[0].cache_intact, "the one before may not have checked everything"
     again.close()
+
+
+def test_a_copy_from_while_the_node_ran_is_put_in_its_place(dirs: tuple[Path, Path]) -> None:
+    first = Start(*dirs, name="one").registered()
+    copy = dirs[0].with_name("copy")
+    shutil.copytree(dirs[0], copy)
+    first.kill()
+    dirs[0].rename(dirs[0].with_name("away"))
+    copy.rename(dirs[0])
+    second = Start(*dirs, name="two").registered()
+    assert second.evidence == (), "what was written since is missing"
+    second.kill()
+    third = Start(*dirs, name="three").registered()
+    assert third.evidence == ("two",)
+    third.close()
+    shutil.copytree(dirs[0], copy)
+    shutil.rmtree(dirs[0])
+    copy.rename(dirs[0])
+    fourth = Start(*dirs, name="four")
+    assert fourth.evidence == ("three",), "which ended in order and wrote no more"
+    fourth.close()
 
 
 def test_a_disk_that_fails_at_the_end(dirs: tuple[Path, Path]) -> None:

@@ -1,8 +1,9 @@
 """Whose records a node's directories hold without a gap: eligibility after a crash (KIP-966, R12).
 
 A record of it is kept in every log directory, as small as {boot id, incarnations, clean}. A killed
-process leaves the page cache to the next one, as long as the kernel is the same; an orderly end
-leaves synced files to any kernel; a power cut, a failed write or another disk begins anew. What
+process leaves the page cache to the next one, as long as kernel and directory are the same; an
+orderly end leaves synced files to any kernel, in any place; a power cut, a failed write, a copy put
+in the directory's place or another disk begins anew. What
 the node sends at registration lets the controller see whether the incarnation that it knows is
 among those whose records are all there.
 
@@ -45,7 +46,11 @@ class DirectoryRecord:
     """All that the node had at the time; without one of them its records are not all there."""
     lineage: Lineage
     place: str = ""
-    """Where in the file system it was written, as only the running kernel knows it."""
+    """Where in the file system it was written, as only the running kernel knows it; empty until
+    all that the directory holds was checked."""
+    home: str = ""
+    """The same from the incarnation's start on. Empty if unknown, also in records of versions that
+    did not write it: those prove as much as a power cut leaves, unless they are clean."""
 
 
 def cache_intact(found: DirectoryRecord | None, *, boot_id: str, place: str) -> bool:
@@ -61,12 +66,16 @@ def cache_intact(found: DirectoryRecord | None, *, boot_id: str, place: str) -> 
 
 
 def agree(
-    found: Sequence[DirectoryRecord | None], *, unreadable: int, boot_id: str
+    found: Sequence[DirectoryRecord | None],
+    *,
+    homes: Sequence[str],
+    unreadable: int,
+    boot_id: str,
 ) -> tuple[Lineage, tuple[str, ...]]:
     """(what all directories together hold, the ids of known ones that cannot be read).
 
-    `found` are the records of the directories that can be read, None where there is none. An
-    incarnation counts if every directory holds its records without a gap. A directory without
+    `found` are the records of the directories that can be read, None where there is none; `homes`
+    says where each of these directories is now. An incarnation counts if every directory holds its records without a gap. A directory without
     a record is new if none of the known ones is missing; otherwise it may be one that was emptied.
     Directories that cannot be read (`unreadable` is their number) are no gap by themselves: their
     partitions are offline, and when they come back their records are old.
@@ -77,7 +86,11 @@ def agree(
     emptied = bool(missing) and len(known) < len(found)
     if not known or len(ids) < len(known) or emptied or len(missing) > unreadable:
         return NOTHING, ()
-    held = [_held(record.lineage, boot_id) for record in known]
+    held = [
+        _held(record.lineage, boot_id if home and home == record.home else "")
+        for record, home in zip(found, homes, strict=True)
+        if record is not None
+    ]
     common = tuple(name for name in held[0] if all(name in other for other in held))
     return Lineage(boot_id=boot_id, incarnations=common, clean=True), tuple(sorted(missing))
 

@@ -2,7 +2,7 @@
 
     {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
      "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false,
-     "place": "<device>:<inode of the directory>"}
+     "place": "<device>:<inode of the directory>", "home": "<the same, see there>"}
 
 See `highwater.partition.core.lineage` for what it means.
 """
@@ -26,6 +26,7 @@ def encode(record: DirectoryRecord) -> bytes:
         "incarnations": record.lineage.incarnations,
         "clean": record.lineage.clean,
         "place": record.place,
+        "home": record.home,
     }
     return json.dumps(values, separators=(",", ":")).encode()
 
@@ -45,6 +46,7 @@ def decode(content: bytes) -> DirectoryRecord | None:
                 clean=values["clean"],
             ),
             place=_text(values.get("place", "")),
+            home=_text(values.get("home", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -38,6 +38,8 @@ class NodeLineage:
         """Of the directories that take part: they could be read and written at the start."""
         self._places: dict[HostedDirectory, str] = {}
         """What may be said of where a directory is; nothing until its logs are recovered."""
+        self._homes: dict[HostedDirectory, str] = {}
+        """Where each directory is, whatever it holds."""
         self._directories: tuple[str, ...] = ()
 
     def begin(self, opened: Sequence[HostedDirectory], *, unreadable: int) -> None:
@@ -55,9 +57,11 @@ class NodeLineage:
         for hosted, record in found.items():
             place = hosted.directory.place()
             hosted.cache_intact = lineage.cache_intact(record, boot_id=self.boot_id, place=place)
+            self._homes[hosted] = place
             self._places[hosted] = place if hosted.cache_intact else ""
         agreed, missing = lineage.agree(
             list(found.values()),
+            homes=[self._homes[hosted] for hosted in found],
             unreadable=unreadable + len(opened) - len(found),
             boot_id=self.boot_id,
         )
@@ -155,6 +159,7 @@ class NodeLineage:
             directories=self._directories,
             lineage=self._present,
             place=self._places[hosted],
+            home=self._homes[hosted],
         )
 
 
