@@ -189,12 +189,12 @@ def test_a_log_that_cannot_be_read_is_told(node, log, damage, again, closed):
 
 def test_a_damaged_header_that_is_read_unseen_is_found_by_a_second_look(node, log, damage):
     replica = three_batches(node, log, closed=False)
-    flip(replica, 0, MAGIC_AT)
-    assert log.read(0, 0, 1 << 20) == stored(replica)
+    flip(replica, 2, MAGIC_AT)
+    assert log.read(0, 0, 1 << 20) == stored(replica), "where the second one ends is not looked at"
     assert damage == []
     with pytest.raises(DamagedHeaderError):
-        log.recheck(0, 0)
-    assert [error.first for error in damage] == [0]
+        log.recheck(0, 2)
+    assert [error.first for error in damage] == [2]
 
 
 def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, monkeypatch):
@@ -211,18 +211,29 @@ def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, mo
 
 
 @pytest.mark.parametrize("closed", [False, True])
-@pytest.mark.parametrize("at", [ATTRIBUTES_AT + 5, HEADER_SIZE + 3])
-def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, at, closed):
-    """In what the checksum covers: the last offset's delta, a record."""
+def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, closed):
     replica = three_batches(node, log, closed=closed)
-    flip(replica, 1, at)
+    flip(replica, 1, HEADER_SIZE + 3)
     log.recheck(0, 0)
     assert damage == [], "the one before is sound"
     with pytest.raises(DamagedBatchError):
         log.recheck(0, 1)
     ((first, end, file),) = [(error.first, error.end, error.file) for error in damage]
+    assert (first, end, file) == (1, 2, replica.log.segments[0].path)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_batch_that_does_not_fit_is_told(node, log, damage, closed):
+    """Its last offset's delta has changed, so that it would hold those of the next one."""
+    replica = three_batches(node, log, closed=closed)
+    flip(replica, 1, ATTRIBUTES_AT + 5)
+    log.recheck(0, 0)
+    assert damage == [], "the one before is sound"
+    with pytest.raises(DamagedHeaderError):
+        log.recheck(0, 1)
+    ((first, end, file),) = [(error.first, error.end, error.file) for error in damage]
     assert (first, file) == (1, replica.log.segments[0].path)
-    assert 2 <= end <= replica.log.log_end_offset
+    assert end == (replica.log.segments[1].base_offset if closed else -1), "the rest of its segment"
 
 
 def test_a_batch_that_is_longer_than_its_segment_is_told(node, log, damage):
