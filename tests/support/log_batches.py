@@ -12,7 +12,8 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.log import LogSlice, PartitionLog
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_slice import LogSlice
 
 
 class ManualClock:

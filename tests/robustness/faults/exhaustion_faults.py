@@ -150,6 +150,7 @@ class FewThreads(Fault):
 
     id = "F31-threads"
     title = "no threads left in a leader"
+    complaints = ("can't start new thread",)
 
     _ROOT = Path("/sys/fs/cgroup/pids")
 

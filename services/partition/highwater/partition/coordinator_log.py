@@ -28,7 +28,8 @@ from highwater.partition.storage.errors import (
     DamagedHeaderError,
     LogDirFailure,
 )
-from highwater.partition.storage.log import LogSlice, PartitionLog
+from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log_slice import LogSlice
 
 _UNREADABLE: Final = (CorruptIndexError, CorruptLogError, LogDirFailure)
 """What a read raises because of the log or the disk, and not of the offset."""

@@ -16,7 +16,7 @@ from highwater.partition.replication.rows import Answered, Asked
 from highwater.partition.replication.segment_bytes import read_slice
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.storage.log_slice import LogSlice
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node, Timer
 from tests.unit.partition.data_plane.roles import NODE, image_says

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from highwater.partition.storage import log_reader
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import DamagedRecordsError
 from highwater.partition.storage.log import PartitionLog
 from highwater.partition.storage.names import GAPS_MARKER
 from highwater.partition.storage.segment import SegmentFactory
@@ -76,6 +78,93 @@ def test_readers_find_the_same_table_with_gaps(log: PartitionLog) -> None:
         first = int.from_bytes(data[:8], "big")
         assert first == max(offset, 17), "the next batch, for an offset that is gone"
     assert log.read(3, 1 << 20, end_offset=17) is None, "nothing below the end"
+
+
+@pytest.fixture
+def hollow(tmp_path: Path) -> PartitionLog:
+    """100 closed segments, each a group of its own, of which compaction has left one header each,
+    but for two with a record; the active one is empty.
+    """
+    made = open_log(tmp_path / "topic-0", CONFIG)
+    for number in range(100):
+        key = b"kept %d" % number if number in {40, 90} else b"again and again"
+        append(made, keyed_batch([(key, b"%d" % number)]))
+        made.roll()
+    append(made, keyed_batch([(b"again and again", b"newer"), (b"last", b"")]))
+    made.roll()
+    groups, _ = rewritten(job_of(made, segment_bytes=1))
+    assert len(groups) == 98
+    made.mark_gaps()
+    for path in Path(made.directory).glob("*.cleaned"):
+        path.rename(path.with_suffix(""))
+    made.close(clean=True)
+    again = open_log(tmp_path / "topic-0", CONFIG, clean=True, recovery_point=102)
+    assert [s.base_offset for s in again.segments if s.size > 61] == [40, 90, 100]
+    return again
+
+
+def consumed(log: PartitionLog, offset: int, end_offset: int) -> tuple[int, int, int] | None:
+    """(base offset, next offset, records of its first batch) of what a consumer is given."""
+    found = log.read(offset, 1 << 20, end_offset=end_offset, pass_empty=True)
+    if found is None:
+        return None
+    count = int.from_bytes(slice_bytes(found)[57:61])
+    return found.base_offset, found.next_offset, count
+
+
+def test_a_consumer_passes_over_headers_that_hold_nothing(hollow: PartitionLog) -> None:
+    end = hollow.log_end_offset
+    assert consumed(hollow, 0, end) == (40, 41, 1)
+    assert consumed(hollow, 40, end) == (40, 41, 1)
+    assert consumed(hollow, 41, end) == (90, 91, 1)
+    assert consumed(hollow, 95, end) == (100, 102, 2)
+    assert consumed(hollow, 0, 30) == (29, 30, 0), "nothing follows what may be read"
+    assert consumed(hollow, 0, 41) == (40, 41, 1)
+    assert consumed(hollow, 30, 30) is None
+    assert hollow.read(0, 100, end_offset=end).next_offset == 1, "a replica needs them all"
+
+
+def test_it_passes_over_so_many_segments_at_once(
+    hollow: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "EMPTY_SEGMENTS_MAX", 10)
+    assert consumed(hollow, 0, 102) == (9, 10, 0)
+    assert consumed(hollow, 30, 102) == (39, 40, 0)
+    assert consumed(hollow, 31, 102) == (40, 41, 1)
+
+
+def test_headers_before_damage_or_before_what_does_not_fit_are_given(hollow: PartitionLog) -> None:
+    found = hollow.read(35, 62, end_offset=102, min_one_batch=False, pass_empty=True)
+    assert found is not None
+    assert (found.base_offset, found.length) == (39, 61)
+    hollow.note_damage(20, 25)
+    assert consumed(hollow, 3, 102) == (19, 20, 0)
+    with pytest.raises(DamagedRecordsError):
+        consumed(hollow, 20, 102)
+
+
+def test_several_headers_in_a_segment_are_passed_over(tmp_path: Path) -> None:
+    """Of producers whose newest batches these were."""
+    log = open_log(tmp_path / "topic-0", CONFIG)
+    for producer_id in (*range(5), 99):
+        append(log, keyed_batch([(b"a", b"1")], producer_id=producer_id, base_sequence=0))
+    log.roll()
+    append(log, keyed_batch([(b"b", b"1")]))
+    log.roll()
+    append(log, keyed_batch([(b"a", b"2")]))
+    log.roll()
+    rewritten(job_of(log, segment_bytes=1))
+    cleaned = Path(log.directory) / "00000000000000000000.log.cleaned"
+    assert cleaned.stat().st_size == 6 * 61
+    log.mark_gaps()
+    for path in Path(log.directory).glob("*.cleaned"):
+        path.rename(path.with_suffix(""))
+    log.close(clean=True)
+    log = open_log(tmp_path / "topic-0", CONFIG, clean=True, recovery_point=8)
+    assert consumed(log, 0, 8) == (6, 7, 1)
+    assert consumed(log, 3, 8) == (6, 7, 1)
+    assert consumed(log, 3, 6) == (3, 6, 0)
+    assert [batch.record_count for batch in batches_in(log)] == [0] * 6 + [1, 1]
 
 
 def test_whoever_holds_an_old_segment_reads_on(log: PartitionLog) -> None:

@@ -485,6 +485,7 @@ class PartitionReplica(ReplicaRole):
             min(max_bytes, asked.max_bytes),
             end_offset=high_watermark,
             min_one_batch=first,
+            pass_empty=True,
         )
         if found is not None:
             result.records = SegmentRange(found, self.log_dir)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.storage.log_slice import LogSlice
 from highwater.partition.storage.segment import Segment
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from highwater.partition.replication.rows import Answered, Asked
 from highwater.partition.replication.session_row import SessionRow
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.storage.log_slice import LogSlice
 
 ANSWER_BYTES_MAX: Final = 8 << 20
 """Records in one answer; a larger batch goes alone."""

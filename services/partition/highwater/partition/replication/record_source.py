@@ -12,7 +12,7 @@ from highwater.partition.replication.cold_reads import ColdReads
 from highwater.partition.replication.rows import SegmentPlace
 from highwater.partition.replication.segment_bytes import read_in_memory
 from highwater.partition.replication.throttle import Throttle
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.storage.log_slice import LogSlice
 
 if TYPE_CHECKING:
     from highwater.partition.replication.session_row import SessionRow

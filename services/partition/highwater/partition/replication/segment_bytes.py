@@ -4,7 +4,7 @@ import os
 
 from highwater.hop.page_cache import read_cached
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log import LogSlice
+from highwater.partition.storage.log_slice import LogSlice
 
 
 def read_slice(found: LogSlice) -> bytes:

@@ -96,6 +96,12 @@ def headers(
     _check_nothing_left(position, limit)
 
 
+def only_headers(data: bytes) -> bool:
+    """Whether these batches are headers alone: compaction has left no record of them."""
+    length = (HEADER_BYTES - LENGTH_OVERHEAD).to_bytes(4)
+    return all(data[at + 8 : at + 12] == length for at in range(0, len(data), HEADER_BYTES))
+
+
 def check_end(
     pread: Pread,
     fd: int,

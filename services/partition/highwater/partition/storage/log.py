@@ -29,7 +29,6 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.loader import LogLoader
 from highwater.partition.storage.log_cleaning import CleanableLog
-from highwater.partition.storage.log_reader import LogSlice
 from highwater.partition.storage.names import deleted_directory, stray_directory
 from highwater.partition.storage.producer_recovery import (
     newest_snapshot,
@@ -39,8 +38,6 @@ from highwater.partition.storage.producer_recovery import (
 from highwater.partition.storage.retention import expired_segments
 from highwater.partition.storage.segment import Segment, SegmentFactory
 from highwater.partition.storage.time_index import NO_TIMESTAMP
-
-__all__ = ["LogSlice", "PartitionLog"]
 
 
 class PartitionLog(CleanableLog):

@@ -31,6 +31,7 @@ from highwater.partition.storage.errors import (
     OffsetOutOfRange,
 )
 from highwater.partition.storage.loader import LoadedLog
+from highwater.partition.storage.log_slice import LogSlice
 from highwater.partition.storage.recovery import checksum_holds, rebuild_indexes
 from highwater.partition.storage.segment import Segment
 from highwater.partition.storage.timestamp_lookup import first_at_or_after, first_with_largest
@@ -38,27 +39,10 @@ from highwater.partition.storage.timestamp_lookup import first_at_or_after, firs
 POSITIONS_KEPT: Final = 256
 """Remembered places where readers stopped; all are forgotten when there are more."""
 
+EMPTY_SEGMENTS_MAX: Final = 64
+"""So many segments without a record does a read pass over, with `pass_empty`: the loop waits."""
+
 _T = TypeVar("_T")
-
-
-class LogSlice:
-    """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
-
-    `next_offset` is where the batch after them begins, or will begin. Valid until the log's owner
-    runs again; to keep it longer, `segment.pin()` it and `segment.unpin()` it in the end, both on
-    the owner's thread.
-    """
-
-    __slots__ = ("base_offset", "length", "next_offset", "position", "segment")
-
-    def __init__(
-        self, segment: Segment, position: int, length: int, base_offset: int, next_offset: int
-    ) -> None:
-        self.segment = segment
-        self.position = position
-        self.length = length
-        self.base_offset = base_offset
-        self.next_offset = next_offset
 
 
 class LogReader:
@@ -144,35 +128,74 @@ class LogReader:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def read(
-        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        end_offset: int,
+        min_one_batch: bool = True,
+        pass_empty: bool = False,
     ) -> LogSlice | None:
         """Where the batches from the one that holds `offset` on lie, up to `end_offset`.
 
         `end_offset` is exclusive: the high watermark or the last stable offset. At most
         `max_bytes` of whole batches, but with `min_one_batch` at least the first one. None if
         there is nothing to give. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure.
+
+        `pass_empty` is for consumers: a closed segment that holds nothing more but headers, which
+        compaction has left, is given only if nothing follows it. librdkafka takes many answers in
+        a row without a record for a sign that a message does not fit. Replicas copy the headers.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         if offset >= end_offset or offset == self.log_end_offset:
             return None
-        if self.lost:
-            end_offset = self._before_lost(offset, end_offset)
-        segment = self._active
-        if offset < segment.base_offset:
-            segment = self._segments[bisect_right(self._bases, offset) - 1]
-        try:
+        empty: LogSlice | None = None
+        passed = 0
+        while True:
+            if self.lost:
+                end_offset = self._before_lost(offset, end_offset)
+            segment = self._active
+            if offset < segment.base_offset:
+                segment = self._segments[bisect_right(self._bases, offset) - 1]
             try:
-                return self._read(segment, offset, max_bytes, end_offset, min_one_batch)
-            except (CorruptIndexError, CorruptLogError):
-                self._repair_indexes(segment)
+                found = self._read_segment(segment, offset, max_bytes, end_offset, min_one_batch)
+                if found is None:
+                    return empty
+                if found.length:
+                    if not pass_empty or segment is self._active:
+                        return found
+                    if not found.is_rest_without_records(self._environment.filesystem.pread):
+                        return found
+                    empty = found
+                    passed += 1
+            except OSError as error:
+                raise LogDirFailure(segment.file, error) from error
+            offset = found.next_offset
+            ended = offset >= end_offset or offset == self.log_end_offset
+            if ended or passed == EMPTY_SEGMENTS_MAX:
+                break
+        if empty is None and self.lost:
+            # There is nothing before the damage, so the reader would wait for ever.
+            self._before_lost(offset, end_offset)
+        return empty
+
+    def _read_segment(
+        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
+    ) -> LogSlice | None:
+        """As `_read`, after a look at the segment itself if its indexes do not fit it."""
+        try:
             return self._read(segment, offset, max_bytes, end_offset, min_one_batch)
-        except OSError as error:
-            raise LogDirFailure(segment.file, error) from error
+        except (CorruptIndexError, CorruptLogError):
+            self._repair_indexes(segment)
+        return self._read(segment, offset, max_bytes, end_offset, min_one_batch)
 
     def _read(
         self, segment: Segment, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
     ) -> LogSlice | None:
+        """What a segment has. A slice of length 0 if it is closed and holds no batch from `offset`
+        on, which compaction may do to it.
+        """
         segment.referenced = True
         positions = self._positions
         position = 0 if offset == segment.base_offset else positions.get(offset)
@@ -184,7 +207,7 @@ class LogReader:
             if found is None or found[1] > offset:
                 self._check_gap(segment, offset, segment.size if found is None else found[0])
             if found is None:
-                return self._read_next_segment(segment, max_bytes, end_offset, min_one_batch)
+                return self._nothing_more(segment, offset)
             position, base_offset, next_offset, nbytes = found
             self._check_end(segment, position, next_offset, nbytes, end_offset)
             positions[base_offset] = position
@@ -202,7 +225,7 @@ class LogReader:
         if length <= 0:
             if position >= segment.size:
                 # Remembered as the place behind the last batch; what follows it was compacted.
-                return self._read_next_segment(segment, max_bytes, end_offset, min_one_batch)
+                return self._nothing_more(segment, offset)
             return None
         if len(positions) >= POSITIONS_KEPT:
             positions.clear()
@@ -258,20 +281,10 @@ class LogReader:
         # None follows while the log is being cut.
         return self._bases[following] if following < len(self._bases) else self.log_end_offset
 
-    def _read_next_segment(
-        self, segment: Segment, max_bytes: int, end_offset: int, min_one_batch: bool
-    ) -> LogSlice | None:
-        """A compacted log may have no batch from `offset` to the end of its segment."""
-        following = self._end_of(segment)
+    def _nothing_more(self, segment: Segment, offset: int) -> LogSlice | None:
         if segment is self._active:
             return None
-        if following >= end_offset:
-            if self.lost:
-                # There is nothing before the damage, so the reader would wait for ever.
-                self._before_lost(following, end_offset)
-            return None
-        # Not `_read`: what is wrong with that segment is not for this one's indexes to mend.
-        return self.read(following, max_bytes, end_offset=end_offset, min_one_batch=min_one_batch)
+        return LogSlice(segment, segment.size, 0, offset, self._end_of(segment))
 
     def _locate(self, segment: Segment, offset: int) -> tuple[int, int] | None:
         """(position, base offset) of the first batch in a segment that ends at or after `offset`."""
