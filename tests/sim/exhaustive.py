@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 from highwater.controller.core.reassign import is_moving
@@ -18,6 +19,8 @@ from highwater.partition.core.transitions import Role
 from tests.sim.model import Model
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+Packed = tuple[Any, ...]
+"""A state, or the numbers of its parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,33 +53,66 @@ class Report:
     story: tuple[str, ...] = ()
 
 
+class _Numbers:
+    """A small number for each part of a state: states share most of their parts, so that they take
+    less memory and are found again sooner.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._parts: list[Any] = []
+
+    def of(self, parts: Packed, before: Packed, packed_before: Packed) -> Packed:
+        """`packed_before` are the numbers of `before`, many of whose parts are still the same."""
+        return tuple(
+            number if part is old else self._number(part)
+            for part, old, number in zip(parts, before, packed_before, strict=True)
+        )
+
+    def _number(self, part: Any) -> int:
+        number = self._numbers.setdefault(part, len(self._parts))
+        if number == len(self._parts):
+            self._parts.append(part)
+        return number
+
+    def parts(self, packed: Packed) -> Packed:
+        return tuple(self._parts[number] for number in packed)
+
+
 def explore(
     bounds: Bounds, replica: Callable[..., Replica] = Replica, *, states_max: int = 2_000_000
 ) -> Report:
     """All states within the bounds. AssertionError if there are more than `states_max`."""
     model = Model(size=bounds.size, min_isr=bounds.min_isr, replica=replica, factor=bounds.factor)
-    first = model.save()
-    came_from: dict[Any, tuple[Any, str] | None] = {first: None}
+    numbers = _Numbers()
+    state = model.save()
+    first = numbers.of(state, (None,) * len(state), state)
+    came_from: dict[Packed, tuple[Packed, str] | None] = {first: None}
     waiting = deque([first])
     steps = 0
     while waiting:
-        state = waiting.popleft()
+        packed = waiting.popleft()
+        state = numbers.parts(packed)
         model.restore(state)
         for name, arguments, options in list(_steps(model, bounds)):
             model.restore(state)
-            said = f"{name}{arguments}{options or ''}"
             steps += 1
             try:
                 getattr(model, name)(*arguments, **options)
+                model.check_quorum()
             except AssertionError as error:
-                story = (*_story(came_from, state), said)
+                story = (*_story(came_from, packed), _said(name, arguments, options))
                 return Report(states=len(came_from), steps=steps, failure=str(error), story=story)
-            after = model.save()
+            after = numbers.of(model.save(), state, packed)
             if after not in came_from:
-                came_from[after] = (state, said)
+                came_from[after] = (packed, _said(name, arguments, options))
                 waiting.append(after)
                 assert len(came_from) <= states_max
     return Report(states=len(came_from), steps=steps)
+
+
+def _said(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> str:
+    return intern(f"{name}{arguments}{options or ''}")
 
 
 def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
@@ -123,7 +159,7 @@ def _isr_steps(node: int, bounds: Bounds) -> Iterator[Step]:
             yield "change_isr", (node,), {"lag": lag, "arrives": False}
 
 
-def _story(came_from: dict[Any, tuple[Any, str] | None], state: Any) -> tuple[str, ...]:
+def _story(came_from: dict[Packed, tuple[Packed, str] | None], state: Packed) -> tuple[str, ...]:
     said: list[str] = []
     while (before := came_from[state]) is not None:
         state, step = before

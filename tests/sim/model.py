@@ -8,8 +8,8 @@ no time and is not interrupted; lost answers are steps of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, after_isr_change, elect
@@ -20,7 +20,6 @@ from highwater.partition.core import invariants
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
-from highwater.partition.core.isr import IsrState
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
@@ -34,19 +33,37 @@ class LostError(AssertionError):
     """A committed record is missing where it has to be, or logs differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """One node as a value; what `Model.save` returns is made of these."""
+class Saved(NamedTuple):
+    """One replica as a value; what `Model.save` returns is made of these."""
 
-    alive: bool
-    log: tuple[Record, ...]
+    log_end_offset: int
     epochs: tuple[tuple[int, int], ...]
-    fields: tuple[Any, ...]
+    role: Role
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    replicas: tuple[int, ...]
+    epoch_start_offset: int
     isr: tuple[Any, ...]
     followers: tuple[tuple[Any, ...], ...]
 
 
-_FIELDS = ("role", "leader", "leader_epoch", "high_watermark", "replicas", "epoch_start_offset")
+_T = TypeVar("_T")
+
+
+class _ByNode(dict[int, _T]):
+    """What each node has; after `restore`, made of what was saved only when somebody asks.
+
+    Most steps concern one node or two, and the exhaustive check restores a state for each step.
+    """
+
+    def __init__(self, make: Callable[[int], _T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, node: int) -> _T:
+        value = self[node] = self._make(node)
+        return value
 
 
 class Model:
@@ -74,8 +91,12 @@ class Model:
             isr=self.nodes[:factor],
             last_known_leader=self.nodes[0],
         )
-        self.logs: dict[int, list[Record]] = {node: [] for node in self.nodes}
-        self.replicas: dict[int, Replica] = {node: self._open(node, ()) for node in self.nodes}
+        self._saved_logs: dict[int, tuple[Record, ...]] = dict.fromkeys(self.nodes, ())
+        self._saved: dict[int, Saved] = {}
+        self.logs = _ByNode[list[Record]](lambda node: list(self._saved_logs[node]))
+        self.replicas = _ByNode[Replica](self._made_of_saved)
+        for node in self.nodes:
+            self.replicas[node] = self._open(node, ())
         self.history: list[Record] = []
         self.late: dict[int, tuple[int, int, int]] = {}
         """By node, a fetch of a replica that is no more: its leader, leader epoch and offset."""
@@ -211,7 +232,7 @@ class Model:
         isr = tuple(map(NodeId, proposal.isr))
         after = after_isr_change(state, isr, min_isr=self.min_isr)
         self.partition = completed(after, self._candidates(), min_isr=self.min_isr)
-        self._check_quorum()
+        self.check_quorum()
         return 0
 
     def kill(self, node: int, *, checkpoint: int = 0) -> None:
@@ -243,7 +264,7 @@ class Model:
         if after is None or after.leader not in self.alive:
             return False  # Nobody else has everything, so it stays as it is.
         self.partition = after
-        self._check_quorum()
+        self.check_quorum()
         self._renew(node)
         self.learn(node)
         return True
@@ -289,7 +310,7 @@ class Model:
         if after is None:
             return False
         self.partition = after
-        self._check_quorum()
+        self.check_quorum()
         return True
 
     # ---- effects and checks ----
@@ -316,10 +337,12 @@ class Model:
         if log[:known] != self.history[:known]:
             raise LostError(f"node {node} commits {log[:known]}, known are {self.history[:known]}")
         self.history += log[known:high]
-        self._check_quorum()
+        self.check_quorum()
 
-    def _check_quorum(self) -> None:
-        """R3: who may be elected has everything committed."""
+    def check_quorum(self) -> None:
+        """R3: who may be elected has everything committed. Not checked here when a log is cut, so
+        that stories can be told to their end: their loss.
+        """
         for node in (*self.partition.isr, *self.partition.eligible_leaders):
             if self.logs[node][: len(self.history)] != self.history:
                 raise LostError(f"node {node} may lead with {self.logs[node]}, not {self.history}")
@@ -327,18 +350,28 @@ class Model:
     # ---- states as values ----
 
     def save(self) -> tuple[Any, ...]:
-        """Everything, hashable."""
-        nodes = tuple(self._save_node(node) for node in self.nodes)
-        late = tuple(sorted(self.late.items()))
-        return self.partition, frozenset(self.alive), tuple(self.history), late, nodes
+        """Everything, hashable. What nobody has asked for since `restore` is the same object."""
+        return (
+            self.partition,
+            frozenset(self.alive),
+            tuple(self.history),
+            tuple(sorted(self.late.items())),
+            *(tuple(self.logs[n]) if n in self.logs else self._saved_logs[n] for n in self.nodes),
+            *(self._save(n) if n in self.replicas else self._saved[n] for n in self.nodes),
+        )
 
-    def _save_node(self, node: int) -> Saved:
-        replica, isr = self.replicas[node], self.replicas[node].isr
+    def _save(self, node: int) -> Saved:
+        replica = self.replicas[node]
+        isr = replica.isr
         return Saved(
-            node in self.alive,
-            tuple(self.logs[node]),
+            replica.log_end_offset,
             tuple(replica.epochs.entries()),
-            tuple(getattr(replica, name) for name in _FIELDS),
+            replica.role,
+            replica.leader,
+            replica.leader_epoch,
+            replica.high_watermark,
+            replica.replicas,
+            replica.epoch_start_offset,
             (isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal),
             tuple(
                 (f.node, f.node_epoch, f.log_end_offset, f.caught_up_ms, f.near)
@@ -348,32 +381,38 @@ class Model:
 
     def restore(self, saved: tuple[Any, ...]) -> None:
         """Back to a saved state."""
-        self.partition, alive, history, late, nodes = saved
+        self.partition, alive, history, late, *nodes = saved
         self.alive, self.history, self.late = set(alive), list(history), dict(late)
-        for node, state in zip(self.nodes, nodes, strict=True):
-            self.logs[node] = list(state.log)
-            replica = self._open(node, state.epochs)
-            for name, value in zip(_FIELDS, state.fields, strict=True):
-                setattr(replica, name, value)
-            replica.min_isr = self.min_isr
-            isr = IsrState()
-            isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal = (
-                state.isr
-            )
-            replica.isr = isr
-            if replica.role is Role.LEADER:
-                replica._set_replicas(replica.replicas)
-                for values in state.followers:
-                    follower = replica.followers[values[0]]
-                    (
-                        _,
-                        follower.node_epoch,
-                        follower.log_end_offset,
-                        follower.caught_up_ms,
-                        follower.near,
-                    ) = values
-                replica._mark_maximal()
-            self.replicas[node] = replica
+        size = len(self.nodes)
+        self._saved_logs = dict(zip(self.nodes, nodes[:size], strict=True))
+        self._saved = dict(zip(self.nodes, nodes[size:], strict=True))
+        self.logs.clear()
+        self.replicas.clear()
+
+    def _made_of_saved(self, node: int) -> Replica:
+        saved = self._saved[node]
+        replica = self._make(
+            node=node,
+            node_epoch=100 + node,
+            lag_ms_max=LAG_MS,
+            epochs=LeaderEpochCache(saved.epochs),
+            log_start_offset=0,
+            log_end_offset=saved.log_end_offset,
+            high_watermark=saved.high_watermark,
+        )
+        replica.role, replica.leader = saved.role, saved.leader
+        replica.leader_epoch = saved.leader_epoch
+        replica.replicas, replica.min_isr = saved.replicas, self.min_isr
+        replica.epoch_start_offset = saved.epoch_start_offset
+        isr = replica.isr
+        isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal = saved.isr
+        if replica.role is Role.LEADER:
+            replica._set_replicas(replica.replicas)
+            for follower, values in zip(replica.progress, saved.followers, strict=True):
+                _, follower.node_epoch, follower.log_end_offset, *rest = values
+                follower.caught_up_ms, follower.near = rest
+            replica._mark_maximal()
+        return replica
 
     def with_partition(self, **fields: Any) -> None:
         """A partition as an earlier story left it; nodes learn of it by `learn`."""

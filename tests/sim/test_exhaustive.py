@@ -10,13 +10,21 @@ from highwater.controller.core.election import Candidates, elect
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NodeId
 from tests.sim import model
-from tests.sim.bugs import AdmitsAnybody, CommitsBelowMinIsr, CountsCommittedIsr
+from tests.sim.bugs import (
+    AdmitsAnybody,
+    CommitsBelowMinIsr,
+    CountsCommittedIsr,
+    TruncatesToHighWatermark,
+)
 from tests.sim.exhaustive import Bounds, explore
 
 MOVING = Bounds(records=1, partition_epochs=5, size=2, targets=((1,), (1, 2)), lost_answers=False)
 THREE_IN_ONE_EPOCH = Bounds(records=1, leader_epochs=1, partition_epochs=4, min_isr=2)
 """ISRs of three replicas that shrink and grow, with what may be lost of it."""
 SMALL = Bounds(records=1, leader_epochs=3, partition_epochs=3, size=2)
+THREE = Bounds(records=1, partition_epochs=3, lost_answers=False)
+SHORT_LOGS = Bounds(records=2, leader_epochs=3, partition_epochs=3, lost_answers=False)
+"""Two elections one after the other among three replicas, whose logs part after the first record."""
 
 
 def test_two_replicas() -> None:
@@ -30,13 +38,23 @@ def test_two_replicas() -> None:
 @pytest.mark.parametrize(
     "bounds",
     [
-        Bounds(records=1, partition_epochs=3, lost_answers=False),
-        Bounds(records=1, partition_epochs=3, lost_answers=False, min_isr=2),
+        THREE,
+        replace(THREE, min_isr=2),
+        replace(SHORT_LOGS, min_isr=2),
         Bounds(records=2, partition_epochs=4, size=2),
         Bounds(leader_epochs=4, partition_epochs=5, size=2, lost_answers=False, lost_logs=True),
         MOVING,
         pytest.param(THREE_IN_ONE_EPOCH, marks=pytest.mark.full),
-        pytest.param(Bounds(records=1, partition_epochs=3, min_isr=2), marks=pytest.mark.full),
+        pytest.param(replace(THREE, lost_answers=True, min_isr=2), marks=pytest.mark.full),
+        pytest.param(SHORT_LOGS, marks=pytest.mark.full),
+        pytest.param(
+            replace(SHORT_LOGS, leader_epochs=2, lost_answers=True, min_isr=2),
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            replace(SHORT_LOGS, leader_epochs=2, partition_epochs=4, min_isr=2),
+            marks=pytest.mark.full,
+        ),
         pytest.param(
             Bounds(records=1, factor=2, targets=((2, 3),), lost_answers=False),
             marks=pytest.mark.full,
@@ -45,11 +63,15 @@ def test_two_replicas() -> None:
     ids=[
         "three-replicas",
         "min-isr",
+        "short-logs-and-min-isr",
         "lost-answers",
         "lost-logs",
         "moves",
         "three-in-one-epoch",
         "three-with-lost-answers",
+        "short-logs",
+        "short-logs-with-lost-answers",
+        "short-logs-and-changed-isrs",
         "moves-to-a-third",
     ],
 )
@@ -66,6 +88,9 @@ def test_every_order_of_steps(bounds: Bounds) -> None:
         (AdmitsAnybody, Bounds(records=1, partition_epochs=4, size=2)),
         (CountsCommittedIsr, THREE_IN_ONE_EPOCH),
         (CommitsBelowMinIsr, Bounds(records=1, partition_epochs=4, size=2, min_isr=2)),
+        (TruncatesToHighWatermark, SMALL),
+        (TruncatesToHighWatermark, THREE),
+        (TruncatesToHighWatermark, SHORT_LOGS),
     ],
 )
 def test_it_finds_a_bug_with_a_short_story(bug, bounds: Bounds) -> None:
