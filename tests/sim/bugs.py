@@ -360,7 +360,7 @@ BUGS = (
         name="keeps-empty-epochs",
         seed=0,
         process=KeepsEmptyEpochs,
-        source="R16, UnifiedLog.truncateTo",
+        source="R7, R16, UnifiedLog.truncateTo",
     ),
     Bug(name="serves-above-high-watermark", seed=0, process=ServesAboveHighWatermark, source="R9"),
     Bug(

@@ -248,6 +248,7 @@ class NodeProcess:
 
     def _truncated(self) -> None:
         self.handle(on.LogTruncated(log_start_offset=self.log.start, log_end_offset=self.log.end))
+        self.world.observer.follower_log_changed(self)
         self.fetch()
 
     def _propose(self, wanted: effect.ProposeIsr) -> None:
@@ -308,7 +309,10 @@ class NodeProcess:
         for entry in entries:
             log.append(entry)
             self.world.observer.appended(self, entry)
-        if replica.replicated(log.end, high) is not None:
+        moved = replica.replicated(log.end, high)
+        if entries:
+            self.world.observer.follower_log_changed(self)
+        if moved is not None:
             self.world.observer.follower_moved(self)
         if start > log.start:
             log.delete_before(min(start, replica.high_watermark))

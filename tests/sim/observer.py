@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from highwater.model.cluster import PartitionState
 from highwater.partition.core import invariants
+from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.disk import Entry
+from tests.sim.node import NodeProcess
 
 if TYPE_CHECKING:
     from tests.sim.clients import Consumer, Producer
     from tests.sim.gateways import Gateway
-    from tests.sim.node import NodeProcess
     from tests.sim.world import World
 
 
@@ -95,8 +96,18 @@ class Observer:
                 f"others have {known[0]} after epoch {known[1]}"
             )
 
+    def follower_log_changed(self, process: NodeProcess) -> None:
+        """R7: a follower knows the epochs of the records that it has, and no others."""
+        invariants.check_epochs(process.replica)
+        log = process.log
+        if log.end > log.start and log.epochs.latest != log.entries[-1][0]:
+            raise ViolationError(
+                f"R7: node {process.node} has {log.entries[-1]} last and knows of epochs "
+                f"{log.epochs.entries()}"
+            )
+
     def truncates(self, process: NodeProcess, offset: int) -> None:
-        """R7: nothing committed is cut as long as elections are clean.
+        """R7: nothing committed is cut as long as elections are clean, and nothing in common ever.
 
         What retention deleted before is not cut: a leader whose log still has it may say where it
         began (seed 23416).
@@ -107,8 +118,25 @@ class Observer:
                 f"R7: node {process.node} cuts at {offset}, below its high watermark "
                 f"{process.replica.high_watermark}"
             )
+        kept_by_leader = self._leader_reads(process.replica, held)
+        if kept_by_leader and kept_by_leader == process.log.read(held, held + 1):
+            raise ViolationError(
+                f"R7: node {process.node} cuts {kept_by_leader} at {held}, its leader has it, too"
+            )
         self.agreed[process.node] = min(self.agreed[process.node], offset)
         self.dirty = True
+
+    def _leader_reads(self, follower: Replica, offset: int) -> list[Entry]:
+        """What the leader of the follower's epoch has there; nothing if it is not known."""
+        leader = self.world.processes.get(follower.leader)
+        if (
+            not isinstance(leader, NodeProcess)
+            or leader.replica.role is not Role.LEADER
+            or leader.replica.leader_epoch != follower.leader_epoch
+            or offset < leader.log.base
+        ):
+            return []
+        return leader.log.read(offset, offset + 1)
 
     def restarted(self, process: NodeProcess) -> None:
         self.agreed[process.node] = process.log.base

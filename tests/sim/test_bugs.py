@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.bugs import BUGS
+from tests.sim.disk import Entry, SimLog
 from tests.sim.hunt import BUG_SEEDS_MAX, find_bug, try_seed
 
 NAMES = [bug.name for bug in BUGS]
@@ -37,9 +38,33 @@ def test_the_recorded_seed_finds_it(bug) -> None:
     assert try_seed(bug.seed).failure == "", "the seed passes without it"
 
 
-def test_a_high_watermark_that_goes_back_is_seen_at_once() -> None:
-    (bug,) = (known for known in BUGS if known.name == "high-watermark-goes-back")
-    assert "R4: the high watermark of node" in try_seed(bug.seed, bug).failure
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("high-watermark-goes-back", "R4: the high watermark of node"),
+        ("keeps-empty-epochs", r"R7: node \d+ has .* last and knows of epochs"),
+        ("truncates-to-high-watermark", r"R7: node \d+ cuts .* its leader has it, too"),
+    ],
+)
+def test_it_is_seen_at_once(name: str, failure: str) -> None:
+    """Where it happens, not by what becomes of it."""
+    (bug,) = (known for known in BUGS if known.name == name)
+    assert re.search(failure, try_seed(bug.seed, bug).failure)
+
+
+def test_an_epoch_that_a_follower_does_not_note_is_seen_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append = SimLog.append
+
+    def append_without_epoch(log: SimLog, entry: Entry) -> None:
+        is_new = entry[0] > log.epochs.latest
+        append(log, entry)
+        if is_new:
+            log.epochs.truncate_from_end(log.end - 1)
+
+    monkeypatch.setattr(SimLog, "append", append_without_epoch)
+    assert re.search(r"R7: node \d+ has .* last and knows of epochs \[\]", try_seed(0).failure)
 
 
 @pytest.mark.full
