@@ -4,6 +4,14 @@ An entry is one batch of one record: (epoch, value, producer id, sequence). Offs
 A killed process leaves the page cache, so its successor finds everything. A power cut leaves what
 was synced, and of the rest as much as the seed likes; a truncation that was not synced may even
 come back.
+
+A torn write is no fault of its own here, since the replica core cannot tell it from a lost one: it
+sees a log after recovery, which ends the log before the first batch that is cut short or whose CRC
+does not hold, and drops whatever follows that, also whole batches. So of a torn batch no record is
+left, and of an entry here nothing. `tests/unit/partition/storage/test_recovery_torn_disk.py` shows
+it with every byte of two batches cut or changed, and with a tear in an earlier segment. The leader
+epoch is not under the CRC, but stands between length and magic, which are checked: no page that is
+missing takes it alone. F22 of `tests/robustness/faults` does the same to real processes.
 """
 
 from __future__ import annotations
