@@ -19,7 +19,7 @@ from tests.bench.processes import end_orderly_on_sigterm
 from tests.bench.session import Session, Settings
 from tests.bench.workloads import NODES_OF_REPLICATED, Workload, all_workloads, select
 
-DEFAULT_ROWS = "*/p12/plain"
+DEFAULT_ROWS = "*/p12/plain,*/rf3/plain"
 QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=2.0)
 
 

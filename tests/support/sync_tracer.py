@@ -44,7 +44,8 @@ def missing() -> str | None:
 class SyncTracer:
     """Use as a context manager: attached from its beginning to its end, and to all threads.
 
-    Raises RuntimeError if strace ends by itself, at whichever of the two that is seen.
+    Raises RuntimeError if strace ends by itself, at whichever of the two that is seen; not if it
+    ends with the process, for which an injected error may be reason enough.
     """
 
     def __init__(self, pid: int, injection: str, *, output: Path) -> None:
@@ -92,14 +93,24 @@ class SyncTracer:
     def _is_attached(self) -> bool:
         self._check()
         assert self._tracer is not None
+        if self._tracer.poll() is not None:
+            return True
         status = Path(f"/proc/{self._pid}/status").read_text()
         return f"TracerPid:\t{self._tracer.pid}\n" in status
 
     def _check(self) -> None:
         assert self._tracer is not None
-        if (code := self._tracer.poll()) is not None:
+        if (code := self._tracer.poll()) is not None and (code or self._process_lives()):
             told = self._errors.read_text(errors="replace").strip()
             raise RuntimeError(f"strace ended with {code}: {told or 'it says nothing'}")
+
+    def _process_lives(self) -> bool:
+        """Not one that ended and was not asked how."""
+        try:
+            status = Path(f"/proc/{self._pid}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return status.rpartition(")")[2].split()[0] != "Z"
 
     def _detach(self) -> None:
         """SIGINT makes strace let go of the process, which runs on."""

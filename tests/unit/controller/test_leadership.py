@@ -11,9 +11,11 @@ from highwater.controller.leadership import MARGIN_MS, Leadership
 from highwater.controller.store import keys
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import (
+    CompactedError,
     CreateRevisionIs,
     Delete,
     Put,
+    Snapshot,
     StoreUnavailableError,
     StoreWentBackError,
     WatchBatch,
@@ -232,12 +234,53 @@ async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
     monkeypatch.setattr(store, "watch", watch)
     await store.compact(store.revision)
     two = Candidate("two", store, tasks, log=make_logger(stream=told))
+    await until(lambda: "one:1" in two.ended)
+    stood = [e for e in (await store.range(keys.ELECTION)).entries if "two" in e.key]
     await until(lambda: len(asked_for) == 2)
     assert "election_history_compacted" in told.getvalue()
-    assert asked_for[1] > asked_for[0], "the range was read again"
+    assert asked_for[1] == store.revision + 1, "the range was read again"
     assert two.leadership.active_address == "one:1"
+    await asyncio.sleep(0.2)
+    stands = [e for e in (await store.range(keys.ELECTION)).entries if "two" in e.key]
+    assert [e.create_revision for e in stands] == [e.create_revision for e in stood], "as before"
     one.task.cancel()
     await until(lambda: two.serving, 1.0)
+    await store.close()
+
+
+async def test_a_standby_takes_over_from_whom_compacted_history_hides_the_end(
+    tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store cannot be read at first either."""
+    store = MemoryStore(exclusive=False)
+    one = Candidate("one", store, tasks)
+    await until(lambda: one.serving)
+    leads = one.fences[0].key
+    original = store.watch, store.range
+    waits, gone, tries = asyncio.Event(), asyncio.Event(), [1, 2]
+
+    async def compacted(_prefix: str, _revision: int) -> AsyncGenerator[WatchBatch, None]:
+        waits.set()
+        await gone.wait()
+        raise CompactedError(store.revision)
+        yield
+
+    async def range_(prefix: str) -> Snapshot:
+        if gone.is_set() and tries:
+            tries.pop()
+            raise StoreUnavailableError("not now")
+        return await original[1](prefix)
+
+    monkeypatch.setattr(store, "watch", compacted)
+    monkeypatch.setattr(store, "range", range_)
+    two = Candidate("two", store, tasks)
+    await until(waits.is_set)
+    one.task.cancel()
+    await asyncio.wait((one.task,))
+    assert all(e.key != leads for e in (await original[1](keys.ELECTION)).entries)
+    gone.set()
+    await until(lambda: two.serving, 3.0)
+    assert tries == []
     await store.close()
 
 

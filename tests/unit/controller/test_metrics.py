@@ -30,10 +30,11 @@ async def test_gauges() -> None:
             "gateways",
             "leaderless_partitions",
             "unpreferred_leaders",
+            "unclean_elections_total",
         )
     }
     assert values == {
         "active": 1, "topics": 1, "partitions": 3, "nodes": 2, "fenced_nodes": 1, "gateways": 0,
-        "leaderless_partitions": 0, "unpreferred_leaders": 0,
+        "leaderless_partitions": 0, "unpreferred_leaders": 0, "unclean_elections_total": 0,
     }  # fmt: skip
     await service.stop()

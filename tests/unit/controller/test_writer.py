@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection
 from highwater.controller.errors import NotActiveError
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
@@ -23,7 +23,7 @@ from highwater.controller.store.port import (
 )
 from highwater.controller.writer import Fence, MetadataWriter, left_overs
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, InstanceState
-from highwater.model.ids import GatewayId, InstanceId
+from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
@@ -87,6 +87,28 @@ async def test_a_commit_is_stored_and_published(term: Term) -> None:
     stored = load(await term.store.range("")).image
     assert stored.instances == image.instances
     assert stored.revision == revision
+
+
+async def test_unclean_elections_are_told_once_they_are_stored() -> None:
+    store = TroubledStore()
+    made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
+    fence = Fence(key="election/me", controller_epoch=made.revision)
+    told: list[int] = []
+    writer = MetadataWriter(
+        store, fence, load(await store.range("")), lambda some: told.append(len(some))
+    )
+    lost = UncleanElection(topic="t", partition=0, leader=NodeId(1), leader_epoch=LeaderEpoch(1))
+    tasks = TaskOwner(lambda _name, _error: None)
+    tasks.start(writer.run(), name="writer")
+    await writer.commit(lambda _: replace(instance("a"), unclean=(lost, lost)))
+    assert told == [2]
+    await writer.commit(lambda _: instance("b"))
+    store.troubles[store.count + 1] = StoreUnavailableError("not now")
+    with pytest.raises(StoreUnavailableError):
+        await writer.commit(lambda _: replace(instance("c"), unclean=(lost,)))
+    assert told == [2]
+    await tasks.close(timeout_s=1)
+    writer.close()
 
 
 async def test_decisions_see_what_was_decided_before(term: Term) -> None:

@@ -116,6 +116,40 @@ async def test_who_is_elected_is_not_left_before_it_serves(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_who_is_late_once_is_not_left(method: str) -> None:
+    """The watch and the heartbeats would leave a controller that is slow and lives."""
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    late = InProcessRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, "late", ())
+    client = ControllerClient(endpoints)
+
+    async def one_call() -> None:
+        if method in ONCE and errors:
+            with pytest.raises(CallOutcomeUnknownError):
+                await call(client, method)
+        else:
+            assert await call(client, method) == "done"
+
+    errors: list[Exception] = []
+
+    def answer(_method: str, _request: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    fakes["a:1"].answer = answer
+    fakes["b:1"].answer = lambda _method, _request: "done"
+    for _ in range(2):
+        errors.append(late)
+        await one_call()
+        await one_call()
+        assert endpoints.present == "a:1", "an answer came between"
+    errors += [late, late]
+    await one_call()
+    await one_call()
+    assert endpoints.present == "b:1"
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
 async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: str) -> None:
     """Its watchers and heartbeats would leave it, too."""
     endpoints, fakes = fake_cluster("a:1", "b:1")

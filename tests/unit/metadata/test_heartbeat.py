@@ -1,6 +1,7 @@
 """Heartbeats: at once, on a nudge, from a stalled service, and to whoever is active."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +118,10 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.received_s: list[float] = []
-        self._server = grpc.server(ThreadPoolExecutor(2))
+        self.answers = threading.Event()
+        """Cleared, it lets heartbeats wait."""
+        self.answers.set()
+        self._server = grpc.server(ThreadPoolExecutor(4))
         method = grpc.unary_unary_rpc_method_handler(
             self._handle,
             request_deserializer=pb.HeartbeatRequest.FromString,
@@ -132,6 +136,7 @@ class Elsewhere:
 
     def _handle(self, _request: pb.HeartbeatRequest, _context: Any) -> pb.HeartbeatResponse:
         self.received_s.append(time.monotonic())
+        self.answers.wait(10)
         return pb.HeartbeatResponse()
 
     def stop(self) -> None:
@@ -184,6 +189,43 @@ async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again() -> Non
         "an interval, in which the loop is asked, and the limit"
     )
     await until(lambda: received_s[-1] > ended_s, 0.9)  # Sooner than the next interval.
+    await beats.stop()
+    await endpoints.close()
+    controller.stop()
+
+
+async def test_who_is_late_once_is_not_left() -> None:
+    """The watch would go along, and a controller takes that for this member's end."""
+    controller = Elsewhere()
+    closed = f"127.0.0.1:{free_ports(1)[0]}"
+    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}", closed])
+    moves: list[str] = []
+    endpoints.on_change(lambda: moves.append(endpoints.present))
+    beats = HeartbeatLoop(
+        endpoints,
+        make_request=lambda: pb.HeartbeatRequest(node_id=1),
+        on_response=lambda *_: None,
+        interval_ms=50,
+        monotonic_ms=CLOCK,
+    )
+    beats.start()
+    received_s = controller.received_s
+
+    async def asked(times: int) -> None:
+        before = len(received_s)
+        await until(lambda: len(received_s) >= before + times)
+
+    for _ in range(2):
+        await asked(2)
+        controller.answers.clear()
+        await asked(2)  # The second time a second after the first.
+        controller.answers.set()
+        assert moves == []
+    await asked(2)
+    controller.answers.clear()
+    await until(lambda: moves)
+    assert moves[0] == closed, "the second in a row is one too many"
+    controller.answers.set()
     await beats.stop()
     await endpoints.close()
     controller.stop()

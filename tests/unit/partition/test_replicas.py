@@ -41,6 +41,9 @@ class Logs:
         )
         return cast(PartitionLog, empty), 0
 
+    def has_log(self, log: PartitionLog) -> bool:
+        return True
+
     def delete_log(self, log: PartitionLog) -> None:
         assert self.deleted is not None, "nothing is deleted here"
         self.deleted.append(log)

@@ -38,6 +38,8 @@ class Logs:
         self.node = node
         self.broken = set()
         self.deleted = []
+        self.gone = []
+        """Logs whose directory has failed."""
 
     def open_log(self, topic, partition):
         if partition in self.broken:
@@ -45,6 +47,9 @@ class Logs:
         made = self.node.add(partition, lead=False)
         del self.node.plane.replicas[made.topic_id, partition]
         return made.log, 0
+
+    def has_log(self, log):
+        return log not in self.gone
 
     def delete_log(self, log):
         self.deleted.append(log.partition)
@@ -427,3 +432,24 @@ def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
     f.apply(moved(joined, 0, 2, isr=(2,)))
     assert f.logs.deleted == [0]
     assert f.of(joined).log is not replica.log
+
+
+@pytest.mark.parametrize("cause", ["its directory has failed", "it is being written"])
+def test_a_log_that_cannot_be_used_any_more_stays_offline_until_the_next_epoch(f, cause):
+    joined = topic_state("t", [(2, 1)])
+    f.apply(joined)
+    replica = f.of(joined)
+    append(replica.log, make_batch(), epoch=5)
+    assert f.replicas.damaged(replica.log)
+    if cause == "it is being written":
+        replica.log.writing = True
+    else:
+        f.logs.gone.append(replica.log)
+    lagged = in_epoch(joined, 0, isr=(2,))
+    f.apply(lagged)
+    assert f.of(joined) is replica
+    assert f.replicas.offline == {joined.topic_id: [0]}
+    replica.log.writing = False
+    f.apply(in_epoch(lagged, 1, isr=(2,)))
+    assert f.of(joined) is not replica
+    assert f.replicas.offline == {}

@@ -7,6 +7,7 @@ import grpc.aio
 import pytest
 
 from highwater.runtime.grpc_channel import open_channel, service_config
+from tests.support.etcd import free_ports
 
 
 def test_only_listed_methods_are_retried():
@@ -95,3 +96,31 @@ async def test_a_peer_that_comes_back_is_reached_soon():
         assert time.monotonic() - began < 2
     finally:
         await server.stop(0)
+
+
+async def test_a_new_channel_connects_at_once_whatever_others_wait_for():
+    """A peer that has come back is told to everybody, who then open new channels to it."""
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    waiting = open_channel(address)
+    try:
+        await _refused(waiting)
+        server = grpc.aio.server()
+        assert server.add_insecure_port(address) == port
+        await server.start()
+        begun = time.monotonic()
+        await _ready(address, timeout_s=5)
+        assert time.monotonic() - begun < 0.15
+        await server.stop(0)
+    finally:
+        await waiting.close()
+
+
+async def _refused(channel):
+    """Asks until gRPC's pauses are as long as they get: half a second."""
+    call = channel.unary_unary("/nobody/Answers")
+    ends = time.monotonic() + 1.5
+    while time.monotonic() < ends:
+        with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+            await call(b"", timeout=2)
+        await asyncio.sleep(0.02)

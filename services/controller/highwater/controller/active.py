@@ -42,6 +42,7 @@ from highwater.controller.store import keys
 from highwater.controller.store.image_store import StoredState, load, operations
 from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
 from highwater.controller.store_past import StorePast
+from highwater.controller.unclean_elections import UncleanElections
 from highwater.controller.writer import Fence, MetadataWriter, left_overs
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
@@ -86,7 +87,9 @@ class ActiveController:
         elections: ElectionRules,
         rules: ControllerRules,
         past: StorePast,
+        unclean: UncleanElections,
     ) -> None:
+        self.unclean = unclean
         self._writer = writer
         self._leaders = leaders
         self._compaction = compaction
@@ -118,11 +121,13 @@ class ActiveController:
         state = load(await store.range(""))
         past.check(state.head)
         await past.accept(fence, state.head)
-        writer = MetadataWriter(store, fence, state)
+        unclean = UncleanElections(log)
+        writer = MetadataWriter(store, fence, state, unclean.committed)
         aside = _first_changes(state, rules.new_cluster_id)
         if aside:
             await writer.write_aside(aside)
-            writer = MetadataWriter(store, fence, load(await store.range("")))
+            state = load(await store.range(""))
+            writer = MetadataWriter(store, fence, state, unclean.committed)
         elections = election_rules(writer, rules.configs)
         members = Members(writer, elections, rules.sessions, clock, log)
         leaders = LeaderBalance(
@@ -137,7 +142,9 @@ class ActiveController:
             interval_ms=rules.compact_after_ms,
             log=log,
         )
-        return ActiveController(writer, members, leaders, compaction, elections, rules, past)
+        return ActiveController(
+            writer, members, leaders, compaction, elections, rules, past, unclean
+        )
 
     @property
     def image(self) -> ClusterImage:

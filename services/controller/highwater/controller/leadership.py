@@ -35,6 +35,7 @@ from highwater.controller.store.port import (
     Operation,
     OutcomeUnknownError,
     Put,
+    Snapshot,
     StoreUnavailableError,
     StoreWentBackError,
 )
@@ -196,12 +197,12 @@ class Leadership:
             if leader.key == candidacy.key:
                 return
             self._note_leader(leader)
-            await self._until_left(leader, snapshot.revision)
+            await self._until_left(leader, snapshot)
 
-    async def _until_left(self, leader: Entry, revision: int) -> None:
+    async def _until_left(self, leader: Entry, snapshot: Snapshot) -> None:
         """Returns when a candidate's key is gone; removes a leader's that has ended."""
         async with asyncio.TaskGroup() as group:
-            removal = group.create_task(self._removal(keys.ELECTION, revision + 1))
+            removal = group.create_task(self._until_fewer(snapshot))
             end = group.create_task(self._gone(_address_of(leader)))
             await asyncio.wait((removal, end), return_when=asyncio.FIRST_COMPLETED)
             ended = end.done() and not removal.done()
@@ -211,6 +212,25 @@ class Leadership:
             same = CreateRevisionIs(key=leader.key, revision=leader.create_revision)
             await self._store.txn((same,), (Delete(key=leader.key),))
             self._log.warning("leader_ended", active=_address_of(leader))
+
+    async def _until_fewer(self, snapshot: Snapshot) -> None:
+        """Returns when one of these candidates' keys is gone, also if the store forgot the event."""
+        present = {(entry.key, entry.create_revision) for entry in snapshot.entries}
+        revision = snapshot.revision
+        while True:
+            try:
+                await self._removal(keys.ELECTION, revision + 1)
+                return
+            except CompactedError:
+                self._log.info("election_history_compacted", revision=revision)
+            try:
+                again = await self._store.range(keys.ELECTION)
+            except StoreUnavailableError:
+                await asyncio.sleep(_RETRY_S)  # The leader's process tells meanwhile.
+                continue
+            if not present <= {(entry.key, entry.create_revision) for entry in again.entries}:
+                return
+            revision = again.revision
 
     async def _removal(self, prefix: str, from_revision: int) -> None:
         watch = self._store.watch(prefix, from_revision)

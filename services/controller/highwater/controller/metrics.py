@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from highwater.controller.active import ActiveController
@@ -57,3 +57,8 @@ class ControllerMetrics(Collector):
         }
         for name, (meaning, value) in values.items():
             yield GaugeMetricFamily(f"highwater_controller_{name}", meaning, value=float(value))
+        yield CounterMetricFamily(
+            "highwater_controller_unclean_elections",
+            "Leaders chosen in this term that may miss records which were committed",
+            value=float(term.unclean.total),
+        )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from highwater.controller.core.gateways import assign_gateways
-from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection
 from highwater.controller.errors import NotActiveError
 from highwater.controller.store import keys
 from highwater.controller.store.head import put_head
@@ -55,7 +55,15 @@ class _Job:
 class MetadataWriter:
     """Owns the image of one term of office. `run` must be running for commits to happen."""
 
-    def __init__(self, store: MetadataStore, fence: Fence, state: StoredState) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        fence: Fence,
+        state: StoredState,
+        on_unclean: Callable[[Sequence[UncleanElection]], None] = lambda _: None,
+    ) -> None:
+        """`on_unclean` hears of elections that may have lost records, once they are durable."""
+        self._on_unclean = on_unclean
         self._store = store
         self._fence = fence
         self._compares = (CreateRevisionIs(key=fence.key, revision=fence.controller_epoch),)
@@ -141,6 +149,8 @@ class MetadataWriter:
         if decision.delta is not None:
             # Registrations stand in the first transaction, whose revision is their epoch.
             self._publish(decision.delta, registered=first, revision=last)
+        if decision.unclean:
+            self._on_unclean(decision.unclean)
         return decision.result, last
 
     async def _txns(self, changes: list[Operation]) -> tuple[int, int]:

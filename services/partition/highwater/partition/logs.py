@@ -169,6 +169,10 @@ class NodeLogs:
         """See LogStore."""
         return self.manager.open_log(topic, partition)
 
+    def has_log(self, log: PartitionLog) -> bool:
+        """See LogStore."""
+        return self.manager.has_log(log)
+
     def delete_log(self, log: PartitionLog) -> None:
         """See LogStore."""
         self.manager.delete_log(log)

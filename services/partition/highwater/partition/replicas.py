@@ -37,6 +37,10 @@ class LogStore(Protocol):
         """
         ...
 
+    def has_log(self, log: PartitionLog) -> bool:
+        """Whether a log can be used: it was not deleted, and its directory is online."""
+        ...
+
     def delete_log(self, log: PartitionLog) -> None:
         """Removes a log for good, off the loop."""
         ...
@@ -280,12 +284,13 @@ class Replicas:
         If the leader epoch is still the same, the leader had taken it out of the ISR, for its lag,
         before the controller heard of the damage. Then a fetch of its that is late could vouch for a
         new log. So it goes on with this one, and comes here again when it is in the ISR; or it stays
-        as it is until the next leader epoch, if this log cannot be used.
+        as it is until the next leader epoch, if this log cannot be used: it has failed since, or
+        its former owner's last write is still under way.
         """
         if state.leader_epoch > failed.leader_epoch:
             self._remove(topic, replica)
             return None
-        if not failed.usable:
+        if not failed.usable or replica.log.writing or not self._logs.has_log(replica.log):
             return replica
         self._drop(topic, replica)
         return self._make_of(

@@ -62,6 +62,8 @@ class ControllerClient:
 
     def __init__(self, endpoints: ControllerEndpoints) -> None:
         self._endpoints = endpoints
+        self._late = ""
+        """Where the last call took too long."""
 
     async def register_node(
         self, request: pb.RegisterNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
@@ -191,6 +193,7 @@ class ControllerClient:
             endpoint = self._endpoints.current()
             try:
                 response: _R = await self._attempt(endpoint, method, request, remaining_s, once)
+                self._late = ""
                 return response
             except (grpc.RpcError, TimeoutError) as error:
                 last = self._sort(method, error, endpoint.address)
@@ -233,7 +236,12 @@ class ControllerClient:
     def _leave(self, error: grpc.RpcError, address: str) -> None:
         """Another one may be active; but not where the active one waits for its store.
 
-        The watch and the heartbeats would move, too, and to that one look like a death.
+        The watch and the heartbeats would move, too, and to that one look like a death; so one call
+        that takes too long is not enough either.
         """
+        if code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED and self._late != address:
+            self._late = address
+            return
+        self._late = ""
         if not is_store_unavailable(error):
             self._endpoints.rotate(address)

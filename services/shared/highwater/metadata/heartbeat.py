@@ -19,7 +19,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.loop_watch import LoopWatch
-from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
+from highwater.metadata.status import ACTIVE_KEY, code_of, is_not_controller, trailing_value
 from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_options
 from highwater.runtime.tasks import TaskOwner
 
@@ -82,6 +82,8 @@ class HeartbeatLoop:
         self._stopping = threading.Event()
         self._failed_pause_s = _FAILED_PAUSE_S[0]
         self._address = endpoints.present
+        self._answered = ""
+        """Who has answered since the last heartbeat that took too long."""
         self._loop_watch = LoopWatch(
             self._on_loop, monotonic_ms=monotonic_ms, on_return=self._due.set
         )
@@ -132,9 +134,16 @@ class HeartbeatLoop:
         try:
             response = stub.Heartbeat(request, timeout=ATTEMPT_TIMEOUT_S)
         except grpc.RpcError as error:
+            late = code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED
+            if late and self._answered == address:
+                # Slow, as it seems. The watch would be closed, which it takes for this member's
+                # end half a second later, and another one may be silent for as long.
+                self._answered = ""
+                return True
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
             self._on_loop(self._endpoints.leave, address, hint)
             return True
+        self._answered = address
         self._on_loop(self._on_response, response, sent_ms)
         return False
 

@@ -73,7 +73,8 @@ class ClusterWatch:
         self._image: ClusterImage | None = None
         self._applied_revision = 0
         self._subscribers: list[Subscriber] = []
-        self._waiters: list[tuple[int, asyncio.Future[ClusterImage]]] = []
+        self._waiters: dict[asyncio.Future[ClusterImage], int] = {}
+        """The revision that each waits for."""
         self._tasks = TaskOwner(self._on_failure)
         self._streaming: asyncio.Task[None] | None = None
         self._restarting = False
@@ -132,7 +133,7 @@ class ClusterWatch:
     async def stop(self) -> None:
         """Ends the watch; waiters are cancelled."""
         await self._tasks.close(timeout_s=_STOP_TIMEOUT_S)
-        for _, waiter in self._waiters:
+        for waiter in self._waiters:
             waiter.cancel()
         self._waiters.clear()
 
@@ -147,12 +148,12 @@ class ClusterWatch:
         if self._image is not None and self._image.revision >= revision:
             return self._image
         waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
-        self._waiters.append((revision, waiter))
+        self._waiters[waiter] = revision
         try:
             async with asyncio.timeout(timeout_s):
                 return await waiter
         finally:
-            self._waiters = [(r, w) for r, w in self._waiters if w is not waiter]
+            self._waiters.pop(waiter, None)
 
     async def _run(self) -> None:
         first_ms, greatest_ms = BACKOFF_MS
@@ -227,7 +228,7 @@ class ClusterWatch:
         for subscriber in tuple(self._subscribers):
             subscriber(image, delta)
         self._applied_revision = image.revision
-        for revision, waiter in self._waiters:
+        for waiter, revision in self._waiters.items():
             if revision <= image.revision and not waiter.done():
                 waiter.set_result(image)
 

@@ -55,6 +55,9 @@ def open_channel(
         ("grpc.initial_reconnect_backoff_ms", initial),
         ("grpc.min_reconnect_backoff_ms", least),
         ("grpc.max_reconnect_backoff_ms", greatest),
+        # A new channel is opened when the peer has come back, and has to connect at once. From the
+        # process's own pool it would get the former one's connection, in the middle of a pause.
+        ("grpc.use_local_subchannel_pool", 1),
         ("grpc.service_config", service_config(idempotent_methods)),
         # Peers are named by plain addresses; a proxy of the environment must not get between.
         ("grpc.enable_http_proxy", 0),

@@ -77,6 +77,30 @@ def test_unclean() -> None:
     assert leaders == {LOST: 1}
 
 
+def told(topic: TopicState, *, unclean: bool, offline: Any = None) -> list[tuple[int, int, int]]:
+    """(partition, leader, leader epoch) of the unclean elections among those of a topic."""
+    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    image = image_with(3, topics=[topic])
+    numbers = range(len(topic.partitions))
+    wanted = [(topic.topic_id, numbers)]
+    decision = elect_leaders(image, DEFAULT_INSTANCE, wanted, kind, RULES, offline=offline or {})
+    assert all(election.topic == topic.name for election in decision.unclean)
+    return [(e.partition, int(e.leader), int(e.leader_epoch)) for e in decision.unclean]
+
+
+def test_only_those_that_may_lose_records_are_told() -> None:
+    epoch = TOPIC.partitions[LOST].leader_epoch + 1
+    assert told(TOPIC, unclean=True) == [(LOST, 1, epoch)]
+    assert told(TOPIC, unclean=False) == []
+    by_right = with_partitions(
+        "u",
+        {"leader": NO_NODE, "isr": (3,)},
+        {"leader": NO_NODE, "isr": (9,), "eligible_leaders": (2,)},
+        {"leader": NO_NODE, "isr": (9,)},
+    )
+    assert [partition for partition, *_ in told(by_right, unclean=True)] == [2]
+
+
 def test_unclean_prefers_whoever_may_lead_by_right() -> None:
     topic = with_partitions("t", {"leader": NO_NODE, "isr": (3,)})
     image = image_with(3, topics=[topic])

@@ -18,12 +18,19 @@ from highwater.controller.core.membership import (
     same_place,
     unfence,
 )
+from highwater.controller.core.outcome import Decision
 from highwater.controller.store.image_store import operations
 from highwater.controller.store.port import chunks
+from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NO_NODE, NodeId
 from tests.support.controller_images import image_with, node_state, topic_state
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
+
+
+def applied(image: ClusterImage, decision: Decision[int]) -> ClusterImage:
+    assert decision.delta is not None
+    return image.apply(replace(decision.delta, revision=image.revision + 1))
 
 
 def registration(**fields: Any) -> Registration:
@@ -225,6 +232,31 @@ def test_a_node_that_lost_its_tail_leaves_isr_and_eligible_leaders() -> None:
     shared, alone = decision.delta.topics[0].partitions
     assert (shared.leader, shared.isr, shared.eligible_leaders) == (2, (2,), ())
     assert (alone.leader, alone.isr) == (-1, (1,)), "what a single replica has is what there is"
+
+
+def test_elections_that_may_lose_records_are_told() -> None:
+    """Of a topic that allows it, and where the last leader is taken though it lost its tail."""
+    topic = topic_state("t", [(1, 2), (2, 1)])
+    image = image_with(2, topics=[topic])
+    first, second = NodeId(1), NodeId(2)
+    down = change_nodes(image, [fence(image.nodes[first])], RULES)
+    assert (down.result, down.unclean) == (2, ())
+    one_left = applied(image, down)
+    both = change_nodes(one_left, [fence(one_left.nodes[second])], RULES)
+    assert both.unclean == ()
+    nobody = applied(one_left, both)
+    allowed = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: True)
+    up = [unfence(nobody.nodes[first])]
+    assert change_nodes(nobody, up, RULES).unclean == ()
+    unclean = change_nodes(nobody, up, allowed).unclean
+    assert [(e.topic, e.partition, e.leader) for e in unclean] == [("t", 0, 1), ("t", 1, 1)]
+    came_back = [unfence(nobody.nodes[second])]
+    assert change_nodes(nobody, came_back, allowed).unclean == (), "it is the ISR"
+    lost = change_nodes(nobody, came_back, RULES, lost_tail=frozenset({second}))
+    assert [(e.partition, e.leader) for e in lost.unclean] == [(0, 2), (1, 2)]
+    failed = {second: {topic.topic_id: frozenset({0})}}
+    broken = change_nodes(one_left, [unfence(one_left.nodes[first])], allowed, offline=failed)
+    assert [(e.partition, e.leader) for e in broken.unclean] == [(0, 1)]
 
 
 def test_the_death_of_a_node_of_10_000_partitions_is_a_few_transactions() -> None:

@@ -51,6 +51,13 @@ class Node:
         self.timers.append(Timer(seconds, callback))
         return self.timers[-1]
 
+    def turn(self) -> None:
+        """What was to be done in the loop's next turn."""
+        due = [timer for timer in self.timers if not timer.seconds]
+        self.timers = [timer for timer in self.timers if timer.seconds]
+        for timer in due:
+            timer.callback()
+
     def _log_failed(self, replica: PartitionReplica, error: StorageError) -> None:
         self.log_failures.append(error)
         replica.fail()

@@ -181,13 +181,32 @@ def behind(node):
     return made
 
 
+def behind_too(node, partition):
+    """Another one like it."""
+    made = node.add(partition, lead=False)
+    both = (NODE, OTHER)
+    image_says(made, leader=NODE, epoch=EPOCH, replicas=both)
+    for n in range(3):
+        node.append(make_batch(value=b"%d" % n), partition=partition)
+    follower_fetched(made, OTHER, 1)
+    image_says(made, leader=OTHER, epoch=EPOCH + 1, replicas=both)
+    image_says(made, leader=NODE, epoch=EPOCH + 2, replicas=both)
+    return made
+
+
+def failing_read(*_, **__):
+    raise OSError("broken")
+
+
 def test_a_high_watermark_that_has_not_caught_up_is_not_told(node, behind):
     """Who is at 3 has been told of 3 before, and who is at 1 may have been."""
     at_end, at_one = node.fetch(ask(3)), node.fetch(ask(1))
     assert (at_end.answers, at_one.answers) == (0, 0), "they wait"
     follower_fetched(behind, OTHER, 2)
+    node.turn()
     assert (at_end.answers, at_one.answers) == (0, 0)
     follower_fetched(behind, OTHER, 3)
+    node.turn()
     (result,) = at_one.results
     assert (result.error_code, result.high_watermark) == (0, 3)
     assert result.nbytes == len(stored(behind)) // 3 * 2
@@ -225,8 +244,54 @@ def test_a_wait_for_more_goes_on_when_it_has_caught_up(node, behind):
     size = len(stored(behind)) // 3
     fetched = node.fetch(ask(1), min_bytes=3 * size)
     follower_fetched(behind, OTHER, 3)
+    node.turn()
     assert fetched.answers == 0
     node.append(make_batch(value=b"3"), epoch=EPOCH + 2)
     follower_fetched(behind, OTHER, 4)
     assert fetched.sizes == [3 * size]
     fetched.results[0].release()
+
+
+def test_it_looks_once_for_all_partitions_that_catch_up_in_a_turn(node, behind):
+    size = len(stored(behind)) // 3
+    second = behind_too(node, 1)
+    fetched = node.fetch(ask(1), ask(1, 1))
+    follower_fetched(behind, OTHER, 3)
+    follower_fetched(second, OTHER, 3)
+    assert [timer.seconds for timer in node.timers] == [0.5, 0]
+    assert fetched.answers == 0
+    node.turn()
+    assert (fetched.answers, fetched.sizes) == (1, [2 * size, 2 * size])
+    node.turn()
+    assert (fetched.answers, node.plane.waiting_fetches) == (1, 0)
+    for result in fetched.results:
+        result.release()
+
+
+def test_a_look_that_comes_too_late_finds_nobody(node, behind):
+    fetched = node.fetch(ask(1))
+    follower_fetched(behind, OTHER, 3)
+    node.plane.cancel_fetch(fetched.work)
+    node.turn()
+    assert (fetched.answers, node.plane.waiting_fetches) == (0, 0)
+
+
+def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
+    """The replica tells all that wait there, and this fetch is one of them."""
+    second = behind_too(node, 1)
+    fetched = node.fetch(ask(1), ask(2, 1))
+    others = [node.fetch(ask(3)), node.fetch(ask(3, 1), min_bytes=1000)]
+    follower_fetched(behind, OTHER, 3)
+    follower_fetched(second, OTHER, 3)
+    second.log._environment.filesystem.pread = failing_read
+    second.log._positions.clear()
+    assert fetched.answers == 0
+    node.turn()
+    assert fetched.answers == 1
+    assert fetched.codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert others[1].codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert (others[0].answers, node.plane.waiting_fetches) == (0, 1)
+    segment = behind.log.active_segment
+    for result in fetched.results:
+        result.release()
+    assert segment.pins == 0

@@ -28,6 +28,21 @@ def test_bytes_are_counted_down_over_all_places():
     assert done == [wait]
 
 
+def test_who_is_ended_by_one_before_it_is_not_told_again():
+    done, here = [], Waiters()
+    second = FetchWait(1, done.append, done.append)
+
+    def finish(wait):
+        done.append(wait)
+        second.leave()
+
+    first = FetchWait(1, finish, done.append)
+    here.add_fetch(first)
+    here.add_fetch(second)
+    here.bytes_committed(5)
+    assert done == [first]
+
+
 def test_leaving_is_silent_and_may_be_repeated():
     done, here = [], Waiters()
     wait = FetchWait(1, done.append, done.append)

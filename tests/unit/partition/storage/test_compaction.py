@@ -1,5 +1,7 @@
 """Batches before and after compaction; whole logs and many passes are in tests/property."""
 
+import tracemalloc
+
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -7,6 +9,7 @@ from highwater.kafka.errors import RecordsError
 from highwater.kafka.records.batch import DELETE_HORIZON_BIT, RecordBatchView, iter_batches
 from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
 from highwater.kafka.records.record import read_records
+from highwater.partition.storage.cleaning.cleaner import BYTES_PER_KEY
 from highwater.partition.storage.compaction import (
     CleaningReport,
     CleaningRules,
@@ -29,6 +32,27 @@ def batch_of(*records, base=0, **spec):
 
 def view(data):
     return RecordBatchView(data, 0, len(data))
+
+
+@pytest.mark.parametrize("count", [44_000, 90_000])
+def test_the_memory_of_a_key_is_what_the_cleaner_takes_it_for(count):
+    """Just after the dict has grown, and just after it has grown once more."""
+    batches = [
+        batch_of(*[(b"%d" % key, b"") for key in range(base, base + 1_000)], base=base)
+        for base in range(0, count, 1_000)
+    ]
+    tracemalloc.start()
+    try:
+        offsets = OffsetMap(count)
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        for batch in batches:
+            assert offsets.add(batch, RULES)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(offsets) == count
+    assert BYTES_PER_KEY / 3 < (peak - before) / count < BYTES_PER_KEY
 
 
 def map_of(*batches, rules=RULES):

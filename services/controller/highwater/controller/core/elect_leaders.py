@@ -6,10 +6,10 @@ from enum import Enum, auto
 
 from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.change_leader import elect_preferred
-from highwater.controller.core.election import Candidates, elect
-from highwater.controller.core.membership import ElectionRules, candidates_among
+from highwater.controller.core.election import Candidates, elect, is_unclean
+from highwater.controller.core.membership import ElectionRules, candidates_among, unclean_election
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, UncleanElection
 from highwater.controller.core.reassign import settled
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
@@ -56,6 +56,7 @@ def elect_leaders(
     failed = nodes_without(offline)
     changed: dict[TopicId, dict[int, PartitionState]] = {}
     results: list[ElectionResult] = []
+    unclean: list[UncleanElection] = []
     for topic_id, numbers in _all_of(image, instance) if wanted is None else wanted:
         topic = image.topics.get(topic_id)
         if topic is not None and topic.instance != instance:
@@ -70,8 +71,10 @@ def elect_leaders(
                 present = of_topic.get(number, topic.partitions[number])
                 outcome = _elect(topic, present, kind, able, rules)
             refusal = outcome if isinstance(outcome, Refusal) else None
-            if isinstance(outcome, PartitionState):
+            if topic is not None and isinstance(outcome, PartitionState):
                 of_topic[number] = outcome
+                if is_unclean(present, outcome, able):
+                    unclean.append(unclean_election(topic, outcome))
             if (
                 refusal is None
                 or wanted is not None
@@ -80,7 +83,7 @@ def elect_leaders(
                 results.append(ElectionResult(topic_id=topic_id, partition=number, refusal=refusal))
     topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items() if some)
     delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=results)
+    return Decision(delta=delta, result=results, unclean=tuple(unclean))
 
 
 def _all_of(image: ClusterImage, instance: InstanceId) -> Iterable[tuple[TopicId, Sequence[int]]]:

@@ -77,6 +77,14 @@ def elect(
     )
 
 
+def is_unclean(before: PartitionState, after: PartitionState, candidates: Candidates) -> bool:
+    """Whether an election chose a leader that may miss records which were committed."""
+    if after.leader == NO_NODE or after.leader_epoch == before.leader_epoch:
+        return False
+    isr, eligible = _trusted(before, candidates)
+    return after.leader not in isr and after.leader not in eligible
+
+
 def after_isr_change(
     partition: PartitionState, isr: tuple[NodeId, ...], *, min_isr: int
 ) -> PartitionState:

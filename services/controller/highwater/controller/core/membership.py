@@ -6,12 +6,18 @@ from typing import Final
 
 from highwater.controller.core.change_isr import MinIsr, replace_partitions
 from highwater.controller.core.change_leader import without_failed_replicas
-from highwater.controller.core.election import Candidates, elect
+from highwater.controller.core.election import Candidates, elect, is_unclean
 from highwater.controller.core.gateways import host_of
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, unchanged
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection, unchanged
 from highwater.controller.core.reassign import settled as move_settled
-from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState, TopicState
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
 from highwater.model.ids import NO_NODE, NodeId
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
@@ -129,15 +135,16 @@ def change_nodes(
     failed = nodes_without(offline or {})
     elections = 0
     topics = []
+    unclean: list[UncleanElection] = []
     for topic in image.topics.values():
-        after = _elect_topic(topic, candidates, rules, failed.get(topic.topic_id, {}))
+        after = _elect_topic(topic, candidates, rules, failed.get(topic.topic_id, {}), unclean)
         if after is not None:
             topics.append(after[0])
             elections += after[1]
     if not topics and not different:
         return Decision(delta=None, result=0)
     delta = ClusterDelta(revision=PENDING_REVISION, nodes=tuple(different), topics=tuple(topics))
-    return Decision(delta=delta, result=elections)
+    return Decision(delta=delta, result=elections, unclean=tuple(unclean))
 
 
 def candidates_among(nodes: Iterable[NodeState]) -> Candidates:
@@ -175,6 +182,16 @@ def movable_leaderships(image: ClusterImage, node: NodeId) -> int:
     )
 
 
+def unclean_election(topic: TopicState, partition: PartitionState) -> UncleanElection:
+    """How it is told."""
+    return UncleanElection(
+        topic=topic.name,
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+    )
+
+
 def leaderless(image: ClusterImage) -> int:
     """Partitions without a leader."""
     return sum(1 for t in image.topics.values() for p in t.partitions if p.leader == NO_NODE)
@@ -185,6 +202,7 @@ def _elect_topic(
     candidates: Candidates,
     rules: ElectionRules,
     failed: Mapping[int, frozenset[NodeId]],
+    told_unclean: list[UncleanElection],
 ) -> tuple[TopicState, int] | None:
     settled = not failed
     for p in topic.partitions:
@@ -215,4 +233,7 @@ def _elect_topic(
             after = move_settled(p, after, able, min_isr=min_isr)
         if after is not None:
             changed[p.partition] = after
+            lost = candidates.lost_tail | here
+            if is_unclean(p, after, replace(candidates, lost_tail=lost) if here else candidates):
+                told_unclean.append(unclean_election(topic, after))
     return (replace_partitions(topic, changed), len(changed)) if changed else None

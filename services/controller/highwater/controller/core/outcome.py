@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta
+from highwater.model.ids import LeaderEpoch, NodeId
 
 R = TypeVar("R")
 
@@ -21,6 +22,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElection:
+    """A leader that is not known to hold everything that was committed."""
+
+    topic: str
+    partition: int
+    leader: NodeId
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Generic[R]):
     """A decision against one image. `delta` None changes nothing; its revision is pending."""
 
@@ -28,6 +39,8 @@ class Decision(Generic[R]):
     result: R
     next_producer_id: int | None = None
     """The new end of what is handed out, None if that does not change."""
+    unclean: tuple[UncleanElection, ...] = ()
+    """Elections in it that may have lost records."""
 
 
 def unchanged(result: R) -> Decision[R]:

@@ -108,7 +108,7 @@ class DataPlane:
             result.release()
         work.results = []
         wait = FetchWait(
-            work.min_bytes - nbytes, partial(self._finish, work), partial(self._look, work)
+            work.min_bytes - nbytes, partial(self._finish, work), partial(self._look_soon, work)
         )
         for asked in work.partitions:
             wait.places.append(self.replicas[asked.topic_id, asked.partition].waiters)
@@ -136,18 +136,29 @@ class DataPlane:
         nbytes, _ = self._read(work)
         self._answer(work, nbytes)
 
+    def _look_soon(self, work: FetchWork, wait: FetchWait) -> None:
+        """Once for all partitions of the fetch whose high watermarks move in this turn."""
+        if not wait.looks_soon:
+            wait.looks_soon = True
+            self._call_later(0, partial(self._look, work, wait))
+
     def _look(self, work: FetchWork, wait: FetchWait) -> None:
         """Reads again for a fetch that waits where records may be seen now that are not new."""
+        wait.looks_soon = False
+        if wait.finished:
+            return
+        # A read that takes a replica down ends all that wait there, and must not find this one.
+        places = list(wait.places)
+        wait.leave()
         nbytes, failed = self._read(work)
         if failed or nbytes >= work.min_bytes or work.throttle_ms:
-            wait.leave()
             self._forget(work, wait)
             self._answer(work, nbytes)
             return
         for result in work.results:
             result.release()
         work.results = []
-        wait.missing_bytes = work.min_bytes - nbytes
+        wait.wait_on(places, work.min_bytes - nbytes)
 
     def _answer(self, work: FetchWork, nbytes: int) -> None:
         self.fetched_bytes += nbytes

@@ -21,7 +21,7 @@ COMMITS_MAX: Final = 16_384
 class FetchWait:
     """A fetch that waits at one or more partitions of this node."""
 
-    __slots__ = ("finish", "finished", "look", "missing_bytes", "places", "timer")
+    __slots__ = ("finish", "finished", "look", "looks_soon", "missing_bytes", "places", "timer")
 
     def __init__(
         self,
@@ -29,11 +29,12 @@ class FetchWait:
         finish: "Callable[[FetchWait], None]",
         look: "Callable[[FetchWait], None]",
     ) -> None:
-        """`finish` answers; `look` does so if there is enough, and sets `missing_bytes` if not."""
+        """`finish` answers; `look` says that it may find more than the bytes that still miss."""
         self.missing_bytes = missing_bytes
         self.finish = finish
         self.look = look
         self.finished = False
+        self.looks_soon = False
         self.places: list[Waiters] = []
         self.timer: Any = None
         """Whatever `call_later` gave; it can be cancelled."""
@@ -44,6 +45,13 @@ class FetchWait:
         for place in self.places:
             place.fetches.pop(self, None)
         self.places.clear()
+
+    def wait_on(self, places: "list[Waiters]", missing_bytes: int) -> None:
+        """Waits again, after it has left."""
+        self.finished = False
+        self.missing_bytes = missing_bytes
+        for place in places:
+            place.add_fetch(self)
 
 
 class CommitWait:
@@ -105,6 +113,8 @@ class Waiters:
     def bytes_committed(self, nbytes: int) -> None:
         """Tells fetches that the high watermark moved over `nbytes` more bytes."""
         for wait in list(self.fetches):
+            if wait.finished:
+                continue  # By one before it, whose read has taken a replica down.
             wait.missing_bytes -= nbytes
             if wait.missing_bytes <= 0:
                 wait.leave()

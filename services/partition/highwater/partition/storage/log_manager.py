@@ -337,6 +337,10 @@ class LogManager:
         """Whether a log is still among the usable ones."""
         return self._logs.get(entry.name) is entry
 
+    def has_log(self, log: PartitionLog) -> bool:
+        """Whether a log is among the usable ones."""
+        return self._entry(log) is not None
+
     @contextmanager
     def guard(self, hosted: HostedDirectory) -> Iterator[None]:
         """Takes the directory offline if the block raises LogDirFailure."""
