@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.robustness.faults.history import (
     FOREIGN,
@@ -84,21 +85,29 @@ def report(found: Sequence[Violation]) -> str:
     return "\n".join(lines)
 
 
+class Pause(NamedTuple):
+    """A time without acknowledgements."""
+
+    seconds: float
+    begun_s: float
+    """Monotonic."""
+
+
 def longest_pause(
     sent_s: Sequence[float], acknowledged_s: Sequence[float], *, since: float, until: float
-) -> float:
+) -> Pause:
     """The longest time between two moments, in seconds, in which records waited and none was
     acknowledged.
 
     Both are in order, so the n-th acknowledgement ends the n-th record's waiting. A client that
     sends nothing has no pause.
     """
-    longest = 0.0
+    longest = Pause(0.0, since)
     before = since
     for number, sent in enumerate(sent_s):
         after = acknowledged_s[number] if number < len(acknowledged_s) else until
         begun = max(before, sent, since)
-        longest = max(longest, min(after, until) - begun)
+        longest = max(longest, Pause(min(after, until) - begun, begun))
         before = max(before, after)
         if before >= until:
             break

@@ -79,15 +79,15 @@ def _break_and_heal(scene: Scene, fault: Fault) -> None:
     whole_s = time.monotonic()
     if fault.producer_survives:
         scene.progress(STEADY)
-    pause_s = scene.workload.pause_s(since=scene.begun_s, until=time.monotonic())
+    pause_s, told = scene.workload.pause(since=scene.begun_s, until=time.monotonic())
     print(
-        f"\n{fault.id} {fault.title}: longest pause {pause_s:.2f} s; broken for "
+        f"\n{fault.id} {fault.title}: longest pause {told}; broken for "
         f"{injected_s - begun_s:.1f} s, repaired in {healed_s - injected_s:.1f} s, whole "
         f"{whole_s - healed_s:.1f} s later; {'; '.join(scene.notes) or 'nothing else to tell'}"
     )
     scene.notes.clear()
     if fault.pause_s_max is not None:
-        assert pause_s <= fault.pause_s_max, f"no acknowledgement for {pause_s:.2f} s"
+        assert pause_s <= fault.pause_s_max, f"no acknowledgement: {told}"
 
 
 def _judge(scene: Scene, faults: list[Fault]) -> None:

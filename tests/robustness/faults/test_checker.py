@@ -209,20 +209,20 @@ def test_what_a_group_has_committed_at_the_end():
 def test_the_longest_pause():
     sent = [0.5, 1.2, 1.6, 1.7, 8.9]
     acknowledged = [1.0, 1.5, 4.0, 4.2, 9.0]
-    assert longest_pause(sent, acknowledged, since=1.0, until=5.0) == pytest.approx(2.4)
-    assert longest_pause(sent, acknowledged, since=2.0, until=5.0) == 2.0
-    assert longest_pause(sent, acknowledged, since=4.1, until=9.5) == pytest.approx(0.1)
-    assert longest_pause(sent, acknowledged, since=1.0, until=3.0) == pytest.approx(1.4)
+    assert longest_pause(sent, acknowledged, since=1.0, until=5.0).seconds == pytest.approx(2.4)
+    assert longest_pause(sent, acknowledged, since=2.0, until=5.0) == (2.0, 2.0)
+    assert longest_pause(sent, acknowledged, since=4.1, until=9.5).seconds == pytest.approx(0.1)
+    assert longest_pause(sent, acknowledged, since=1.0, until=3.0).seconds == pytest.approx(1.4)
 
 
 def test_records_that_are_never_acknowledged_are_a_pause():
-    assert longest_pause([1.0, 1.5], [1.2], since=1.0, until=9.0) == 7.5
-    assert longest_pause([1.0, 1.1], [], since=2.0, until=5.0) == 3.0
+    assert longest_pause([1.0, 1.5], [1.2], since=1.0, until=9.0).seconds == 7.5
+    assert longest_pause([1.0, 1.1], [], since=2.0, until=5.0).seconds == 3.0
 
 
 def test_who_sends_nothing_waits_for_nothing():
-    assert longest_pause([], [], since=2.0, until=5.0) == 0.0
-    assert longest_pause([1.0], [1.2], since=2.0, until=5.0) == 0.0
+    assert longest_pause([], [], since=2.0, until=5.0).seconds == 0.0
+    assert longest_pause([1.0], [1.2], since=2.0, until=5.0).seconds == 0.0
 
 
 def test_values_tell_their_records():

@@ -153,18 +153,28 @@ class Workload:
             if thread.ident is not None:
                 thread.join(_JOIN_TIMEOUT_S)
 
-    def pause_s(self, *, since: float, until: float) -> float:
-        """The longest pause between acknowledgements of any one partition."""
-        return max(
-            longest_pause(
-                # A thread of its own goes on appending.
-                list(self.history.sent_s[partition]),
-                list(times),
-                since=since,
-                until=until,
+    def pause(self, *, since: float, until: float) -> tuple[float, str]:
+        """The longest pause between acknowledgements of any one partition, and which one it was."""
+        pause, partition = max(
+            (
+                longest_pause(
+                    # A thread of its own goes on appending.
+                    list(self.history.sent_s[partition]),
+                    list(times),
+                    since=since,
+                    until=until,
+                ),
+                partition,
             )
             for partition, times in self.history.acknowledged_s.items()
         )
+        wall_s = time.time() - time.monotonic() + pause.begun_s
+        told = (
+            f"{pause.seconds:.2f} s at partition {partition}, from "
+            f"{time.strftime('%H:%M:%S', time.gmtime(wall_s))}.{int(wall_s % 1 * 1000):03} UTC on, "
+            f"{pause.begun_s - since:.2f} s after the beginning"
+        )
+        return pause.seconds, told
 
     def summary(self) -> str:
         """Counts, in one line."""
