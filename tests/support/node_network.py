@@ -166,8 +166,9 @@ class NodeNetwork:
     def order(self) -> dict[int, dict[str, int]]:
         """Frames pass as they are; by node, what happened to how many since `disorder`."""
         assert self._forwarder is not None, "there is no disorder"
-        forwarder, self._forwarder = self._forwarder, None
+        forwarder = self._forwarder
         told, complaint = forwarder.communicate(timeout=_TIMEOUT_S)
+        self._forwarder = None
         for node in self._nodes:
             _run("ip", "-n", self._switch, "link", "delete", f"far{node}")
             self._plug(f"node{node}")
