@@ -239,8 +239,8 @@ class FailingSync(TracedFault):
 class UnreadableDisk(TracedFault):
     """A leader's segments cannot be read any more, as on a disk with bad sectors: others lead.
 
-    Its followers read from it, and the first of them to do so shows it. The records that it alone
-    has were not acknowledged.
+    Its followers read from it, and the first of them to do so shows it: the directory goes offline,
+    and with its only one the node ends. The records that it alone has were not acknowledged.
     """
 
     id = "F21-unreadable"
@@ -259,10 +259,10 @@ class UnreadableDisk(TracedFault):
             for path in scene.log_directory(scene.victim, partition).glob("*.log")
         ]
         with self.tracer(scene, segments) as tracer:
-            took_s = scene.wait_led_by_others(scene.victim)
+            scene.wait_led_by_others(scene.victim)
         failed = tracer.changed()
         assert failed, "nobody read"
-        scene.note(f"{len(failed)} reads failed, others lead after {took_s:.2f} s")
+        scene.note(f"node {scene.victim}: {len(failed)} reads failed, others lead")
         self.wait_failed(scene)
         scene.progress()
 

@@ -151,7 +151,7 @@ def _ask(scene: Scene) -> None:
     """Asks for unclean elections in the load's topic. Raises what the cluster says of each."""
     admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
     wanted = [TopicPartition(scene.topic, number) for number in scene.view()]
-    answer = admin.elect_leaders(ElectionType.UNCLEAN, wanted, request_timeout=_ASKED_S_MAX)
+    answer = admin.elect_leaders(ElectionType.UNCLEAN, wanted)
     refused = {p.partition: error for p, error in answer.result(_ASKED_S_MAX).items() if error}
     assert not refused, refused
     scene.note(f"an operator asked for {len(wanted)} unclean elections")
