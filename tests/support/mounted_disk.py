@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 _TIMEOUT_S = 20
 _IMAGE_BYTES = 256 << 20
+_TRIED_BYTES = 8 << 20
 
 
+@cache
 def missing(*programs: str) -> str | None:
-    """Why no file system can be mounted here, or None."""
-    import shutil
+    """Why no file system can be mounted here, or None. Tries it, once for the same programs.
 
+    With losetup among them it is one on a loop device, which with fsfreeze stands still, too.
+    """
     if os.geteuid() != 0:
         return "mounts need root"
     for program in ("mount", "umount", *programs):
         if shutil.which(program) is None:
             return f"no {program} on the path"
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "disk")
+        image = Path(directory, "disk.image")
+        on_loop = LoopDisk(path, image=image, size_bytes=_TRIED_BYTES)
+        disk = on_loop if "losetup" in programs else SmallDisk(path, size_bytes=_TRIED_BYTES)
+        try:
+            disk.mount()
+            (path / "file").write_bytes(b"written")
+            if "fsfreeze" in programs:
+                on_loop.freeze()
+                on_loop.thaw()
+        except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+            return f"no file system can be mounted: {error}"
+        finally:
+            disk.unmount()
     return None
 
 
@@ -54,16 +75,17 @@ class SmallDisk:
 class LoopDisk:
     """An ext4 file system in a file, on a loop device of its own."""
 
-    def __init__(self, path: Path, *, image: Path) -> None:
+    def __init__(self, path: Path, *, image: Path, size_bytes: int = _IMAGE_BYTES) -> None:
         self.path = path
         self._image = image
+        self._size_bytes = size_bytes
         self._device = ""
         self._frozen = False
 
     def mount(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         with self._image.open("wb") as file:
-            file.truncate(_IMAGE_BYTES)
+            file.truncate(self._size_bytes)
         _run("mkfs.ext4", "-q", "-F", str(self._image))
         self._device = _run("losetup", "--find", "--show", str(self._image)).decode().strip()
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))

@@ -4,41 +4,72 @@
 
 Etcd, controllers, gateways and clients stay outside; nodes are at <net>.1 and so on, the outside at
 <net>.254. The bridge has a namespace of its own, so that the host's rules do not filter it. Needs
-root. Rules are put into the node's namespace: what comes in, and what goes out.
+root. Rules are put into the node's namespace: what comes in, and what goes out. While there is
+disorder, a process in the bridge's namespace stands between each node and the bridge.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import select
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
 
 _TIMEOUT_S = 10
 _OUTSIDE = 254
+_FORWARDER = (sys.executable, "-m", "tests.support.frame_disorder")
+_REPOSITORY = Path(__file__).parents[2]
 
 
+@cache
 def missing() -> str | None:
-    """Why there can be no such network here, or None."""
+    """Why there can be no such network here, or None. Makes one of a single node, once."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "iptables"):
         if shutil.which(program) is None:
             return f"no {program} on the path"
-    name = f"hw-probe-{secrets.token_hex(3)}"
-    made = _run("ip", "netns", "add", name, check=False)
-    if made.returncode != 0:
-        return f"no network namespaces: {made.stderr.decode().strip()}"
+    network = NodeNetwork()
     try:
-        rule = _run("ip", "netns", "exec", name, "iptables", "-L", "-n", check=False)
-        return None if rule.returncode == 0 else f"no iptables: {rule.stderr.decode().strip()}"
+        network.start([1])
+        network.cut_incoming(1, [network.outside])
+        network.lose(1, 0.5)
+        network.heal()
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        return f"no network of namespaces: {error}"
     finally:
-        _run("ip", "netns", "delete", name, check=False)
+        network.stop()
+    return None
+
+
+@cache
+def disorder_missing() -> str | None:
+    """Why frames cannot be brought into disorder here, or None. Tries it, once."""
+    if why := missing():
+        return why
+    network = NodeNetwork()
+    try:
+        network.start([1])
+        network.disorder(seed=1)
+        network.order()
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        return f"no forwarding of frames: {error}"
+    finally:
+        network.stop()
+    return None
 
 
 class NodeNetwork:
-    """Implements `tests.support.replicated_cluster.NodeHosts`; `start`, cuts, `stop`."""
+    """Implements `tests.support.replicated_cluster.NodeHosts`; `start`, cuts, `stop`.
+
+    Raises RuntimeError for what the kernel does not do.
+    """
 
     def __init__(self) -> None:
         token = secrets.token_hex(2)
@@ -46,6 +77,7 @@ class NodeNetwork:
         self._switch = f"hw-{token}-switch"
         self._net = f"10.{200 + secrets.randbelow(50)}.{secrets.randbelow(256)}"
         self._nodes: list[int] = []
+        self._forwarder: subprocess.Popen[bytes] | None = None
         self.outside = f"{self._net}.{_OUTSIDE}"
 
     def start(self, nodes: Iterable[int]) -> None:
@@ -58,6 +90,10 @@ class NodeNetwork:
 
     def stop(self) -> None:
         """Namespaces take their interfaces with them."""
+        if self._forwarder is not None:
+            self._forwarder.kill()
+            self._forwarder.communicate(timeout=_TIMEOUT_S)
+            self._forwarder = None
         for name in (*(self._name(node) for node in self._nodes), self._switch):
             _run("ip", "netns", "delete", name, check=False)
         _run("ip", "link", "delete", f"hw{self._token}o", check=False)
@@ -95,10 +131,51 @@ class NodeNetwork:
             *("--probability", str(share), "-j", "DROP"),
         )
 
+    def dropped(self, node: int) -> int:
+        """How many incoming packets its rules have dropped."""
+        words = ("iptables", "-w", "5", "-nvxL", "INPUT")
+        told = _run("ip", "netns", "exec", self._name(node), *words).stdout.decode()
+        rules = [line.split() for line in told.splitlines()]
+        return sum(int(rule[0]) for rule in rules if rule[2:3] == ["DROP"])
+
     def heal(self) -> None:
         """Takes all cuts away."""
         for node in self._nodes:
             self._rule(node, "-F")
+
+    # ---- disorder ----
+
+    def disorder(self, seed: int) -> None:
+        """From now on frames to and from nodes may come twice, out of order or late."""
+        assert self._forwarder is None, "there is disorder"
+        inside = ("ip", "netns", "exec", self._switch)
+        for node in self._nodes:
+            _run("ip", "-n", self._switch, "link", "add", f"far{node}", "type", "veth", "peer",
+                 "name", f"join{node}")  # fmt: skip
+            for interface in (f"far{node}", f"join{node}"):
+                _run("ip", "-n", self._switch, "link", "set", interface, "up")
+            _run("ip", "netns", "exec", self._name(node), *_FORWARDER, "complete", "eth0")
+        joins = (f"join{node}" for node in self._nodes)
+        _run(*inside, *_FORWARDER, "complete", *joins)
+        pairs = (f"node{node}:far{node}" for node in self._nodes)
+        self._forwarder = _forwarder((*inside, *_FORWARDER, "forward", str(seed), *pairs))
+        for node in self._nodes:
+            _run("ip", "-n", self._switch, "link", "set", f"node{node}", "nomaster")
+            self._plug(f"join{node}")
+
+    def order(self) -> dict[int, dict[str, int]]:
+        """Frames pass as they are; by node, what happened to how many since `disorder`."""
+        assert self._forwarder is not None, "there is no disorder"
+        forwarder = self._forwarder
+        told, complaint = forwarder.communicate(timeout=_TIMEOUT_S)
+        self._forwarder = None
+        for node in self._nodes:
+            _run("ip", "-n", self._switch, "link", "delete", f"far{node}")
+            self._plug(f"node{node}")
+        if forwarder.returncode != 0:
+            raise RuntimeError(f"the forwarder ended: {complaint.decode().strip()}")
+        counts = json.loads(told)
+        return {node: counts[f"node{node}"] for node in self._nodes}
 
     def _rule(self, node: int, *words: str) -> None:
         _run("ip", "netns", "exec", self._name(node), "iptables", "-w", "5", *words)
@@ -131,8 +208,23 @@ class NodeNetwork:
         _run("ip", "-n", self._switch, "link", "set", interface, "master", "bridge", "up")
 
 
+def _forwarder(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Started and ready; it ends with its standard input, so with the tests at the latest."""
+    pipe = subprocess.PIPE
+    made = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=_REPOSITORY)
+    assert made.stdout is not None
+    readable, _, _ = select.select([made.stdout], [], [], _TIMEOUT_S)
+    if not readable or made.stdout.readline() != b"ready\n":
+        made.kill()
+        complaint = made.communicate(timeout=_TIMEOUT_S)[1].decode().strip()
+        raise RuntimeError(f"the forwarder is not ready: {complaint or 'it says nothing'}")
+    return made
+
+
 def _run(*words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(words, check=check, capture_output=True, timeout=_TIMEOUT_S)
+        return subprocess.run(
+            words, check=check, capture_output=True, timeout=_TIMEOUT_S, cwd=_REPOSITORY
+        )
     except subprocess.CalledProcessError as error:
         raise RuntimeError(f"{' '.join(words)}: {error.stderr.decode().strip()}") from None

@@ -21,11 +21,18 @@ from tests.robustness.faults.disk_faults import (
     BrieflyStalledDisk,
     FailingSync,
     FullDisk,
+    LaggingFollower,
     ReadOnlyDisk,
     SlowSync,
     StalledDisk,
+    UnreadableDisk,
 )
-from tests.robustness.faults.election_faults import CleanElection, TooFewInSync, UncleanElection
+from tests.robustness.faults.election_faults import (
+    AskedElection,
+    CleanElection,
+    TooFewInSync,
+    UncleanElection,
+)
 from tests.robustness.faults.exhaustion_faults import FewConnections, FewFiles, FewThreads
 from tests.robustness.faults.fault import Fault
 from tests.robustness.faults.group_faults import KillCoordinator
@@ -44,6 +51,7 @@ from tests.robustness.faults.network_faults import (
     LeaderWithoutController,
     LeaderWithoutFollowers,
     MuteLeader,
+    PacketDisorder,
     PacketLoss,
 )
 from tests.robustness.faults.power_faults import PowerCutOfAll, PowerCutOfLast, PowerCutOfOne
@@ -103,11 +111,13 @@ def _of_disks() -> list[Fault]:
     return [
         SlowSync(),
         SlowSync(who="leader"),
+        LaggingFollower(),
         StalledDisk(),
         BrieflyStalledDisk(),
         FailingSync(),
         FullDisk(),
         ReadOnlyDisk(),
+        UnreadableDisk(),
         TornTail(),
         TornTail(who="leader"),
         GarbageTail(),
@@ -141,12 +151,14 @@ def _of_all_else() -> list[Fault]:
         OthersDisk(),
         CleanElection(),
         UncleanElection(),
+        AskedElection(),
         RollingRestart(rounds=2),
         FewFiles(),
         FewConnections(),
         FewThreads(),
         KillCoordinator(),
         PacketLoss(),
+        PacketDisorder(),
         BrokenConnections(who="clients"),
         BrokenConnections(who="nodes"),
         OutOfMemory(),

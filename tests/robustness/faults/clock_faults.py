@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,10 +28,14 @@ _RIGHT = "+0 x1"
 _SLEW = 1.2
 _SLEW_S = 10.0
 _HOUR_MS = 3_600_000
+_REPEATED = "-1"
+_REPEATED_MS_MIN = 200
+"""Of a second that is repeated, less the time between two records."""
 
 
 class ClockJump(Fault):
-    """An hour forward, an hour back, then a clock that runs fast, for all processes but etcd's.
+    """An hour forward, an hour back, a leap second, then a clock that runs fast, for all processes
+    but etcd's.
 
     Nobody loses a session or an office by that. Retention deletes what is older than the topic
     says, by the clock that there is, and nothing else: a jump makes no record two hours old, but
@@ -38,7 +43,7 @@ class ClockJump(Fault):
     """
 
     id = "F26"
-    title = "the wall clocks of nodes, controllers and gateways jump by an hour, and run fast"
+    title = "the wall clocks of nodes, controllers and gateways jump, repeat a second, and run fast"
     pause_s_max = 1.0
     shape = Shape(settings={"partition": {"retention_check_interval_ms": "500"}})
     topic_configs: ClassVar[Mapping[str, str]] = {
@@ -85,12 +90,13 @@ class ClockJump(Fault):
             seen_s = _ahead_s(scene)
             scene.note(f"told {jump} s, records say {seen_s:+.1f} s")
             assert abs(seen_s - int(jump)) < _OFF_S_MAX, "the clock of the nodes did not jump"
+        self._leap(scene)
         self._run_fast(scene)
         after = {p.partition: p.leader_epoch for p in scene.view().values()}
         assert after == before, "nobody lost its session"
         assert scene.cluster.active_controller() == active, "nor its office"
         wait_until(
-            lambda: _earliest(scene, short_lived, 0) > 0,
+            lambda: _bounds(scene, short_lived, 0)[0] > 0,
             timeout_s=10,
             what="retention that goes by the clock",
         )
@@ -101,7 +107,7 @@ class ClockJump(Fault):
     def check(self, scene: Scene) -> None:
         """Retention had something that it could have deleted, and did not."""
         for partition in range(scene.workload.history.partitions):
-            assert _earliest(scene, scene.topic, partition) == 0
+            assert _bounds(scene, scene.topic, partition)[0] == 0
             for node in scene.cluster.node_ids:
                 segments = sorted(scene.log_directory(node, partition).glob("*.log"))
                 assert len(segments) > 1, "or this has shown nothing"
@@ -113,6 +119,17 @@ class ClockJump(Fault):
             pid = path.name.rpartition("_")[2]
             if pid.isdigit() and not Path("/proc", pid).exists():
                 path.unlink(missing_ok=True)
+
+    def _leap(self, scene: Scene) -> None:
+        """A second is inserted: the clock goes back by one, and says the last one again."""
+        _, first = _bounds(scene, scene.topic, 0)
+        scene.progress()
+        self._file.write_text(f"{_REPEATED}\n")
+        scene.progress()
+        stamps = _stamps(scene, first)
+        back_ms = max(before - after for before, after in pairwise(stamps))
+        scene.note(f"told a leap second, records go back by {back_ms} ms")
+        assert _REPEATED_MS_MIN < back_ms <= 1000, "the clock of the nodes did not repeat a second"
 
     def _run_fast(self, scene: Scene) -> None:
         """The library shortens waits in the kernel by the same factor, so timers look early."""
@@ -147,14 +164,33 @@ def _topic_of_half_an_hour(scene: Scene) -> str:
     return topic
 
 
-def _earliest(scene: Scene, topic: str, partition: int) -> int:
-    """The offset at which a partition begins."""
+def _bounds(scene: Scene, topic: str, partition: int) -> tuple[int, int]:
+    """The offset at which a partition begins, and its high watermark."""
     consumer = Consumer({"bootstrap.servers": scene.cluster.bootstrap, "group.id": "clock"})
     try:
         place = TopicPartition(topic, partition)
-        return int(consumer.get_watermark_offsets(place, timeout=_READ_S_MAX)[0])
+        low, high = consumer.get_watermark_offsets(place, timeout=_READ_S_MAX)
+        return int(low), int(high)
     finally:
         consumer.close()
+
+
+def _stamps(scene: Scene, first: int) -> list[int]:
+    """When the records of partition 0 were appended, by its leader's clock, from an offset on."""
+    _, end = _bounds(scene, scene.topic, 0)
+    stamps: list[int] = []
+    consumer = Consumer({"bootstrap.servers": scene.cluster.bootstrap, "group.id": "clock"})
+    try:
+        consumer.assign([TopicPartition(scene.topic, 0, first)])
+        deadline_s = time.monotonic() + _READ_S_MAX
+        while len(stamps) < end - first:
+            assert time.monotonic() < deadline_s, f"only {len(stamps)} of {end - first} records"
+            message = consumer.poll(1)
+            if message is not None and message.error() is None:
+                stamps.append(message.timestamp()[1])
+    finally:
+        consumer.close()
+    return stamps
 
 
 def _ahead_s(scene: Scene) -> float:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX
 from tests.robustness.faults.fault import FAILOVER_S_MAX, SESSION_S, Fault, Scene
-from tests.support import mounted_disk, sync_tracer
+from tests.support import call_tracer, mounted_disk
+from tests.support.call_tracer import READS, SYNCS, CallTracer
 from tests.support.mounted_disk import LoopDisk, SmallDisk
 from tests.support.process import wait_until
-from tests.support.sync_tracer import SyncTracer
+from tests.support.replicated_cluster import Shape
 
 NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
@@ -188,15 +189,28 @@ class TracedFault(Fault):
 
     topic_configs: Mapping[str, str] = {"flush.messages": "1"}
     injection = ""
+    calls = SYNCS
 
     def probe(self) -> str | None:
-        return sync_tracer.missing()
+        return call_tracer.missing()
 
-    def tracer(self, scene: Scene) -> SyncTracer:
+    def tracer(self, scene: Scene, paths: Iterable[Path] = ()) -> CallTracer:
         """For the victim."""
         name = f"node-{scene.victim}"
-        output = scene.cluster.data_dir(scene.victim).with_name(f"{name}.trace")
-        return SyncTracer(scene.cluster.process(name).pid, self.injection, output=output)
+        return CallTracer(
+            scene.cluster.process(name).pid,
+            self.injection,
+            output=scene.cluster.data_dir(scene.victim).with_name(f"{name}.trace"),
+            calls=self.calls,
+            paths=paths,
+        )
+
+    def wait_failed(self, scene: Scene) -> None:
+        """Waits until the victim has said that its directory failed."""
+        process = scene.cluster.process(f"node-{scene.victim}")
+        wait_until(
+            lambda: bool(process.lines_with("log_dir_failed")), timeout_s=10, what="a failed dir"
+        )
 
 
 class FailingSync(TracedFault):
@@ -210,14 +224,46 @@ class FailingSync(TracedFault):
 
     def inject(self, scene: Scene) -> None:
         scene.victim = scene.leader()
-        process = scene.cluster.process(f"node-{scene.victim}")
         with self.tracer(scene) as tracer:
             took_s = scene.wait_led_by_others(scene.victim)
         assert tracer.changed(), "no sync failed"
         scene.note(f"one fsync failed, others lead after {took_s:.2f} s")
-        wait_until(
-            lambda: bool(process.lines_with("log_dir_failed")), timeout_s=10, what="a failed dir"
-        )
+        self.wait_failed(scene)
+        scene.progress()
+
+    def heal(self, scene: Scene) -> None:
+        scene.cluster.kill_node(scene.victim)
+        scene.cluster.restart_node(scene.victim)
+
+
+class UnreadableDisk(TracedFault):
+    """A leader's segments cannot be read any more, as on a disk with bad sectors: others lead.
+
+    Its followers read from it, and the first of them to do so shows it: the directory goes offline,
+    and with its only one the node ends. The records that it alone has were not acknowledged.
+    """
+
+    id = "F21-unreadable"
+    title = "a leader cannot read its segments"
+    pause_s_max = FAILOVER_S_MAX
+    injection = "error=EIO"
+    calls = READS
+    complaints = _OFFLINE
+    topic_configs: Mapping[str, str] = {}
+
+    def inject(self, scene: Scene) -> None:
+        scene.victim = scene.leader()
+        segments = [
+            path
+            for partition in range(scene.workload.history.partitions)
+            for path in scene.log_directory(scene.victim, partition).glob("*.log")
+        ]
+        with self.tracer(scene, segments) as tracer:
+            scene.wait_led_by_others(scene.victim)
+        failed = tracer.changed()
+        assert failed, "nobody read"
+        scene.note(f"node {scene.victim}: {len(failed)} reads failed, others lead")
+        self.wait_failed(scene)
         scene.progress()
 
     def heal(self, scene: Scene) -> None:
@@ -254,6 +300,58 @@ class SlowSync(TracedFault):
 
     def heal(self, scene: Scene) -> None:
         """The tracer is gone."""
+
+
+@dataclass
+class LaggingFollower(TracedFault):
+    """A follower's syncs take 1.5 s, longer than it may lag: it leaves the ISR, and nothing else.
+
+    It is alive all the time: registered, not fenced, and asking for records. Before that it hands
+    its leaderships over, so that only what it follows in is slow.
+    """
+
+    seconds: float = 15.0
+
+    id = "F17-lag"
+    title = "a follower's disk is so slow that it lags"
+    pause_s_max = SESSION_S
+    injection = "delay_exit=1500000"
+    shape = Shape(
+        settings={
+            "partition": {"replica_lag_time_max_ms": "1000"},
+            "controller": {"leader_imbalance_check_interval_ms": "0"},
+        }
+    )
+
+    def inject(self, scene: Scene) -> None:
+        cluster = scene.cluster
+        scene.victim = scene.follower()
+        cluster.terminate_node(scene.victim)
+        cluster.restart_node(scene.victim)
+        scene.wait_whole()
+        before, node_epoch = _leaders(scene), cluster.node_epoch(scene.victim)
+        assert all(leader != scene.victim for leader, _ in before.values())
+        scene.begun_s = begun_s = time.monotonic()
+        with self.tracer(scene) as tracer:
+            scene.wait_out_of_isr(scene.victim)
+            scene.note(f"node {scene.victim} out of the ISR {time.monotonic() - begun_s:.1f} s on")
+            looks = away = 0
+            until_s = time.monotonic() + self.seconds
+            while time.monotonic() < until_s:
+                scene.progress(count=20, timeout_s=20)
+                looks += 1
+                away += all(scene.victim not in p.isr for p in scene.view().values())
+                assert _leaders(scene) == before, "leaders flap"
+                assert not cluster.is_fenced(scene.victim), "it is slow, not dead"
+            assert cluster.node_epoch(scene.victim) == node_epoch, "it was never given up"
+        delayed = len(tracer.changed())
+        scene.note(f"{delayed} syncs were slow, out of the ISR at {away} of {looks} looks")
+        # Should the load stand still for a moment, it catches up and is in the ISR for a moment.
+        assert away > looks / 2, "it lagged, and was in the ISR"
+
+    def heal(self, scene: Scene) -> None:
+        """The tracer is gone, and the node comes back by itself."""
+        assert scene.cluster.process(f"node-{scene.victim}").running
 
 
 def _leaders(scene: Scene) -> dict[int, tuple[int, int]]:

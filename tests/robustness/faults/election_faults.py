@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
+from confluent_kafka import ElectionType, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.robustness.faults.checker import (
     BACK,
@@ -20,6 +23,11 @@ from tests.robustness.faults.checker import (
 )
 from tests.robustness.faults.fault import Fault, Scene
 from tests.robustness.faults.workload import READER
+from tests.support.process import wait_until
+
+_UNCLEAN = "unclean_election"
+"""The event of a controller's log line."""
+_ASKED_S_MAX = 20.0
 
 
 @dataclass
@@ -27,10 +35,13 @@ class LastReplica(Fault):
     """The ISR shrinks to a leader that goes on alone (min.insync.replicas 1), and then dies.
 
     A replica that lacks its last records comes back first. Only where the topic allows an unclean
-    election may it lead; the records are then gone, which the epoch tells.
+    election, or an operator asks for one, may it lead; the records are then gone, which the epoch
+    tells, and so does the controller.
     """
 
     unclean: bool = False
+    """Whether the topic allows it."""
+    asked: bool = False
     topic_configs: dict[str, str] = field(init=False)
 
     pause_s_max = None
@@ -56,17 +67,26 @@ class LastReplica(Fault):
         scene.wait(lambda parts: all(p.leader < 0 for p in parts.values()), 30, "no leader")
         cluster.restart_node(self._others[0])
         scene.note(f"node {scene.victim} had written alone; node {self._others[0]} is back")
-        if self.unclean:
-            scene.wait(
-                lambda parts: all(p.leader == self._others[0] for p in parts.values()),
-                30,
-                "an unclean leader",
-            )
-            after = {p.partition: p.leader_epoch for p in scene.view().values()}
-            assert all(after[p] > self._epochs[p] for p in after), "the epoch tells"
-        else:
+        if not self.unclean:
             time.sleep(8)
             assert all(p.leader < 0 for p in scene.view().values()), "it lacks records"
+        if self.asked:
+            _ask(scene)
+        if self.unclean or self.asked:
+            self._wait_unclean(scene)
+
+    def _wait_unclean(self, scene: Scene) -> None:
+        """Waits until the replica that is back leads everything, and looks who tells of it."""
+        leader = self._others[0]
+        now = scene.wait(
+            lambda parts: all(p.leader == leader for p in parts.values()), 30, "an unclean leader"
+        )
+        after = {p.partition: p.leader_epoch for p in now.values()}
+        assert all(after[p] > self._epochs[p] for p in after), "the epoch tells"
+        expected = {p: (leader, epoch) for p, epoch in after.items()}
+        with contextlib.suppress(TimeoutError):  # The difference says more.
+            wait_until(lambda: _told_unclean(scene) == expected, timeout_s=5, what="a line")
+        assert _told_unclean(scene) == expected, "so does the controller"
 
     def heal(self, scene: Scene) -> None:
         scene.cluster.restart_node(scene.victim)
@@ -93,6 +113,8 @@ class UncleanElection(LastReplica):
     failures_allowed = True
     producer_survives = False
 
+    complaints = (_UNCLEAN,)
+
     def heal(self, scene: Scene) -> None:
         super().heal(scene)
         scene.wait_whole()
@@ -112,6 +134,43 @@ class UncleanElection(LastReplica):
         assert any("truncation" in error for error in errors), "consumers hear of it (KIP-320)"
         lost = [v for v in violations(scene.workload.history) if v.kind == LOST]
         assert lost, "or this has shown nothing"
+
+
+@dataclass
+class AskedElection(UncleanElection):
+    """As with unclean elections on, but the topic forbids them, and an operator asks for one."""
+
+    unclean: bool = False
+    asked: bool = True
+
+    id = "F29-asked"
+    title = "the last replica dies, unclean elections off, and an operator asks for one"
+
+
+def _ask(scene: Scene) -> None:
+    """Asks for unclean elections in the load's topic. Raises what the cluster says of each."""
+    admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
+    wanted = [TopicPartition(scene.topic, number) for number in scene.view()]
+    answer = admin.elect_leaders(ElectionType.UNCLEAN, wanted)
+    refused = {p.partition: error for p, error in answer.result(_ASKED_S_MAX).items() if error}
+    assert not refused, refused
+    scene.note(f"an operator asked for {len(wanted)} unclean elections")
+
+
+def _told_unclean(scene: Scene) -> dict[int, tuple[int, int]]:
+    """By partition of the load's topic, leader and epoch in the controllers' log lines."""
+    lines = [
+        json.loads(line)
+        for name in scene.cluster.names
+        if name.startswith("controller")
+        for line in scene.cluster.process(name).lines_with(f'"{_UNCLEAN}"')
+    ]
+    assert all(line["level"] == "warning" for line in lines), lines
+    return {
+        line["partition"]: (line["leader"], line["leader_epoch"])
+        for line in lines
+        if line["topic"] == scene.topic
+    }
 
 
 class TooFewInSync(Fault):

@@ -92,8 +92,9 @@ class Scene:
         """Waits until each partition has so many more acknowledgements."""
         self.workload.wait_for_progress(count, timeout_s=timeout_s)
 
-    def log_directory(self, node: int, partition: int = 0) -> Path:
-        return self.cluster.data_dir(node) / f"{self.topic}-{partition}"
+    def log_directory(self, node: int, partition: int = 0, topic: str | None = None) -> Path:
+        """Of the load's topic, or of another one."""
+        return self.cluster.data_dir(node) / f"{topic or self.topic}-{partition}"
 
 
 class Fault:

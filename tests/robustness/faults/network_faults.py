@@ -200,4 +200,36 @@ class PacketLoss(NetworkFault):
         until = time.monotonic() + self.seconds
         while time.monotonic() < until:
             scene.progress(timeout_s=30)
-        scene.note(f"{self.share:.0%} of the packets lost for {self.seconds:.0f} s")
+        lost = {node: self.network.dropped(node) for node in scene.cluster.node_ids}
+        scene.note(f"{self.share:.0%} of the packets lost for {self.seconds:.0f} s, by node {lost}")
+        assert all(lost.values()), "or this has shown nothing"
+
+
+@dataclass
+class PacketDisorder(NetworkFault):
+    """Packets to and from nodes come twice, after the next one, or up to 100 ms late."""
+
+    seconds: float = 20.0
+
+    id = "F36-packets"
+    title = "packets come twice, out of order and late"
+    pause_s_max = SESSION_S
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def probe(self) -> str | None:
+        return node_network.disorder_missing()
+
+    def inject(self, scene: Scene) -> None:
+        self.network.disorder(scene.chance.getrandbits(32))
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            scene.progress(timeout_s=30)
+
+    def heal(self, scene: Scene) -> None:
+        for node, counts in self.network.order().items():
+            scene.note(f"node {node}: {counts}")
+            for kind in ("duplicated", "swapped", "delayed"):
+                assert counts.get(kind, 0) > 0, f"no frame of node {node} was {kind}"
+            assert "not held" not in counts, "as far as frames are held"

@@ -10,9 +10,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from tests.robustness.faults.checker import COMMIT_LOST
 from tests.robustness.faults.fault import Fault, Scene
 from tests.support import mounted_disk, other_kernel
+from tests.support.kafka_admin import make_replicated_topic
 from tests.support.mounted_disk import LoopDisk
 from tests.support.other_kernel import OtherKernel
 from tests.support.partition_logs import end_offset
@@ -24,6 +27,8 @@ NODES = (1, 2, 3)
 Ends = dict[int, dict[int, int]]
 """By node and partition, the offset behind the last whole batch in the log's files."""
 
+_UNSYNCED = 100
+_ACKNOWLEDGED_S_MAX = 20.0
 _ALONE_S = 8.0
 """How long the only node that runs does not come to lead."""
 
@@ -49,14 +54,19 @@ class PowerFault(Fault):
     def hosts(self) -> NodeHosts:
         return self._kernel
 
-    def cut(self, scene: Scene, nodes: tuple[int, ...]) -> tuple[Ends, Ends]:
-        """The power of these nodes goes, at once; where their logs ended before it and after it."""
+    def cut(
+        self, scene: Scene, nodes: tuple[int, ...], topic: str | None = None
+    ) -> tuple[Ends, Ends]:
+        """The power of these nodes goes, at once; where their logs ended before it and after it.
+
+        Of the load's topic, or of another one with as many partitions.
+        """
         scene.cluster.kill_nodes(nodes)
-        had = _ends(scene, nodes)
+        had = _ends(scene, nodes, topic)
         for node in nodes:
             self._disks[node].lose_unsynced()
             self._kernel.reboot(node)
-        has = _ends(scene, nodes)
+        has = _ends(scene, nodes, topic)
         scene.note(f"log ends before the cut {had}, after it {has}")
         return had, has
 
@@ -130,7 +140,10 @@ class PowerCutOfLast(PowerFault):
 class PowerCutOfAll(PowerFault):
     """With a sync before each acknowledgement nothing is lost, not even when all nodes go.
 
-    What groups committed last is: the internal topic has no such setting, as in Kafka.
+    What groups committed last is: the internal topic has no such setting, as in Kafka. Nor has a
+    second topic here, whose acknowledged records are gone from every replica, in the same logs'
+    directories and by the same cut: had that taken nothing away, the first topic's records would
+    prove nothing.
     """
 
     id = "F8"
@@ -140,7 +153,17 @@ class PowerCutOfAll(PowerFault):
     topic_configs: Mapping[str, str] = {"flush.messages": "1"}
 
     def inject(self, scene: Scene) -> None:
-        self.cut(scene, NODES)
+        count = scene.workload.history.partitions
+        unsynced = make_replicated_topic(scene.cluster.bootstrap, "unsynced", partitions=count)
+        producer = Producer({"bootstrap.servers": scene.cluster.bootstrap, "acks": "all"})
+        for partition in range(count):
+            for _ in range(_UNSYNCED):
+                producer.produce(unsynced, b"acknowledged", partition=partition)
+        assert producer.flush(_ACKNOWLEDGED_S_MAX) == 0
+        had, has = self.cut(scene, NODES, unsynced)
+        for node in NODES:
+            assert all(end == _UNSYNCED for end in had[node].values()), "acks=all"
+            _assert_lost(node, had, has)
 
     def heal(self, scene: Scene) -> None:
         for node in NODES:
@@ -149,10 +172,11 @@ class PowerCutOfAll(PowerFault):
             scene.cluster.wait_node(node)
 
 
-def _ends(scene: Scene, nodes: tuple[int, ...]) -> Ends:
+def _ends(scene: Scene, nodes: tuple[int, ...], topic: str | None) -> Ends:
     partitions = range(scene.workload.history.partitions)
     return {
-        node: {p: end_offset(scene.log_directory(node, p)) for p in partitions} for node in nodes
+        node: {p: end_offset(scene.log_directory(node, p, topic)) for p in partitions}
+        for node in nodes
     }
 
 

@@ -1,4 +1,7 @@
-"""Syncs of a running process that fail, or take longer: strace is attached to it. Needs root."""
+"""System calls of a running process that fail, or take longer: strace is attached to it.
+
+Needs root.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -17,13 +22,17 @@ ATTACH_S_MAX = 10.0
 ALIVE_S = 1.0
 """A tracer that cannot do what it was asked for ends at once; one that lives so long can."""
 
-_CALLS = "fsync,fdatasync"
+SYNCS = "fsync,fdatasync"
+READS = "pread64,preadv,preadv2,openat"
+"""Of files that are open, or opened by their whole path; what is mapped is read without a call."""
+
 _CHANGED = ("(INJECTED)", "(DELAYED)")
 _DETACH_S_MAX = 10.0
 
 
+@cache
 def missing() -> str | None:
-    """Why syncs cannot be changed here, or None. Tries it on a process of its own."""
+    """Why calls cannot be changed here, or None. Tries it on a process of its own, once."""
     if shutil.which("strace") is None:
         return "no strace on the path; on Debian: apt-get install strace"
     if os.geteuid() != 0:
@@ -31,7 +40,7 @@ def missing() -> str | None:
     tried = subprocess.Popen(["sleep", "60"])
     try:
         with tempfile.TemporaryDirectory() as directory:
-            tracer = SyncTracer(tried.pid, "delay_exit=1000", output=Path(directory) / "trace")
+            tracer = CallTracer(tried.pid, "delay_exit=1000", output=Path(directory) / "trace")
             with tracer:
                 return None
     except (RuntimeError, TimeoutError) as error:
@@ -41,21 +50,32 @@ def missing() -> str | None:
         tried.wait(10)
 
 
-class SyncTracer:
+class CallTracer:
     """Use as a context manager: attached from its beginning to its end, and to all threads.
 
     Raises RuntimeError if strace ends by itself, at whichever of the two that is seen; not if it
     ends with the process, for which an injected error may be reason enough.
     """
 
-    def __init__(self, pid: int, injection: str, *, output: Path) -> None:
-        """`injection` is strace's, as `delay_exit=200000` (µs) or `error=EIO:when=1`."""
+    def __init__(
+        self,
+        pid: int,
+        injection: str,
+        *,
+        output: Path,
+        calls: str = SYNCS,
+        paths: Iterable[Path] = (),
+    ) -> None:
+        """`injection` is strace's, as `delay_exit=200000` (µs) or `error=EIO:when=1`. With `paths`
+        only calls that touch one of those files are changed.
+        """
         self._pid = pid
         self._output = output
         self._errors = output.with_suffix(".errors")
         self._command = [
             *("strace", "-f", "-q", "-o", str(output), "-p", str(pid)),
-            *("-e", f"trace={_CALLS}", "-e", f"inject={_CALLS}:{injection}"),
+            *("-e", f"trace={calls}", "-e", f"inject={calls}:{injection}"),
+            *(word for path in paths for word in ("-P", str(path.resolve()))),
         ]
         self._tracer: subprocess.Popen[bytes] | None = None
 
