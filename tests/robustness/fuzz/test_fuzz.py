@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 
@@ -57,4 +58,15 @@ def test_mutated_frames(
     # All kinds of outcomes were met, or the frames were not what they should be.
     assert tally.answered > frames // 10
     assert tally.closed > frames // 20
-    assert cluster.complaints() == [], "hostile input is no surprise to the broker"
+    complaints = [line for line in cluster.complaints() if not _waited_for_disk(line)]
+    assert complaints == [], "hostile input is no surprise to the broker"
+
+
+def _waited_for_disk(line: str) -> bool:
+    """A standstill in a call of the file system: a million frames take minutes, and in so long a
+    time a virtual machine's disk may let a second pass, whatever the frames were.
+    """
+    if "event_loop_stalled" not in line:
+        return False
+    call = json.loads(line)["stack"].rstrip().rpartition("\n")[2]
+    return "filesystem." in call
