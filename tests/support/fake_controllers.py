@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ def not_controller(active: str = "") -> InProcessRpcError:
 
 
 class FakeController:
-    """One controller. `answer(method, request)` gives or raises; `streams` are told in order."""
+    """One controller. `answer(method, request)` gives (or will give) or raises; `streams` are told in order."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -41,7 +42,8 @@ class FakeController:
         async def call(request: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - as gRPC's stubs.
             assert timeout > 0
             self.calls.append((method, request))
-            return self.answer(method, request)
+            answer = self.answer(method, request)
+            return await answer if inspect.isawaitable(answer) else answer
 
         return call
 

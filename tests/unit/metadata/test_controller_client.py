@@ -1,5 +1,7 @@
 """What is sent again, what is not, and where to."""
 
+import asyncio
+import contextlib
 from typing import Any
 
 import grpc
@@ -147,6 +149,45 @@ async def test_who_is_late_once_is_not_left(method: str) -> None:
     await one_call()
     await one_call()
     assert endpoints.present == "b:1"
+
+
+@pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
+async def test_calls_that_are_late_together_count_once(method: str) -> None:
+    endpoints, fakes = fake_cluster("a:1", "b:1")
+    client = ControllerClient(endpoints)
+    waiting: list[asyncio.Future[Any]] = []
+
+    async def stalls(_method: str, _request: Any) -> Any:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return await waiting[-1]
+
+    async def one_call() -> None:
+        with contextlib.suppress(CallOutcomeUnknownError):
+            await call(client, method)
+
+    fakes["a:1"].answer = stalls
+    fakes["b:1"].answer = lambda _method, _request: "done"
+    calls = [asyncio.create_task(one_call()) for _ in range(3)]
+    async with asyncio.timeout(5):
+        while len(waiting) < 3:
+            await asyncio.sleep(0)
+        late = InProcessRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, "late", ())
+        for each in waiting:
+            each.set_exception(late)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert endpoints.present == "a:1"
+        if method in ONCE:
+            await asyncio.gather(*calls)
+            calls = [asyncio.create_task(one_call())]
+        while len(waiting) < 4:
+            await asyncio.sleep(0.005)
+        waiting[3].set_exception(late)
+        while endpoints.present == "a:1":
+            await asyncio.sleep(0.005)
+        for each in waiting[4:]:
+            each.set_result("done")
+        await asyncio.gather(*calls)
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])

@@ -1,9 +1,10 @@
 """Heartbeats: at once, on a nudge, from a stalled service, and to whoever is active."""
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -131,7 +132,7 @@ class Elsewhere:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(name, {"Heartbeat": method}),)
         )
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
 
     def _handle(self, _request: pb.HeartbeatRequest, _context: Any) -> pb.HeartbeatResponse:
@@ -143,92 +144,85 @@ class Elsewhere:
         self._server.stop(0).wait(5)
 
 
-async def test_a_loop_that_stalls_for_a_second_keeps_its_session() -> None:
-    """Slow, not dead: heartbeats go on meanwhile."""
-    controller = Elsewhere()
-    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}"])
+@contextlib.asynccontextmanager
+async def beating(*addresses: str, interval_ms: int) -> AsyncIterator[ControllerEndpoints]:
+    """Heartbeats of node 1 from a thread, to the first of the addresses while that one answers."""
+    endpoints = ControllerEndpoints(list(addresses))
     beats = HeartbeatLoop(
         endpoints,
         make_request=lambda: pb.HeartbeatRequest(node_id=1),
         on_response=lambda *_: None,
-        interval_ms=50,
+        interval_ms=interval_ms,
         monotonic_ms=CLOCK,
     )
     beats.start()
-    received_s = controller.received_s
-    await until(lambda: received_s)
-    before = len(received_s)
-    time.sleep(1.0)  # noqa: ASYNC251 - the stall is what is tested.
-    assert len(received_s) - before >= 10
-    await beats.stop()
-    await endpoints.close()
+    try:
+        yield endpoints
+    finally:
+        await beats.stop()
+        await endpoints.close()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    controller = Elsewhere()
+    yield controller
+    controller.answers.set()
     controller.stop()
+
+
+async def test_a_loop_that_stalls_for_a_second_keeps_its_session(elsewhere: Elsewhere) -> None:
+    """Slow, not dead: heartbeats go on meanwhile."""
+    received_s = elsewhere.received_s
+    async with beating(elsewhere.address, interval_ms=50):
+        await until(lambda: received_s)
+        before = len(received_s)
+        time.sleep(1.0)  # noqa: ASYNC251 - the stall is what is tested.
+        assert len(received_s) - before >= 10
 
 
 @pytest.mark.slow
-async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again() -> None:
+async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again(
+    elsewhere: Elsewhere,
+) -> None:
     """As in a write to a disk that has stopped: the session must run out, for others to lead."""
-    controller = Elsewhere()
-    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}"])
-    beats = HeartbeatLoop(
-        endpoints,
-        make_request=lambda: pb.HeartbeatRequest(node_id=1),
-        on_response=lambda *_: None,
-        interval_ms=1_000,
-        monotonic_ms=CLOCK,
-    )
-    beats.start()
-    received_s = controller.received_s
-    await until(lambda: received_s)
-    begun_s, limit_s = time.monotonic(), LOOP_SILENT_MS_MAX / 1000
-    time.sleep(limit_s + 3.0)  # noqa: ASYNC251 - the stall is what is tested.
-    ended_s = time.monotonic()
-    last_s = received_s[-1]
-    assert begun_s + 1.5 < last_s, "a short stall is vouched for"
-    assert last_s < begun_s + 1.0 + limit_s, (
-        "an interval, in which the loop is asked, and the limit"
-    )
-    await until(lambda: received_s[-1] > ended_s, 0.9)  # Sooner than the next interval.
-    await beats.stop()
-    await endpoints.close()
-    controller.stop()
+    received_s = elsewhere.received_s
+    async with beating(elsewhere.address, interval_ms=1_000):
+        await until(lambda: received_s)
+        begun_s, limit_s = time.monotonic(), LOOP_SILENT_MS_MAX / 1000
+        time.sleep(limit_s + 3.0)  # noqa: ASYNC251 - the stall is what is tested.
+        ended_s = time.monotonic()
+        last_s = received_s[-1]
+        assert begun_s + 1.5 < last_s, "a short stall is vouched for"
+        assert last_s < begun_s + 1.0 + limit_s, (
+            "an interval, in which the loop is asked, and the limit"
+        )
+        await until(lambda: received_s[-1] > ended_s, 0.9)  # Sooner than the next interval.
 
 
-async def test_who_is_late_once_is_not_left() -> None:
+async def test_who_is_late_once_is_not_left(elsewhere: Elsewhere) -> None:
     """The watch would go along, and a controller takes that for this member's end."""
-    controller = Elsewhere()
     closed = f"127.0.0.1:{free_ports(1)[0]}"
-    endpoints = ControllerEndpoints([f"127.0.0.1:{controller.port}", closed])
+    received_s, answers = elsewhere.received_s, elsewhere.answers
     moves: list[str] = []
-    endpoints.on_change(lambda: moves.append(endpoints.present))
-    beats = HeartbeatLoop(
-        endpoints,
-        make_request=lambda: pb.HeartbeatRequest(node_id=1),
-        on_response=lambda *_: None,
-        interval_ms=50,
-        monotonic_ms=CLOCK,
-    )
-    beats.start()
-    received_s = controller.received_s
 
     async def asked(times: int) -> None:
         before = len(received_s)
         await until(lambda: len(received_s) >= before + times)
 
-    for _ in range(2):
+    async with beating(elsewhere.address, closed, interval_ms=50) as endpoints:
+        endpoints.on_change(lambda: moves.append(endpoints.present))
+        for _ in range(2):
+            await asked(2)
+            answers.clear()
+            await asked(2)  # The second time a second after the first.
+            answers.set()
+            assert moves == []
         await asked(2)
-        controller.answers.clear()
-        await asked(2)  # The second time a second after the first.
-        controller.answers.set()
-        assert moves == []
-    await asked(2)
-    controller.answers.clear()
-    await until(lambda: moves)
-    assert moves[0] == closed, "the second in a row is one too many"
-    controller.answers.set()
-    await beats.stop()
-    await endpoints.close()
-    controller.stop()
+        answers.clear()
+        await until(lambda: moves)
+        assert moves[0] == closed, "the second in a row is one too many"
+        answers.set()
 
 
 async def test_an_answer_comes_with_the_time_of_its_heartbeat(served: Served) -> None:

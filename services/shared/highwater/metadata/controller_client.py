@@ -62,8 +62,8 @@ class ControllerClient:
 
     def __init__(self, endpoints: ControllerEndpoints) -> None:
         self._endpoints = endpoints
-        self._late = ""
-        """Where the last call took too long."""
+        self._late: tuple[str, float] | None = None
+        """Where a call took too long since the last answer, and the loop's time when it was over."""
 
     async def register_node(
         self, request: pb.RegisterNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
@@ -190,13 +190,13 @@ class ControllerClient:
         pause_s, pause_s_max = _PAUSE_S
         last = "no controller was reached"
         while (remaining_s := deadline - loop.time()) > 0:
-            endpoint = self._endpoints.current()
+            endpoint, begun_s = self._endpoints.current(), loop.time()
             try:
                 response: _R = await self._attempt(endpoint, method, request, remaining_s, once)
-                self._late = ""
+                self._late = None
                 return response
             except (grpc.RpcError, TimeoutError) as error:
-                last = self._sort(method, error, endpoint.address)
+                last = self._sort(method, error, endpoint.address, begun_s)
             if tries is not None and (tries := tries - 1) == 0:
                 break
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
@@ -208,6 +208,7 @@ class ControllerClient:
     ) -> Any:
         """One try. With `once`, an error that leaves the outcome open does not come back as such."""
         # A call that waits for a connection is not sent; only after that is its outcome open.
+        begun_s = asyncio.get_running_loop().time()
         async with asyncio.timeout(min(ATTEMPT_TIMEOUT_S, remaining_s)):
             await endpoint.connect()
         timeout_s = remaining_s if once else min(ATTEMPT_TIMEOUT_S, remaining_s)
@@ -215,11 +216,11 @@ class ControllerClient:
             return await getattr(endpoint.controller, method)(request, timeout=timeout_s)
         except grpc.RpcError as error:
             if once and not is_not_controller(error) and code_of(error) in _AGAIN_ELSEWHERE:
-                self._leave(error, endpoint.address)  # For the next call; this one is over.
+                self._leave(error, endpoint.address, begun_s)  # For the next call.
                 raise CallOutcomeUnknownError(method, code_of(error), details_of(error)) from error
             raise
 
-    def _sort(self, method: str, error: Exception, address: str) -> str:
+    def _sort(self, method: str, error: Exception, address: str, begun_s: float) -> str:
         """Raises what cannot be tried again, and otherwise turns to where to try next."""
         if isinstance(error, TimeoutError):
             self._endpoints.rotate(address)
@@ -229,19 +230,22 @@ class ControllerClient:
             self._endpoints.leave(address, trailing_value(error, ACTIVE_KEY))
             return f"{address} is not active"
         if code_of(error) in _AGAIN_ELSEWHERE:
-            self._leave(error, address)
+            self._leave(error, address, begun_s)
             return f"{address}: {details_of(error)}"
         raise ControllerCallError(method, code_of(error), details_of(error)) from error
 
-    def _leave(self, error: grpc.RpcError, address: str) -> None:
+    def _leave(self, error: grpc.RpcError, address: str, begun_s: float) -> None:
         """Another one may be active; but not where the active one waits for its store.
 
         The watch and the heartbeats would move, too, and to that one look like a death; so one call
-        that takes too long is not enough either.
+        that takes too long is not enough either, nor are several that waited at the same time.
         """
-        if code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED and self._late != address:
-            self._late = address
-            return
-        self._late = ""
+        if code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED:
+            if self._late is None or self._late[0] != address:
+                self._late = (address, asyncio.get_running_loop().time())
+                return
+            if begun_s < self._late[1]:
+                return
+        self._late = None
         if not is_store_unavailable(error):
             self._endpoints.rotate(address)

@@ -136,8 +136,9 @@ class HeartbeatLoop:
         except grpc.RpcError as error:
             late = code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED
             if late and self._answered == address:
-                # Slow, as it seems. The watch would be closed, which it takes for this member's
-                # end half a second later, and another one may be silent for as long.
+                # Slow, as it seems. To leave it would close the watch, too, and a controller takes
+                # a closed watch for this member's end half a second later; and the next one may be
+                # as slow.
                 self._answered = ""
                 return True
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""

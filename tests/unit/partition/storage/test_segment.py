@@ -93,3 +93,12 @@ def test_pins_keep_the_descriptor_over_close_and_moves(
     assert segment.is_open()
     segment.unpin()
     assert not segment.is_open()
+
+
+def test_a_pin_that_cannot_open_the_file_is_none(factory: SegmentFactory) -> None:
+    segment = factory.create(7, now_ms=5)
+    segment.release()
+    Path(segment.file).unlink()
+    with pytest.raises(FileNotFoundError):
+        segment.pin()
+    assert segment.pins == 0

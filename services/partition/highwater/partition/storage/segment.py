@@ -104,10 +104,9 @@ class Segment:
         return self.fd
 
     def pin(self) -> None:
-        """Keeps `fd` open, also when the segment is deleted, until `unpin`."""
+        """Keeps `fd` open, also when the segment is deleted, until `unpin`. Raises OSError."""
+        self.open()
         self.pins += 1
-        if self.fd < 0:
-            self.open()
 
     def unpin(self) -> None:
         """Ends one `pin`."""
