@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,6 +27,7 @@ Who = Literal["leader", "follower"]
 
 _READ_S_MAX = 60.0
 _FOUND_S_MAX = 60.0
+_CLOSED_S_MAX = 30.0
 _LENGTH_AT = 8
 """Of a batch; its highest byte: the batch then seems to go on behind its segment."""
 _MAGIC_AT = 16
@@ -47,6 +48,7 @@ class DamagedNode(Fault):
     def inject(self, scene: Scene) -> None:
         scene.progress(count=400)
         scene.victim = scene.leader() if self.who == "leader" else scene.follower()
+        _wait_for_closed_segments(scene, range(scene.workload.history.partitions))
         scene.cluster.kill_node(scene.victim)
         took_s = scene.wait_led_by_others(scene.victim)
         told = [
@@ -154,6 +156,7 @@ class BitRot(Fault):
             for number, part in scene.view().items()
             if (part.leader == scene.victim) == (self.who == "leader")
         ]
+        _wait_for_closed_segments(scene, self._damaged)
         self._files = {
             number: _flip_a_bit(scene.log_directory(scene.victim, number), self.how, scene)
             for number in self._damaged
@@ -290,6 +293,21 @@ class OthersDisk(DamagedNode):
         super().heal(scene)
 
 
+def _wait_for_closed_segments(scene: Scene, numbers: Iterable[int]) -> None:
+    """In the victim's logs of these partitions: a fast load has its records before segment.ms."""
+    directories = [scene.log_directory(scene.victim, number) for number in numbers]
+    wait_until(
+        lambda: all(_closed(directory) for directory in directories),
+        timeout_s=_CLOSED_S_MAX,
+        what="a closed segment in each log",
+    )
+
+
+def _closed(directory: Path) -> list[Path]:
+    """The segments with records behind which there is another, in order of their offsets."""
+    return [path for path in segments(directory)[:-1] if path.stat().st_size > 0]
+
+
 def _last_with_records(directory: Path) -> Path:
     """The last segment that has something in it."""
     return next(path for path in reversed(segments(directory)) if path.stat().st_size > 0)
@@ -305,7 +323,7 @@ def _flip_a_bit(directory: Path, how: str, scene: Scene) -> tuple[Path, int]:
 
     Not in a leader epoch, which no checksum covers, and of which nobody knows that it is wrong.
     """
-    path = next(p for p in segments(directory)[:-1] if p.stat().st_size > 0)
+    path = _closed(directory)[0]
     data = path.read_bytes()
     if how == "record":
         position = len(data) - 1
