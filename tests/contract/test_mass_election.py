@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from highwater.controller.active.writer import Fence, MetadataWriter
 from highwater.controller.core.membership import ElectionRules, change_nodes, fence
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.port import Compare, MetadataStore, Operation, Put, TxnResult
-from highwater.controller.writer import Fence, MetadataWriter
 from highwater.model.cluster import ClusterDelta
 from highwater.model.ids import NodeId
 from highwater.runtime.tasks import TaskOwner

@@ -9,7 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from highwater.kafka.records.batch import DELETE_HORIZON_BIT, RecordBatchView
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.record import Record, read_records
-from highwater.partition.storage.compaction import CleaningReport, CleaningRules, OffsetMap, clean
+from highwater.partition.storage.cleaning.compaction import (
+    CleaningReport,
+    CleaningRules,
+    OffsetMap,
+    clean,
+)
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d"])
 VALUES = st.one_of(st.none(), st.binary(min_size=1, max_size=4))

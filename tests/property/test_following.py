@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.partition.core import invariants
-from highwater.partition.data_plane.following import (
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.follower.following import (
     Outcome,
     UnsoundAnswerError,
     append_from_leader,
     asked_of,
 )
-from highwater.partition.data_plane.late_rows import LateRows
-from highwater.partition.data_plane.policy import AppendPolicy
-from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.rows import NONE, Answered
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock, append, make_batch, open_log, slice_bytes
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.roles import NODE, follow

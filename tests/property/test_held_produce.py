@@ -9,8 +9,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.gateway.held_produce import HeldProduce
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.data_plane.held_produce import HeldProduce
+from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import AppendGatherer, Failure
 from highwater.hop.append_expiry import answer_others, any_idempotent, unknown
 from highwater.kafka.error_codes import ErrorCode

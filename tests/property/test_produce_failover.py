@@ -17,8 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.gateway.clients.append_stream import goes_again
-from highwater.gateway.held_produce import HeldProduce
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.data_plane.held_produce import HeldProduce
+from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import AppendGatherer, Failure
 from highwater.hop.append_expiry import AppendExpiry, unknown
 from highwater.kafka.error_codes import ErrorCode

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from highwater.partition.core.replica_events import LagChecked
-from highwater.partition.replication import record_source
+from highwater.partition.replication.leader import record_source
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import Sink
 from tests.unit.partition.data_plane.node import stored

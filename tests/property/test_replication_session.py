@@ -17,7 +17,7 @@ from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, stored
 from tests.unit.partition.data_plane.roles import NODE, image_says
-from tests.unit.partition.replication.leader import FOLLOWER, Leader, Peer
+from tests.unit.partition.replication.leader_side import FOLLOWER, Leader, Peer
 
 PARTITIONS = 3
 REPLICAS = (NODE, FOLLOWER)

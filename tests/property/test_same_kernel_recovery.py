@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=200)

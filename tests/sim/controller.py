@@ -1,6 +1,6 @@
 """The controller over its real decisions, with a store that commits at once or stalls.
 
-Its shell, `highwater.controller.members` and `active`, is asyncio; this one is a simulated
+Its shell, `highwater.controller.members.members` and `active`, is asyncio; this one is a simulated
 process that calls the same pure functions in the same order.
 """
 

@@ -8,7 +8,7 @@ come back.
 A torn write is no fault of its own here, since the replica core cannot tell it from a lost one: it
 sees a log after recovery, which ends the log before the first batch that is cut short or whose CRC
 does not hold, and drops whatever follows that, also whole batches. So of a torn batch no record is
-left, and of an entry here nothing. `tests/unit/partition/storage/test_recovery_torn_disk.py` shows
+left, and of an entry here nothing. `tests/unit/partition/storage/recovery/test_recovery_torn_disk.py` shows
 it with every byte of two batches cut or changed, and with a tear in an earlier segment. The leader
 epoch is not under the CRC, but stands between length and magic, which are checked: no page that is
 missing takes it alone. F22 of `tests/robustness/faults` does the same to real processes.

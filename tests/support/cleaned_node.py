@@ -10,11 +10,11 @@ from pathlib import Path
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
+from highwater.partition.storage.directory.hosted_directory import HandleLimits, HostedLog
+from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.hosted_directory import HandleLimits, HostedLog
-from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.log_manager import LogManager
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.logging import LogSettings, make_logger
 from tests.support.compacted_logs import keyed_batch
 from tests.support.log_batches import ManualClock, append

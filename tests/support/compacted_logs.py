@@ -11,7 +11,7 @@ from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.record import Record, read_records
 from highwater.partition.storage.cleaning.job import CleaningJob, GroupWritten, Report
 from highwater.partition.storage.cleaning.rewrite import LogCleaner
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import slice_bytes
 
 RECORD_BYTES_MAX = 1 << 20

@@ -11,9 +11,9 @@ from highwater.kafka.records.batch import (
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.log_slice import LogSlice
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.log.log_slice import LogSlice
 
 
 class ManualClock:

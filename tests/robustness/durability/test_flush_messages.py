@@ -11,7 +11,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.clock import SystemClock
 from tests.unit.partition.data_plane.roles import NODE, lead
 

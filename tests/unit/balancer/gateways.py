@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from highwater.balancer.health import QUESTION
+from highwater.balancer.sockets.health import QUESTION
 from highwater.runtime.proxy_protocol import (
     LOCAL_HEADER,
     PREFIX_BYTES,

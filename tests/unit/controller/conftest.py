@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from highwater.controller import active
+from highwater.controller.active import active
 from highwater.controller.service import ControllerService
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints

@@ -25,7 +25,7 @@ from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import CorruptLogError, DamagedHeaderError
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import RECOVERY_POINT_CHECKPOINT as CHECKPOINT
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger

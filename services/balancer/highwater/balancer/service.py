@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from highwater.balancer.config import BalancerConfig
 from highwater.balancer.core.pool import Pool
-from highwater.balancer.health import HealthChecks
-from highwater.balancer.relay import Relay
+from highwater.balancer.sockets.health import HealthChecks
+from highwater.balancer.sockets.relay import Relay
 from highwater.model.errors import BindError, PortInUseError
 from highwater.runtime.health import Readiness
 from highwater.runtime.log_limit import LogLimit

@@ -10,21 +10,21 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import controller_service_pb2_grpc as rpc
-from highwater.controller.active import ActiveController, ControllerRules
+from highwater.controller.active.active import ActiveController, ControllerRules
+from highwater.controller.active.config_rules import KafkaConfigRules
+from highwater.controller.active.leadership import Leadership
+from highwater.controller.active.store_past import StorePast
+from highwater.controller.active.writer import Fence
 from highwater.controller.config import ControllerConfig, EtcdSettings
-from highwater.controller.config_rules import KafkaConfigRules
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.create_topics import TopicDefaults
-from highwater.controller.leadership import Leadership
-from highwater.controller.members import SessionRules
-from highwater.controller.metrics import ControllerMetrics
+from highwater.controller.members.members import SessionRules
+from highwater.controller.metrics.controller import ControllerMetrics
 from highwater.controller.rpc.controller_servicer import ControllerServicer
 from highwater.controller.rpc.metadata_servicer import MetadataServicer
 from highwater.controller.store import factory
 from highwater.controller.store.etcd_security import EtcdSecurity
 from highwater.controller.store.port import MetadataStore
-from highwater.controller.store_past import StorePast
-from highwater.controller.writer import Fence
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 from highwater.model.time import Clock

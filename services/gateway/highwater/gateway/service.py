@@ -14,22 +14,22 @@ from prometheus_client import CollectorRegistry
 
 from highwater.api.controller.v1 import cluster_pb2
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.backend import GatewayBackend
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.session import SharedInput
 from highwater.gateway.core.turn import Turn
-from highwater.gateway.fetch_path import FetchPath
-from highwater.gateway.handlers.context import HandlerSettings
-from highwater.gateway.held_produce import HeldProduce
-from highwater.gateway.listener import Listener
-from highwater.gateway.metrics import GatewayCollector, GatewayGauges, RequestMeter
-from highwater.gateway.node_links import NodeLinks, OpenLink
-from highwater.gateway.produce_path import ProducePath
-from highwater.gateway.requests import Requests
-from highwater.gateway.routing import PartitionRoute, RoutingTable
-from highwater.gateway.sender_threads import SenderThreads
+from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.held_produce import HeldProduce
+from highwater.gateway.data_plane.produce_path import ProducePath
+from highwater.gateway.handling.backend import GatewayBackend
+from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.handling.requests import Requests
+from highwater.gateway.metrics.gateway import GatewayCollector, GatewayGauges, RequestMeter
+from highwater.gateway.routing.node_links import NodeLinks, OpenLink
+from highwater.gateway.routing.table import PartitionRoute, RoutingTable
+from highwater.gateway.sockets.listener import Listener
+from highwater.gateway.sockets.sender_threads import SenderThreads
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient

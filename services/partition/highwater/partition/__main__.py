@@ -6,7 +6,7 @@ import sys
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.model.errors import EXIT_USAGE, UsageError
 from highwater.partition.config import PartitionConfig
-from highwater.partition.node_claim import NodeClaim
+from highwater.partition.node.node_claim import NodeClaim
 from highwater.partition.service import PartitionService
 from highwater.runtime import lifecycle
 from highwater.runtime.clock import SystemClock

@@ -20,40 +20,40 @@ from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
 from highwater.model.time import Clock
-from highwater.partition.cleaner_metrics import CleanerCollector
 from highwater.partition.config import PartitionConfig
-from highwater.partition.coordinator_log import DataPlaneLog
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.edge.local_link import LocalLink
+from highwater.partition.edge.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
+from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
-from highwater.partition.hand_over import hand_over
-from highwater.partition.local_link import LocalLink
-from highwater.partition.log_dirs import LogDirQueries
-from highwater.partition.logs import NodeLogs
-from highwater.partition.membership import Membership
-from highwater.partition.metrics import PartitionCollector
+from highwater.partition.metrics.cleaner import CleanerCollector
+from highwater.partition.metrics.node import PartitionCollector
+from highwater.partition.metrics.replication import ReplicationCollector
+from highwater.partition.node.hand_over import hand_over
+from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.node.logs import NodeLogs
+from highwater.partition.node.membership import Membership
+from highwater.partition.node.replicas import Replicas
+from highwater.partition.node.roles import CoordinatorRoles
+from highwater.partition.node.static_configs import static_configs
+from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
-from highwater.partition.replicas import Replicas
 from highwater.partition.replication.node_replication import NodeReplication
-from highwater.partition.replication_metrics import ReplicationCollector
-from highwater.partition.roles import CoordinatorRoles
-from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
-from highwater.partition.rpc.stream_drain import StreamDrain
-from highwater.partition.static_configs import static_configs
 from highwater.partition.storage.errors import (
     CorruptLogError,
     DamageFoundError,
     LogDirFailure,
     StorageError,
 )
-from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.scrubber import Damage
-from highwater.partition.topic_policy import TopicPolicies
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.scrubbing.scrubber import Damage
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger

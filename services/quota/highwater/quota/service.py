@@ -13,9 +13,9 @@ from highwater.model.time import Clock
 from highwater.quota.config import QuotaConfig
 from highwater.quota.core.limits import Limits
 from highwater.quota.core.policies.static import StaticPolicy
-from highwater.quota.ledger import Ledger
-from highwater.quota.metrics import QuotaMetrics
 from highwater.quota.rpc.quota_servicer import QuotaServicer
+from highwater.quota.sharing.ledger import Ledger
+from highwater.quota.sharing.metrics import QuotaMetrics
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger

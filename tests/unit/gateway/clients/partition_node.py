@@ -10,9 +10,9 @@ from highwater.hop.coordinator import CoordinatorCall
 from highwater.model.cluster import NodeState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.offsets import OffsetQueries
-from highwater.partition.log_dirs import LogDirQueries
-from highwater.partition.rpc.server import MESSAGE_BYTES_MAX, add_to_server
-from highwater.partition.rpc.stream_drain import StreamDrain
+from highwater.partition.edge.server import MESSAGE_BYTES_MAX, add_to_server
+from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.runtime.grpc_server import GrpcServer
 from tests.unit.partition.data_plane.node import Node
 

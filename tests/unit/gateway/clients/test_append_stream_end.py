@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from highwater.gateway.clients.append_stream import goes_again
-from highwater.gateway.held_produce import HeldProduce
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.data_plane.held_produce import HeldProduce
+from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches

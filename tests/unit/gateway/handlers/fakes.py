@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.context import HandlerSettings, Peer, RequestContext
-from highwater.gateway.handlers.dispatch import dispatch
-from highwater.gateway.handlers.shared_state import SharedState
-from highwater.gateway.routing import RoutingTable
+from highwater.gateway.handling.context import HandlerSettings, Peer, RequestContext
+from highwater.gateway.handling.dispatch import dispatch
+from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.framing import (
     RequestHeader,

@@ -1,7 +1,7 @@
 import pytest
 
-from highwater.gateway.handlers import config_view
-from highwater.gateway.handlers.config_view import ConfigEntry
+from highwater.gateway.handling import config_view
+from highwater.gateway.handling.config_view import ConfigEntry
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -1,6 +1,6 @@
 import pytest
 
-from highwater.gateway.apis import APIS
+from highwater.gateway.handling.apis import APIS
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.elect_leaders import (

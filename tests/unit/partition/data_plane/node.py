@@ -14,9 +14,9 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
 from highwater.partition.storage.errors import StorageError
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
 from tests.unit.partition.data_plane.roles import NODE

@@ -16,11 +16,11 @@ from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.storage.environment import InlineEnvironment
+from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log_manager import LogManager
-from highwater.partition.storage.stall import FAST_WRITES_TO_RECOVER, WAITING_BYTES_MAX
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.stall import FAST_WRITES_TO_RECOVER, WAITING_BYTES_MAX
 from tests.support.log_batches import ManualClock, make_batch, read_all
 from tests.unit.hop.sinks import Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask

@@ -2,7 +2,7 @@
 
 from highwater.hop.append import OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.partition.data_plane.stalled_appends import StalledAppends
-from highwater.partition.storage.stall import WAITING_BYTES_MAX, StallMonitor
+from highwater.partition.storage.log.stall import WAITING_BYTES_MAX, StallMonitor
 from tests.unit.hop.sinks import Sink, group_of
 
 IN_HAND = Failure(1, outcome=OUTCOME_UNKNOWN)

@@ -16,8 +16,8 @@ from highwater.partition.groups.snapshot import (
     encode_snapshot,
 )
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock
 from tests.unit.partition.groups.dialogue import Dialogue
 from tests.unit.partition.groups.memory_log import TOPIC_ID, place_of

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from highwater.partition.replication.codec import FollowerRequest, decode_request, encode_response
-from highwater.partition.replication.fetcher import METHOD
+from highwater.partition.replication.follower.fetcher import METHOD
 from highwater.partition.replication.rows import NONE, Answered, Asked
 
 

@@ -17,14 +17,14 @@ from highwater.partition.core.replica_events import IsrAnswered, PartitionChange
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import ReplicaRole
+from highwater.partition.edge.replicate_stream import read_slice
 from highwater.partition.replication.codec import FollowerRequest
-from highwater.partition.replication.fetchers import ReplicaFetchers
-from highwater.partition.replication.leader_session import LeaderSession
+from highwater.partition.replication.follower.fetchers import ReplicaFetchers
+from highwater.partition.replication.leader.leader_session import LeaderSession
 from highwater.partition.replication.traffic import ReplicaTraffic
-from highwater.partition.rpc.replicate_stream import read_slice
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.environment import InlineEnvironment
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.logging import silent_logger
 from tests.unit.hop.sinks import TOPIC, Sink, group_of
 from tests.unit.partition.data_plane.node import Node, stored

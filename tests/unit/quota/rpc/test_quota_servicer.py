@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 from highwater.api.quota.v1 import quota_service_pb2 as pb
 from highwater.quota.core.limits import Limits
 from highwater.quota.core.policies.static import StaticPolicy
-from highwater.quota.ledger import Ledger
-from highwater.quota.metrics import QuotaMetrics
 from highwater.quota.rpc.quota_servicer import SILENCE_TICKS_MAX, QuotaServicer
+from highwater.quota.sharing.ledger import Ledger
+from highwater.quota.sharing.metrics import QuotaMetrics
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.unit.quota.images import image, limited, topic

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.controller.active import PRODUCER_ID_BLOCK, ActiveController
+from highwater.controller.active.active import PRODUCER_ID_BLOCK, ActiveController
 from highwater.controller.core.alter_reassignments import Reassignment
 from highwater.controller.core.change_configs import ConfigWish
 from highwater.controller.core.change_isr import IsrResult, Proposal
@@ -16,7 +16,7 @@ from highwater.controller.core.elect_leaders import ElectionType
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
 from highwater.controller.errors import NotActiveError
-from highwater.controller.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
+from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.seen import check_seen
 from highwater.controller.store.port import StoreWentBackError

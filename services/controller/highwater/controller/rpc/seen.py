@@ -1,7 +1,7 @@
 """What members say that they have seen, for the controller to compare with its store."""
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.controller.active import ActiveController
+from highwater.controller.active.active import ActiveController
 
 
 async def check_seen(controller: ActiveController, seen: pb.SeenImage) -> None:

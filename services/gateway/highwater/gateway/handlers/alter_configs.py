@@ -12,7 +12,7 @@ Version notes
 
 from collections.abc import Sequence
 
-from highwater.gateway.handlers.config_changes import (
+from highwater.gateway.handling.config_changes import (
     Assignments,
     Plan,
     Refused,
@@ -21,7 +21,7 @@ from highwater.gateway.handlers.config_changes import (
     alter_resources,
     check_names,
 )
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.alter_configs import (
     AlterConfigsRequest,

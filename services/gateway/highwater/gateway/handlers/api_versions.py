@@ -17,8 +17,8 @@ Deviations
 import re
 from typing import Final
 
-from highwater.gateway.apis import APIS, Api
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.apis import APIS, Api
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.api_versions import (

@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.admin_calls import (
+from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
     named_twice,
     propagation_ms,
 )
-from highwater.gateway.handlers.config_view import ConfigEntry, topic_entries
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.config_view import ConfigEntry, topic_entries
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.create_topics import (
     CreateTopicsRequest,

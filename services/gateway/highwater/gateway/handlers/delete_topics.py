@@ -16,13 +16,13 @@ Deviations
 from collections import Counter
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.admin_calls import (
+from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
     code_by_name,
     propagation_ms,
 )
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.delete_topics import (
     DeleteTopicsRequest,

@@ -15,14 +15,14 @@ Deviations
 from collections.abc import Sequence
 from typing import Final
 
-from highwater.gateway.handlers.brokers import broker_of
-from highwater.gateway.handlers.config_view import (
+from highwater.gateway.handling.brokers import broker_of
+from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
     default_broker_entries,
     topic_entries,
 )
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,

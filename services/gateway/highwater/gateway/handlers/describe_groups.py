@@ -12,8 +12,8 @@ Version notes
 
 from collections.abc import Sequence
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.group_fan_out import ask_coordinators
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.group_fan_out import ask_coordinators
 from highwater.kafka.messages import describe_groups as codec
 
 _Group = codec.DescribeGroupsResponseDescribedGroup

@@ -18,8 +18,8 @@ import asyncio
 from collections.abc import Iterable
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.errors import kafka_code
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.errors import kafka_code
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import describe_log_dirs as codec
 from highwater.model.errors import HighwaterError, UnreachableError

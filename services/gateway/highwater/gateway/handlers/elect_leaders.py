@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handlers.admin_calls import await_visible, call_timeout_s, propagation_ms
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, propagation_ms
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.elect_leaders import (
     ElectLeadersRequest,

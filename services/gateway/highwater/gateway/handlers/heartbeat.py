@@ -8,9 +8,9 @@ Version notes
 - v1: throttle time. v3: static members. v4: flexible.
 """
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_id import read_group_id
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import heartbeat as codec
 

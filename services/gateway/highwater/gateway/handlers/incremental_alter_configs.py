@@ -16,7 +16,7 @@ Version notes
 from collections.abc import Sequence
 from typing import Final
 
-from highwater.gateway.handlers.config_changes import (
+from highwater.gateway.handling.config_changes import (
     Assignments,
     Plan,
     Refused,
@@ -25,8 +25,8 @@ from highwater.gateway.handlers.config_changes import (
     alter_resources,
     check_names,
 )
-from highwater.gateway.handlers.config_view import topic_config_type
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.config_view import topic_config_type
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,

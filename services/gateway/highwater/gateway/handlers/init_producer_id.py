@@ -14,7 +14,7 @@ Deviations
   here if they pass FindCoordinator, which says so first.
 """
 
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from highwater.model.errors import HighwaterError

@@ -14,9 +14,9 @@ Version notes
 
 from typing import Final
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id, read_int32
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_id import read_group_id, read_int32
 from highwater.kafka.messages import join_group as codec
 
 REBALANCE_TIMEOUT_FROM: Final = 1

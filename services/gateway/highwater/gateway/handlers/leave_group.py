@@ -4,9 +4,9 @@ Version notes
 - v1: throttle time. v3: batches. v4: flexible. v5: reason (KIP-800).
 """
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_id import read_group_id
 from highwater.kafka.messages import leave_group as codec
 
 

@@ -12,8 +12,8 @@ Version notes
 
 import asyncio
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import (
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import (
     ALL_LED,
     CoordinatorPlace,
     ask_node,

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.fan_out import Routed, ask_leaders, route_of
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode

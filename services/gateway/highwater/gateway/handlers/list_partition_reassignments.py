@@ -7,7 +7,7 @@ Behaviour
 
 from collections.abc import Iterable
 
-from highwater.gateway.handlers.context import RequestContext
+from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

@@ -14,8 +14,8 @@ Version notes
 
 from collections.abc import Sequence
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_commit as codec
 

@@ -1,8 +1,8 @@
 """OffsetDelete v0: an administrator removes a group's offsets of some partitions (KIP-496)."""
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_id import read_group_id
 from highwater.kafka.messages import offset_delete as codec
 
 

@@ -13,10 +13,10 @@ Version notes
 
 from typing import Final
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_fan_out import ask_coordinators
-from highwater.gateway.handlers.group_id import read_count, read_group_id
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_fan_out import ask_coordinators
+from highwater.gateway.handling.group_id import read_count, read_group_id
 from highwater.kafka.messages import offset_fetch as codec
 from highwater.kafka.messages.offset_fetch import (
     OffsetFetchRequest,

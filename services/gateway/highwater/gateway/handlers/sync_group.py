@@ -11,9 +11,9 @@ Version notes
 
 from typing import Final
 
-from highwater.gateway.handlers.context import RequestContext
-from highwater.gateway.handlers.coordinators import forward
-from highwater.gateway.handlers.group_id import read_group_id
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.group_id import read_group_id
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import sync_group as codec
 

@@ -1,6 +1,6 @@
 """A read's result that outlives the loop turn: a pinned place in a segment file."""
 
-from highwater.partition.storage.log_slice import LogSlice
+from highwater.partition.storage.log.log_slice import LogSlice
 
 
 class SegmentRange:

@@ -39,7 +39,7 @@ from highwater.partition.data_plane.replication_port import Alone, ReplicationPo
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _unpack_header = BATCH_HEADER.unpack_from

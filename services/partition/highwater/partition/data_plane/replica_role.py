@@ -20,7 +20,7 @@ from highwater.partition.core.transitions import Role
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.waiters import Waiters
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure, StorageError
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 
 LAG_MS_MAX_DEFAULT: Final = 10_000
 """replica.lag.time.max.ms; Kafka's is 30 s."""

@@ -7,7 +7,7 @@ a group is being written or waits, and goes back to writing at once when it is e
 from collections import deque
 
 from highwater.hop.append import AppendGroup, Failure
-from highwater.partition.storage.stall import StallMonitor
+from highwater.partition.storage.log.stall import StallMonitor
 
 
 class StalledAppends:

@@ -11,12 +11,12 @@ from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.replication.fetchers import ReplicaFetchers
-from highwater.partition.replication.isr_proposals import IsrClient, IsrProposals
-from highwater.partition.replication.lag_timer import LagTimer
+from highwater.partition.replication.follower.fetchers import ReplicaFetchers
+from highwater.partition.replication.leader.isr_proposals import IsrClient, IsrProposals
+from highwater.partition.replication.leader.lag_timer import LagTimer
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.replication.traffic import ReplicaTraffic
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 

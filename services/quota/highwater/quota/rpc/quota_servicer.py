@@ -17,9 +17,9 @@ from highwater.api.quota.v1 import quota_service_pb2_grpc as rpc
 from highwater.model.errors import HighwaterError, InvalidRequestError, StaleNodeEpochError
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
-from highwater.quota.ledger import Ledger
-from highwater.quota.metrics import QuotaMetrics
 from highwater.quota.rpc.convert import allocations_to_pb, usage_from_pb
+from highwater.quota.sharing.ledger import Ledger
+from highwater.quota.sharing.metrics import QuotaMetrics
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 

@@ -9,8 +9,8 @@ import pytest
 
 from highwater.partition.storage.cleaning.candidates import look_at
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.hosted_directory import HostedLog
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.directory.hosted_directory import HostedLog
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.compacted_logs import keyed_batch
 from tests.support.log_batches import append, open_log
 

@@ -21,7 +21,7 @@ from highwater.partition.storage.cleaning.job import (
     decode_report,
     encode_job,
 )
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.compacted_logs import job_of, keyed_batch
 from tests.support.log_batches import append, open_log
 

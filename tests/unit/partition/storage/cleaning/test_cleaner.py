@@ -12,9 +12,12 @@ import pytest
 
 from highwater.partition.storage.cleaning import cleaner as module
 from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.directory.log_maintenance import (
+    LogMaintenance,
+    MaintenanceIntervals,
+)
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.log_maintenance import LogMaintenance, MaintenanceIntervals
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.cleaned_node import CleanedNode, compacted_topic
 from tests.support.compacted_logs import keyed_batch, newest, records_in
 from tests.support.log_batches import append

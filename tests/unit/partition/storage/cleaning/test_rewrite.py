@@ -17,8 +17,8 @@ from highwater.partition.storage.cleaning.pace import Pace
 from highwater.partition.storage.cleaning.rewrite import LogCleaner, MapTooSmallError
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import CorruptLogError
-from highwater.partition.storage.log import PartitionLog
-from highwater.partition.storage.segment import Segment, SegmentFactory
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 from tests.support.compacted_logs import Pair, job_of, keyed_batch, rewritten
 from tests.support.log_batches import append, open_log
 

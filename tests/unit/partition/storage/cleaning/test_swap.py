@@ -12,7 +12,7 @@ import pytest
 from highwater.partition.storage.cleaning.swap import AbortedError, CleaningRun
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.log.log import PartitionLog
 from tests.support.cleaned_node import CleanedNode
 from tests.support.compacted_logs import copied, job_of, newest, records_in, rewritten
 from tests.support.log_batches import open_log

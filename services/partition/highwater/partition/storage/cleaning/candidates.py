@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from highwater.partition.storage.compaction_plan import Cleanable, cleanable, must_clean
-from highwater.partition.storage.hosted_directory import HostedLog
-from highwater.partition.storage.log import PartitionLog
+from highwater.partition.storage.cleaning.compaction_plan import Cleanable, cleanable, must_clean
+from highwater.partition.storage.directory.hosted_directory import HostedLog
+from highwater.partition.storage.log.log import PartitionLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,10 @@ from highwater.partition.storage.cleaning.job import (
     Progress,
 )
 from highwater.partition.storage.cleaning.swap import AbortedError, CleaningRun
+from highwater.partition.storage.directory.hosted_directory import HostedLog
+from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import unlink_if_present
-from highwater.partition.storage.hosted_directory import HostedLog
-from highwater.partition.storage.log_manager import LogManager
 from highwater.partition.storage.names import CLEANED_SUFFIX
 from highwater.runtime.logging import Logger
 

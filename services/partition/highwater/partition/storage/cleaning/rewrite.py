@@ -9,6 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from highwater.kafka.records.batch import RecordBatchView
+from highwater.partition.storage.cleaning.compaction import (
+    CleaningReport,
+    CleaningRules,
+    OffsetMap,
+    clean,
+)
+from highwater.partition.storage.cleaning.compaction_plan import SegmentSpan, grouped
 from highwater.partition.storage.cleaning.job import (
     CleaningDone,
     CleaningJob,
@@ -18,13 +25,6 @@ from highwater.partition.storage.cleaning.job import (
 )
 from highwater.partition.storage.cleaning.pace import Pace
 from highwater.partition.storage.cleaning.segment_batches import batches_of
-from highwater.partition.storage.compaction import (
-    CleaningReport,
-    CleaningRules,
-    OffsetMap,
-    clean,
-)
-from highwater.partition.storage.compaction_plan import SegmentSpan, grouped
 from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.filesystem import (
     FileSystem,
@@ -32,11 +32,11 @@ from highwater.partition.storage.filesystem import (
     unlink_if_present,
     write_all,
 )
-from highwater.partition.storage.handles import HandleClock
 from highwater.partition.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_file
-from highwater.partition.storage.recovery import IndexBuilder
-from highwater.partition.storage.segment import Segment, SegmentFactory
-from highwater.partition.storage.time_index import NO_TIMESTAMP
+from highwater.partition.storage.recovery.recovery import IndexBuilder
+from highwater.partition.storage.segment.handles import HandleClock
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
+from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 WRITE_BYTES: Final = 1 << 20
 """Gathered before they are written."""

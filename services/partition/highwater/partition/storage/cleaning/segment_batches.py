@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.kafka.records.batch import LENGTH_OVERHEAD, MAGIC, RecordBatchView
-from highwater.partition.storage.batches import BATCH_BYTES_MAX, HEADER, HEADER_BYTES
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.segment.batches import BATCH_BYTES_MAX, HEADER, HEADER_BYTES
 
 WINDOW_BYTES: Final = 1 << 20
 

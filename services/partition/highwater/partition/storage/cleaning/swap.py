@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 from highwater.partition.storage.cleaning.job import GroupWritten
+from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import sync_directory, unlink_if_present
-from highwater.partition.storage.hosted_directory import HostedLog
 from highwater.partition.storage.names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -24,7 +24,7 @@ from highwater.partition.storage.names import (
     TIME_INDEX_SUFFIX,
     offset_file,
 )
-from highwater.partition.storage.segment import Segment, SegmentFactory
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 SYNC_S_MAX: Final = 120.0
 """For the directory's worker to come round; a disk that hangs longer has other problems."""

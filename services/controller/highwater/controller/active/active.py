@@ -1,0 +1,387 @@
+"""One term of office of the active controller: everything that exists only while it leads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.controller.active.history_compaction import HistoryCompaction
+from highwater.controller.active.leader_balance import LeaderBalance
+from highwater.controller.active.store_past import StorePast
+from highwater.controller.active.unclean_elections import UncleanElections
+from highwater.controller.active.writer import Fence, MetadataWriter, left_overs
+from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
+from highwater.controller.core.change_configs import ConfigWish, alter_configs
+from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
+from highwater.controller.core.change_topics import Growth, create_partitions, delete_topics
+from highwater.controller.core.config_rules import ConfigRules
+from highwater.controller.core.create_topics import (
+    CreationResult,
+    CreationRules,
+    TopicDefaults,
+    TopicWish,
+    create_topics,
+)
+from highwater.controller.core.decommission import (
+    Progress,
+    decommission,
+    recommission,
+    remove_node,
+)
+from highwater.controller.core.elect_leaders import (
+    ElectionResult,
+    ElectionType,
+    Wanted,
+    elect_leaders,
+)
+from highwater.controller.core.membership import ElectionRules, change_nodes
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.placement import RandomBelow
+from highwater.controller.core.raise_epochs import raise_epochs
+from highwater.controller.errors import first_error
+from highwater.controller.members.members import Members, SessionRules
+from highwater.controller.members.peers import is_refused
+from highwater.controller.store import keys
+from highwater.controller.store.image_store import StoredState, load, operations
+from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
+from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
+from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.time import Clock
+from highwater.runtime.logging import Logger
+
+FIRST_WORD_S: Final = 2.0
+"""How long a new controller waits for a member before it changes anything."""
+
+PRODUCER_ID_BLOCK: Final = 1_000
+"""KIP-730's block; a node that restarts loses what it has not handed out."""
+
+_OPENING: Final = frozenset({"unclean.leader.election.enable", "min.insync.replicas"})
+"""Configs that may allow an election, or the end of a reassignment, that was not possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRules:
+    """What a controller takes from outside, plain values below the composition root."""
+
+    topics: TopicDefaults
+    sessions: SessionRules
+    configs: ConfigRules
+    random_below: RandomBelow
+    new_topic_id: Callable[[], TopicId]
+    new_cluster_id: Callable[[], str]
+    leader_imbalance_check_interval_ms: int = 30_000
+    """0 for never."""
+    compact_after_ms: int = 0
+    """How old the store's history gets, 0 for as old as the store likes."""
+
+
+class ActiveController:
+    """Serves one term. `open` loads the store; `run` must be running until `close`."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        members: Members,
+        leaders: LeaderBalance,
+        compaction: HistoryCompaction,
+        elections: ElectionRules,
+        rules: ControllerRules,
+        past: StorePast,
+        unclean: UncleanElections,
+    ) -> None:
+        self.unclean = unclean
+        self._writer = writer
+        self._leaders = leaders
+        self._compaction = compaction
+        self._elections = elections
+        self._rules = rules
+        self._past = past
+        self._loaded_revision = writer.image.revision
+        self._heard = asyncio.Event()
+        if not writer.image.nodes and not writer.image.gateways:
+            self._heard.set()
+        self._went_back: asyncio.Future[StoreWentBackError] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.members = members
+
+    @staticmethod
+    async def open(
+        store: MetadataStore,
+        fence: Fence,
+        rules: ControllerRules,
+        past: StorePast,
+        clock: Clock,
+        log: Logger,
+    ) -> "ActiveController":
+        """Takes over what the store holds.
+
+        Raises NotActiveError, StoreUnavailableError, OutcomeUnknownError, StoreWentBackError.
+        """
+        state = load(await store.range(""))
+        past.check(state.head)
+        await past.accept(fence, state.head)
+        unclean = UncleanElections(log)
+        writer = MetadataWriter(store, fence, state, unclean.committed)
+        aside = _first_changes(state, rules.new_cluster_id)
+        if aside:
+            await writer.write_aside(aside)
+            state = load(await store.range(""))
+            writer = MetadataWriter(store, fence, state, unclean.committed)
+        elections = election_rules(writer, rules.configs)
+        members = Members(writer, elections, rules.sessions, clock, log)
+        leaders = LeaderBalance(
+            writer,
+            lambda: members.offline,
+            interval_ms=rules.leader_imbalance_check_interval_ms,
+            log=log,
+        )
+        compaction = HistoryCompaction(
+            store,
+            from_revision=fence.controller_epoch,
+            interval_ms=rules.compact_after_ms,
+            log=log,
+        )
+        return ActiveController(
+            writer, members, leaders, compaction, elections, rules, past, unclean
+        )
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        return self._writer.image
+
+    @property
+    def sessions(self) -> SessionRules:
+        """The times that members are told."""
+        return self._rules.sessions
+
+    async def run(self) -> None:
+        """Commits and watches sessions until leadership is lost.
+
+        Raises NotActiveError, StoreWentBackError.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._until_store_went_back(), name="store-went-back")
+                tasks.create_task(self._writer.run(), name="metadata-writer")
+                await self._until_heard()
+                tasks.create_task(self._settle(), name="settle-elections")
+                tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
+                tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
+                tasks.create_task(self._leaders.run(), name="balance-leaders")
+                tasks.create_task(self._compaction.run(), name="compact-history")
+        except ExceptionGroup as group:
+            raise first_error(group) from group
+        finally:
+            self._past.note(self.image.revision)
+            self._writer.close()
+
+    @property
+    def may_change(self) -> bool:
+        """False while no member was heard that could know better than the store; for a moment."""
+        return self._heard.is_set()
+
+    async def check_seen(
+        self, revision: int, *, controller_epoch: int = 0, cluster_id: str = ""
+    ) -> None:
+        """Compares what a member has seen with what this controller found in the store.
+
+        `controller_epoch` is that of the image with the revision; 0 if it is not known. Ends the
+        term and raises StoreWentBackError if the store lacks it; raises NotActiveError if another
+        controller leads, and StoreUnavailableError.
+        """
+        image = self.image
+        of_this_term = controller_epoch in (0, image.controller_epoch)
+        limit = image.revision if of_this_term else self._loaded_revision
+        as_new = revision <= limit and controller_epoch <= image.controller_epoch
+        if as_new or cluster_id not in ("", image.cluster_id):
+            self._heard.set()
+            return
+        await self._writer.check_fence()
+        self._past.note(revision)
+        self._past.distrust(image.controller_epoch)
+        error = self._past.error(self.image.revision)
+        if not self._went_back.done():
+            self._went_back.set_result(error)
+        raise error
+
+    def changes(
+        self, from_revision: int, cluster_id: str
+    ) -> AsyncIterator[ClusterImage | ClusterDelta]:
+        """The image and what happens to it; ends with NotActiveError."""
+        return self._writer.hub.changes(from_revision, cluster_id)
+
+    async def create_topics(
+        self, instance: InstanceId, wishes: Sequence[TopicWish], *, validate_only: bool
+    ) -> tuple[list[CreationResult], int]:
+        """CreateTopics; results and revision."""
+        rules = CreationRules(
+            defaults=self._rules.topics,
+            configs=self._rules.configs,
+            random_below=self._rules.random_below,
+            new_topic_id=self._rules.new_topic_id,
+        )
+        if validate_only:
+            decision = create_topics(self.image, instance, wishes, rules)
+            return decision.result, self.image.revision
+        return await self._writer.commit(
+            lambda image: create_topics(image, instance, wishes, rules)
+        )
+
+    async def delete_topics(
+        self, instance: InstanceId, topic_ids: Sequence[TopicId]
+    ) -> tuple[list[Refusal | None], int]:
+        """DeleteTopics; outcomes and revision."""
+        return await self._writer.commit(lambda image: delete_topics(image, instance, topic_ids))
+
+    async def create_partitions(
+        self, instance: InstanceId, growths: Sequence[Growth], *, validate_only: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """CreatePartitions; outcomes and revision."""
+        random_below = self._rules.random_below
+        if validate_only:
+            decision = create_partitions(self.image, instance, growths, random_below)
+            return decision.result, self.image.revision
+        return await self._writer.commit(
+            lambda image: create_partitions(image, instance, growths, random_below)
+        )
+
+    async def alter_configs(
+        self, instance: InstanceId, wishes: Sequence[ConfigWish], *, validate_only: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """AlterConfigs; outcomes and revision.
+
+        A topic that may now elect uncleanly does so at once if it has no leader, and a reassignment
+        that now has enough replicas in sync is completed.
+        """
+        rules = self._rules.configs
+        if validate_only:
+            decision = alter_configs(self.image, instance, wishes, rules)
+            return decision.result, self.image.revision
+        results, revision = await self._writer.commit(
+            lambda image: alter_configs(image, instance, wishes, rules)
+        )
+        if any(w.replace_all or _OPENING.intersection((*w.set, *w.deleted)) for w in wishes):
+            revision = await self._settle()
+        return results, revision
+
+    async def alter_partitions(
+        self, leader: NodeId, proposals: Sequence[Proposal]
+    ) -> list[IsrResult]:
+        """AlterPartition; the caller has checked the leader's node epoch."""
+        min_isr = self._elections.min_isr
+        results, _ = await self._writer.commit(
+            lambda image: alter_partitions(
+                image, leader, proposals, min_isr, offline=self.members.offline
+            )
+        )
+        return results
+
+    async def elect_leaders(
+        self, instance: InstanceId, wanted: Wanted | None, kind: ElectionType
+    ) -> tuple[list[ElectionResult], int]:
+        """ElectLeaders, of all partitions if `wanted` is None; outcomes and revision."""
+        return await self._writer.commit(
+            lambda image: elect_leaders(
+                image, instance, wanted, kind, self._elections, offline=self.members.offline
+            )
+        )
+
+    async def alter_reassignments(
+        self, instance: InstanceId, wanted: Sequence[Reassignment], *, may_change_factor: bool
+    ) -> tuple[list[Refusal | None], int]:
+        """AlterPartitionReassignments; outcomes and revision."""
+        return await self._writer.commit(
+            lambda image: alter_reassignments(
+                image,
+                instance,
+                wanted,
+                self._elections,
+                offline=self.members.offline,
+                may_change_factor=may_change_factor,
+            )
+        )
+
+    async def decommission(self, node: NodeId, *, moves_max: int) -> tuple[Progress | Refusal, int]:
+        """One step of taking a node out of use; how far it is, and the revision."""
+        return await self._writer.commit(
+            lambda image: decommission(
+                image,
+                node,
+                self._elections,
+                moves_max=moves_max,
+                offline=self.members.offline,
+            )
+        )
+
+    async def recommission(self, node: NodeId) -> tuple[Progress | Refusal, int]:
+        """Takes a node back into use; what it has, and the revision."""
+        return await self._writer.commit(lambda image: recommission(image, node))
+
+    async def remove_node(self, node: NodeId) -> tuple[Refusal | None, int]:
+        """Forgets a node for good; the outcome and the revision."""
+        sessions = self.members.nodes
+        return await self._writer.commit(
+            lambda image: remove_node(image, node, has_session=sessions.get(node) is not None)
+        )
+
+    async def allocate_producer_ids(self) -> int:
+        """The first id of a new block of PRODUCER_ID_BLOCK."""
+
+        def decide(_: ClusterImage) -> Decision[int]:
+            start = self._writer.next_producer_id
+            return Decision(delta=None, result=start, next_producer_id=start + PRODUCER_ID_BLOCK)
+
+        start, _ = await self._writer.commit(decide)
+        return start
+
+    async def set_instance(self, instance: InstanceState) -> int:
+        """Creates an instance or replaces its limits; the revision."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            if image.instances.get(instance.instance) == instance:
+                return Decision(delta=None, result=None)
+            delta = ClusterDelta(revision=PENDING_REVISION, instances=(instance,))
+            return Decision(delta=delta, result=None)
+
+        _, revision = await self._writer.commit(decide)
+        return revision
+
+    async def _until_heard(self) -> None:
+        """Whoever lives speaks at once, and can tell that the store went back."""
+        try:
+            async with asyncio.timeout(FIRST_WORD_S):
+                await self._heard.wait()
+        except TimeoutError:
+            self._heard.set()  # Nobody is there who could be misled.
+
+    async def _until_store_went_back(self) -> None:
+        raise await self._went_back
+
+    async def _settle(self) -> int:
+        """Holds elections that the former controller, or other configs, left open; the revision."""
+        _, revision = await self._writer.commit(
+            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
+        )
+        return revision
+
+
+def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> list[Operation]:
+    """What a term has to write before anybody acts on the image."""
+    changes: list[Operation] = left_overs(state)
+    if not state.image.cluster_id:
+        changes.append(Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": new_cluster_id()})))
+    if by := state.head.raise_epochs:
+        changes += operations(state.image, raise_epochs(state.image, by))
+        lost_blocks = state.next_producer_id + by * PRODUCER_ID_BLOCK
+        changes.append(Put(key=keys.PRODUCER_IDS, value=keys.encode({"next": lost_blocks})))
+    return changes
+
+
+def election_rules(writer: MetadataWriter, configs: ConfigRules) -> ElectionRules:
+    """min.insync.replicas and unclean.leader.election.enable, topic before cluster."""
+    return ElectionRules(
+        min_isr=lambda topic: configs.min_isr(topic.configs, writer.image.cluster_configs),
+        unclean=lambda topic: configs.unclean(topic.configs, writer.image.cluster_configs),
+    )

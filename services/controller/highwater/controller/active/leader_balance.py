@@ -1,0 +1,89 @@
+"""Brings leadership back to preferred leaders from time to time (auto.leader.rebalance.enable).
+
+After a node has died and come back it leads nothing; without this, all its former partitions
+would stay with the others. Source: Kafka's `ReplicationControlManager.maybeBalancePartitionLeaders`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from highwater.controller.active.writer import MetadataWriter
+from highwater.controller.core.balance_leaders import (
+    PartitionKey,
+    balance,
+    steady,
+    unbalanced,
+)
+from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.store.port import StoreUnavailableError
+from highwater.model.errors import LimitExceededError
+from highwater.runtime.logging import Logger
+
+STEADY_MS: Final = 5_000
+"""A preferred leader must have been able to lead for this long: a node that comes and goes, or has
+just caught up, is not worth two changes of leader."""
+
+BATCH_PARTITIONS: Final = 50
+"""Leaders moved at once: few enough that clients and nodes do not notice the crowd."""
+
+BATCH_PAUSE_S: Final = 0.1
+
+ELECTIONS_MAX: Final = 1_000
+"""In one round (Kafka's MAX_ELECTIONS_PER_IMBALANCE); the rest waits for the next one."""
+
+
+class LeaderBalance:
+    """The periodic task of one term of office."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        offline: Callable[[], OfflineByNode],
+        *,
+        interval_ms: int,
+        log: Logger,
+        steady_ms: int = STEADY_MS,
+    ) -> None:
+        """`interval_ms` between rounds, 0 for never; shorter ones also shorten `steady_ms`."""
+        self._writer = writer
+        self._offline = offline
+        self._interval_s = interval_ms / 1000
+        self._steady_s = min(steady_ms, interval_ms) / 1000
+        self._log = log
+
+    async def run(self) -> None:
+        """Rounds for ever; raises NotActiveError once the term is over."""
+        while self._interval_s > 0:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self.round()
+            except (StoreUnavailableError, LimitExceededError) as error:
+                self._log.warning("cannot_balance_leaders", error=str(error))
+
+    async def round(self) -> int:
+        """One look, and a second one after `steady_ms`; the number of leaders moved.
+
+        Raises StoreUnavailableError, LimitExceededError, NotActiveError.
+        """
+        before = unbalanced(self._writer.image, self._offline())
+        if not before:
+            return 0
+        await asyncio.sleep(self._steady_s)
+        now = unbalanced(self._writer.image, self._offline())
+        chosen = iter(steady(before, now)[:ELECTIONS_MAX])
+        moved = 0
+        while batch := frozenset(islice(chosen, BATCH_PARTITIONS)):
+            if moved:
+                await asyncio.sleep(BATCH_PAUSE_S)
+            moved += await self._move(batch)
+        if moved:
+            self._log.info("leaders_balanced", elections=moved, unbalanced=len(now))
+        return moved
+
+    async def _move(self, batch: frozenset[PartitionKey]) -> int:
+        elections, _ = await self._writer.commit(
+            lambda image: balance(image, batch, self._offline())
+        )
+        return elections

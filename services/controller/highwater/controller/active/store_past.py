@@ -1,0 +1,99 @@
+"""What this process knows of the store's past, over all its terms of office (replication.md: F16).
+
+A store that was restored from an older state says that things are as they were then. Who acts on
+that gives leader epochs and producer ids a second time. So a controller leads only while the store
+holds what it has once seen there itself, and what members say that they have seen.
+
+Accepting the loss is the operator's word (`accept_store_loss`, the revision that is known): the
+head then moves past that revision, and all epochs grow by as many as may have been lost.
+"""
+
+from typing import Final
+
+from highwater.controller.active.writer import Fence
+from highwater.controller.errors import NotActiveError
+from highwater.controller.store.head import Head, put_head, read_head
+from highwater.controller.store.port import (
+    CreateRevisionIs,
+    MetadataStore,
+    ModRevisionIs,
+    StoreWentBackError,
+)
+from highwater.runtime.logging import Logger
+
+RAISE_MAX: Final = 10_000_000
+"""No partition changes its leader as often; leader epochs have 31 bits."""
+
+_REPORT_EVERY: Final = 10_000
+
+
+class StorePast:
+    """One for each process, shared by its terms."""
+
+    def __init__(self, store: MetadataStore, *, accepted_revision: int, log: Logger) -> None:
+        """`accepted_revision`: what was written up to there may be lost; 0 for nothing."""
+        self._store = store
+        self._accepted = accepted_revision
+        self._log = log
+        self.known_revision = 0
+        """The newest image that there was, as far as this process has heard."""
+        self._distrusted: set[int] = set()
+        """Controller epochs of terms that began on a store which had gone back."""
+
+    def note(self, revision: int) -> None:
+        """Somebody has seen an image of this revision."""
+        self.known_revision = max(self.known_revision, revision)
+
+    def distrust(self, controller_epoch: int) -> None:
+        """What was written in this term was decided without what the store lacked."""
+        self._distrusted.add(controller_epoch)
+
+    async def verify(self) -> None:
+        """Before standing for election: the store must hold what is known.
+
+        Raises StoreWentBackError, StoreUnavailableError.
+        """
+        self.check(await read_head(self._store))
+
+    def check(self, head: Head) -> None:
+        """The same for a head that was read. Raises StoreWentBackError."""
+        behind = head.revision < self.known_revision
+        wrong = behind or head.controller_epoch in self._distrusted
+        if wrong and max(head.revision, self.known_revision) > self._accepted:
+            raise self.error(head.revision)
+
+    def error(self, revision: int) -> StoreWentBackError:
+        """What is wrong and what to do, in one line, for a store at that revision."""
+        known = max(revision, self.known_revision)
+        return StoreWentBackError(
+            f"the metadata store was put back to an older state, or lost its end: it is at "
+            f"revision {revision} and lacks some of what members know, up to revision "
+            f"{self.known_revision}. Restore what it held last, or set accept_store_loss={known} "
+            "to give that up"
+        )
+
+    async def accept(self, fence: Fence, head: Head) -> None:
+        """At the beginning of a term: moves the head past what the operator gave up.
+
+        Raises NotActiveError if there was something to move: only a controller epoch that begins
+        after that is newer than what members know.
+        """
+        if head.revision > self._accepted:
+            return
+        lost = self._accepted - head.revision + 1
+        self._log.warning("store_loss_accepted", revision=head.revision, lost=lost)
+        pending = min(RAISE_MAX, head.raise_epochs + lost)
+        change = put_head(controller_epoch=fence.controller_epoch, raise_epochs=pending)
+        claim = CreateRevisionIs(key=fence.key, revision=fence.controller_epoch)
+        mod_revision = head.mod_revision
+        for count in range(lost):
+            as_read = ModRevisionIs(key=change.key, revision=mod_revision)
+            result = await self._store.txn((claim, as_read), (change,))
+            if not result.succeeded:
+                break
+            mod_revision = result.revision
+            if mod_revision > self._accepted:
+                break
+            if count % _REPORT_EVERY == 0:
+                self._log.info("head_moves", revision=mod_revision, goal=self._accepted)
+        raise NotActiveError

@@ -1,0 +1,1 @@
+"""Who belongs to the cluster: registrations, heartbeats, and members that are gone."""

@@ -1,0 +1,444 @@
+"""Nodes and gateways as the active controller sees them: registration, sessions, fencing."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from highwater.controller.active.writer import MetadataWriter
+from highwater.controller.core.liveness import SessionTable
+from highwater.controller.core.membership import (
+    ElectionRules,
+    Registration,
+    admit,
+    change_nodes,
+    drain,
+    fence,
+    id_for,
+    movable_leaderships,
+    same_place,
+    unfence,
+)
+from highwater.controller.core.offline_replicas import OfflineByNode, OfflineReplicas
+from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.tail_check import has_its_tail
+from highwater.controller.members.absent_nodes import IsRefused, close_ended
+from highwater.controller.store.port import StoreUnavailableError
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
+from highwater.model.errors import LimitExceededError
+from highwater.model.ids import NO_NODE, GatewayId, NodeId
+from highwater.model.time import Clock
+from highwater.runtime.logging import Logger
+
+K = TypeVar("K")
+
+APPLIED_WAIT_MS_MAX: Final = 1_000
+"""How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+
+DRAIN_WAIT_MS: Final = 300
+"""How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
+
+NODE_ID_MAX: Final = 10_000
+"""Every node has a port of its own on every gateway, and ports are few."""
+
+_NOT_NOW: Final = (StoreUnavailableError, LimitExceededError)
+"""Errors of commits that may be tried again later."""
+
+_CHECK_MS_MAX: Final = 250
+_STALL_MS: Final = 1_000
+"""A check this late means that the controller itself stood still and heard nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRules:
+    """Times of sessions, in ms."""
+
+    session_timeout_ms: int = 6_000
+    stream_grace_ms: int = 500
+    heartbeat_interval_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHeartbeat:
+    """What a node says of itself."""
+
+    node_id: NodeId
+    node_epoch: int
+    applied_revision: int
+    wants_shutdown: bool = False
+    failed_log_dirs: tuple[str, ...] = ()
+    offline_replicas: OfflineReplicas = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResult:
+    """What the controller answers."""
+
+    refusal: Refusal | None = None
+    fenced: bool = False
+    may_shut_down: bool = False
+
+
+class Members:
+    """All members in one term of office. `watch_sessions` must be running for deaths to show."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        elections: ElectionRules,
+        sessions: SessionRules,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        """Gives everyone that the store knows a fresh full session: they may all be alive."""
+        self._writer = writer
+        self._elections = elections
+        self._clock = clock
+        self._log = log
+        times = (sessions.session_timeout_ms, sessions.stream_grace_ms)
+        self.nodes: SessionTable[NodeId] = SessionTable(
+            session_timeout_ms=times[0], stream_grace_ms=times[1]
+        )
+        self.gateways: SessionTable[GatewayId] = SessionTable(
+            session_timeout_ms=times[0], stream_grace_ms=times[1]
+        )
+        self._registering = asyncio.Lock()
+        self._fenced_at: dict[NodeId, int] = {}
+        self._drained_at: dict[NodeId, int] = {}
+        """The revision at which draining nodes lost their leaderships."""
+        self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
+        self._offline: dict[NodeId, OfflineReplicas] = {}
+        """What live nodes cannot serve, as their heartbeats say; not in the store."""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._wake = asyncio.Event()
+        now_ms = clock.monotonic_ms()
+        image = writer.image
+        for node in image.nodes.values():
+            if node.fenced:
+                self._fenced_at[node.node_id] = image.revision
+            else:
+                self.nodes.open(node.node_id, epoch=node.node_epoch, now_ms=now_ms, confirmed=False)
+        for gateway_id in image.gateways:
+            self.gateways.open(gateway_id, epoch=0, now_ms=now_ms, confirmed=False)
+
+    @property
+    def offline(self) -> OfflineByNode:
+        """What live nodes cannot serve."""
+        return self._offline
+
+    async def register_node(self, wanted: Registration, cluster_id: str) -> NodeState | Refusal:
+        """Admits an incarnation, fenced until it has applied the image."""
+        if cluster_id and cluster_id != self._writer.image.cluster_id:
+            return _refusal(
+                ErrorCode.INCONSISTENT_CLUSTER_ID, "the node's data is another cluster's"
+            )
+        if wanted.node_id != NO_NODE and not 1 <= wanted.node_id <= NODE_ID_MAX:
+            return _refusal(ErrorCode.INVALID_REQUEST, f"node ids are within 1 and {NODE_ID_MAX}")
+        async with self._registering:
+            return await self._register(wanted)
+
+    async def register_gateway(self, gateway: GatewayState) -> None:
+        """Makes a gateway known; one that registers again replaces itself."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            if image.gateways.get(gateway.gateway_id) == gateway:
+                return Decision(delta=None, result=None)
+            delta = ClusterDelta(revision=PENDING_REVISION, gateways=(gateway,))
+            return Decision(delta=delta, result=None)
+
+        await self._writer.commit(decide)
+        self.gateways.open(gateway.gateway_id, epoch=0, now_ms=self._clock.monotonic_ms())
+        self._log.info("gateway_registered", gateway=gateway.gateway_id)
+
+    async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
+        """Keeps a node's session; lets it lead once it has seen its registration applied."""
+        refusal = self._unknown_node(beat.node_id, beat.node_epoch)
+        if refusal is not None:
+            return HeartbeatResult(refusal=refusal)
+        now_ms = self._clock.monotonic_ms()
+        if self.nodes.get(beat.node_id) is None:
+            self.nodes.open(beat.node_id, epoch=beat.node_epoch, now_ms=now_ms)
+        self.nodes.heard(beat.node_id, now_ms=now_ms, applied_revision=beat.applied_revision)
+        self._check_waiters()
+        if beat.failed_log_dirs != self._failed_log_dirs.get(beat.node_id, ()):
+            self._failed_log_dirs[beat.node_id] = beat.failed_log_dirs
+            self._log.warning("log_dirs_failed", node=beat.node_id, dirs=beat.failed_log_dirs)
+        await self._note_offline(beat)
+        await self._follow_wishes(beat)
+        may_shut_down = await self._may_shut_down(beat)
+        node = self._writer.image.nodes[beat.node_id]
+        return HeartbeatResult(fenced=node.fenced, may_shut_down=may_shut_down)
+
+    def gateway_heartbeat(self, gateway_id: GatewayId, applied_revision: int) -> Refusal | None:
+        """Keeps a gateway's session."""
+        if self.gateways.get(gateway_id) is None:
+            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, "the gateway is not registered")
+        self.gateways.heard(
+            gateway_id, now_ms=self._clock.monotonic_ms(), applied_revision=applied_revision
+        )
+        self._check_waiters()
+        return None
+
+    def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
+        """Why a node's call is not to be served, or None."""
+        return self._unknown_node(node, node_epoch)
+
+    async def wait_applied(self, revision: int, timeout_ms: int) -> bool:
+        """Waits until all live members act on the revision; False if that took too long."""
+        if not self._behind(revision):
+            return True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, waiter))
+        try:
+            async with asyncio.timeout(min(timeout_ms, APPLIED_WAIT_MS_MAX) / 1000):
+                await waiter
+        except TimeoutError:
+            late = self._behind(revision)
+            self._log.info("members_behind", revision=revision, members=[str(m) for m in late])
+            return False
+        finally:
+            self._waiters = [(r, w) for r, w in self._waiters if w is not waiter]
+        return True
+
+    def stream_opened(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> bool:
+        """A watch stream of a node or gateway began; True if it counts for a session."""
+        if node > 0:
+            return self.nodes.stream_opened(node, epoch=node_epoch)
+        return bool(gateway) and self.gateways.stream_opened(gateway, epoch=0)
+
+    def stream_closed(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> None:
+        """A stream that counted ended."""
+        now_ms = self._clock.monotonic_ms()
+        if node > 0:
+            self.nodes.stream_closed(node, epoch=node_epoch, now_ms=now_ms)
+        else:
+            self.gateways.stream_closed(gateway, epoch=0, now_ms=now_ms)
+        self._wake.set()
+
+    async def close_ended(self, is_refused: IsRefused) -> None:
+        """Gives up nodes whose end no stream has shown, for ever."""
+
+        def nodes() -> Mapping[NodeId, NodeState]:
+            return self._writer.image.nodes
+
+        await close_ended(self.nodes, nodes, self._clock, is_refused, self._wake.set)
+
+    async def watch_sessions(self) -> None:
+        """Fences members whose sessions run out, for ever."""
+        last_ms = self._clock.monotonic_ms()
+        while True:
+            planned_ms = self._pause_ms(last_ms)
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(planned_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # Nothing happened; sessions may have run out all the same.
+            now_ms = self._clock.monotonic_ms()
+            late_ms = now_ms - last_ms - planned_ms
+            if late_ms > _STALL_MS:
+                self._log.warning("controller_stalled", stalled_ms=late_ms)
+                self.nodes.forgive(late_ms)
+                self.gateways.forgive(late_ms)
+            try:
+                await self._end_sessions(now_ms)
+            except _NOT_NOW as error:
+                self._log.warning("cannot_fence", error=str(error))
+                await asyncio.sleep(_CHECK_MS_MAX / 1000)
+            # A commit may take long, but members are heard meanwhile.
+            last_ms = self._clock.monotonic_ms()
+
+    async def _register(self, wanted: Registration) -> NodeState | Refusal:
+        image = self._writer.image
+        node_id = id_for(image, wanted)
+        before = image.nodes.get(node_id)
+        now_ms = self._clock.monotonic_ms()
+        if before is not None and before.incarnation == wanted.incarnation:
+            self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
+            return before
+        whole = True
+        if before is not None:
+            successor = same_place(before, wanted)
+            if not self.nodes.may_be_replaced(node_id, now_ms, by_successor=successor):
+                return _refusal(
+                    ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                    f"node id {node_id} is in use by a live node at {before.address}",
+                )
+            # First the old incarnation loses its leaderships, then the new one exists. What that
+            # one can serve it will say before it may lead.
+            self._offline.pop(node_id, None)
+            whole = has_its_tail(before, wanted.lineage)
+            await self._writer.commit(
+                lambda image: change_nodes(
+                    image,
+                    [fence(image.nodes[node_id])],
+                    self._elections,
+                    lost_tail=frozenset() if whole else frozenset({node_id}),
+                    offline=self._offline,
+                )
+            )
+        node_id, _ = await self._writer.commit(lambda image: admit(image, wanted))
+        node = self._writer.image.nodes[node_id]
+        self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
+        self._fenced_at[node_id] = node.node_epoch
+        self._drained_at.pop(node_id, None)  # That was another incarnation's drain.
+        self._log.info(
+            "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
+        )
+        return node
+
+    def _unknown_node(self, node_id: NodeId, node_epoch: int) -> Refusal | None:
+        node = self._writer.image.nodes.get(node_id)
+        if node is None:
+            return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no node {node_id}")
+        if node.node_epoch != node_epoch:
+            return _refusal(ErrorCode.STALE_BROKER_EPOCH, f"node epoch is {node.node_epoch}")
+        return None
+
+    async def _note_offline(self, beat: NodeHeartbeat) -> None:
+        """Takes leaderships from a node that cannot serve them, and gives them back."""
+        known = self._offline.get(beat.node_id, {})
+        if beat.offline_replicas == known:
+            return
+        self._offline[beat.node_id] = beat.offline_replicas
+        if self._writer.image.nodes[beat.node_id].fenced:
+            return  # It leads nothing; elections follow when it may.
+        elected = False
+        try:
+            elections, _ = await self._writer.commit(
+                lambda image: change_nodes(image, (), self._elections, offline=self._offline)
+            )
+            elected = True
+        except _NOT_NOW as error:
+            self._log.warning("cannot_elect", node=beat.node_id, error=str(error))
+            return
+        finally:
+            # Also if the node has given up on this heartbeat: its next one asks again.
+            if not elected and self._offline.get(beat.node_id) is beat.offline_replicas:
+                self._offline[beat.node_id] = known
+        partitions = sum(len(numbers) for numbers in beat.offline_replicas.values())
+        self._log.warning(
+            "replicas_offline", node=beat.node_id, partitions=partitions, elections=elections
+        )
+
+    async def _follow_wishes(self, beat: NodeHeartbeat) -> None:
+        node = self._writer.image.nodes[beat.node_id]
+        try:
+            if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
+                await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
+            # A replica may have come into the ISR of a partition that nobody could take over.
+            if beat.wants_shutdown and (
+                not node.draining or movable_leaderships(self._writer.image, beat.node_id)
+            ):
+                await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
+        except _NOT_NOW as error:
+            # The session goes on; the next heartbeat asks again.
+            self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
+
+    async def _change(self, node_id: NodeId, node_epoch: int, *, unfence_first: bool) -> None:
+        """Unfences the node, or lets it drain, unless it was registered again meanwhile."""
+
+        def decide(image: ClusterImage) -> Decision[int]:
+            node = image.nodes.get(node_id)
+            if node is None or node.node_epoch != node_epoch:
+                return Decision(delta=None, result=0)
+            after = unfence(node) if unfence_first else drain(node)
+            return change_nodes(image, [after], self._elections, offline=self._offline)
+
+        elections, revision = await self._writer.commit(decide)
+        if not unfence_first:
+            self._drained_at[node_id] = revision
+        what = "node_unfenced" if unfence_first else "node_draining"
+        self._log.info(what, node=node_id, elections=elections)
+
+    async def _may_shut_down(self, beat: NodeHeartbeat) -> bool:
+        """True if a draining node leads nothing that others could, and everybody knows that.
+
+        A node that ends earlier would still get requests. Others are waited for briefly, since the
+        node's next heartbeat may be a second away; its own limit is the node's.
+        """
+        image = self._writer.image
+        if not image.nodes[beat.node_id].draining or movable_leaderships(image, beat.node_id):
+            return False
+        revision = self._drained_at.setdefault(beat.node_id, image.revision)
+        if beat.applied_revision < revision:
+            return False  # It has not resigned yet; when it has, it says so at once.
+        return await self.wait_applied(revision, DRAIN_WAIT_MS)
+
+    async def _end_sessions(self, now_ms: int) -> None:
+        dead = self.nodes.expired(now_ms)
+        gone = self.gateways.expired(now_ms)
+        if dead:
+            epochs = {node: session.epoch for node in dead if (session := self.nodes.get(node))}
+
+            def decide(image: ClusterImage) -> Decision[int]:
+                # Somebody may have registered again, or been heard, while this waited.
+                at_ms = self._clock.monotonic_ms()
+                fenced = [
+                    fence(image.nodes[node])
+                    for node, epoch in epochs.items()
+                    if node in image.nodes
+                    and image.nodes[node].node_epoch == epoch
+                    and not self.nodes.is_live(node, at_ms)
+                ]
+                return change_nodes(image, fenced, self._elections, offline=self._offline)
+
+            elections, revision = await self._writer.commit(decide)
+            now_ms = self._clock.monotonic_ms()
+            for node, epoch in epochs.items():
+                session, state = self.nodes.get(node), self._writer.image.nodes.get(node)
+                if session is None or session.epoch != epoch:
+                    continue  # Another incarnation's by now.
+                if state is not None and state.node_epoch == epoch:
+                    if not state.fenced:
+                        continue  # It was heard before this was decided.
+                    self._fenced_at[node] = revision
+                # Who was heard since then is let back in, and has to be watched from now on.
+                if not self.nodes.is_live(node, now_ms):
+                    self.nodes.end(node)
+            self._log.warning("nodes_fenced", nodes=dead, elections=elections)
+        if gone:
+
+            def remove(_: ClusterImage) -> Decision[frozenset[GatewayId]]:
+                at_ms = self._clock.monotonic_ms()
+                removed = frozenset(g for g in gone if not self.gateways.is_live(g, at_ms))
+                delta = ClusterDelta(revision=PENDING_REVISION, removed_gateways=removed)
+                return Decision(delta=delta if removed else None, result=removed)
+
+            removed, _ = await self._writer.commit(remove)
+            for gateway in removed:
+                self.gateways.end(gateway)
+            self._log.warning("gateways_gone", gateways=sorted(removed))
+        if dead or gone:
+            self._check_waiters()
+
+    def _pause_ms(self, now_ms: int) -> int:
+        deadlines = (self.nodes.next_deadline_ms(), self.gateways.next_deadline_ms())
+        pauses = [max(1, deadline - now_ms) for deadline in deadlines if deadline is not None]
+        return min([_CHECK_MS_MAX, *pauses])
+
+    def _behind(self, revision: int) -> list[NodeId | GatewayId]:
+        """Live members that act on something older; unconfirmed ones may not exist any more."""
+        nodes = self._writer.image.nodes
+        late: list[NodeId | GatewayId] = [
+            node
+            for node in self.nodes.behind(revision)
+            if node in nodes and not nodes[node].fenced and _confirmed(self.nodes, node)
+        ]
+        late += [g for g in self.gateways.behind(revision) if _confirmed(self.gateways, g)]
+        return late
+
+    def _check_waiters(self) -> None:
+        for revision, waiter in self._waiters:
+            if not waiter.done() and not self._behind(revision):
+                waiter.set_result(None)
+
+
+def _confirmed(table: SessionTable[K], member: K) -> bool:
+    session = table.get(member)
+    return session is not None and session.confirmed
+
+
+def _refusal(code: ErrorCode, message: str) -> Refusal:
+    return Refusal(code=code, message=message)

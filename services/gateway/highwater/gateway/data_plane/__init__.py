@@ -1,0 +1,1 @@
+"""Produce and Fetch, from a decoded or recognised frame to the hop and back: the hot path."""

@@ -1,0 +1,118 @@
+"""Fetch replies by the generated codec, with records that are bytes or ranges of segment files.
+
+What is usual, one partition without an error, is packed by `core.fetch_shape` instead.
+"""
+
+import errno
+import os
+from typing import Any, Final
+
+from highwater.gateway.routing.current_leader import CurrentLeader
+from highwater.hop.fetch import FetchedPartition
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.framing import encode_response_header
+from highwater.kafka.messages import fetch as codec
+
+CURRENT_LEADER_FROM: Final = 12
+"""Version from which a refusal names the current leader; its address comes with 16 (KIP-951)."""
+SMALL_RANGE: Final = 32 * 1024
+"""Up to here copying once costs less than a sendfile with its two sends (measured)."""
+_WOULD_BLOCK: Final = (errno.EAGAIN, errno.EOPNOTSUPP)
+
+
+def session_not_found(version: int, correlation_id: int) -> bytes:
+    """The reply to a fetch in a session that was never given out."""
+    body = codec.encode_response(
+        codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
+    )
+    header = encode_response_header(codec.API_KEY, version, correlation_id)
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+
+
+def encode_parts(
+    version: int, correlation_id: int, topics: list[Any], throttle_ms: int
+) -> list[Any]:
+    """A whole reply by the generated codec, file ranges as parts of their own."""
+    parts = codec.encode_response_parts(
+        codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics), version
+    )
+    return _framed(encode_response_header(codec.API_KEY, version, correlation_id), parts)
+
+
+def _framed(header: bytes, parts: list[Any]) -> list[Any]:
+    """Size and header in front; neighbouring bytes become one part, file ranges stay their own."""
+    size = len(header)
+    framed: list[Any] = []
+    run: list[Any] = [b"", header]
+    for part in parts:
+        if isinstance(part, bytes | bytearray | memoryview):
+            size += len(part)
+            run.append(part)
+        else:
+            size += part.length
+            if run:
+                framed.append(run)
+                run = []
+            framed.append(part)
+    if run:
+        framed.append(run)
+    framed[0][0] = size.to_bytes(4, "big")
+    return [b"".join(part) if type(part) is list else part for part in framed]
+
+
+def read_small(result: FetchedPartition) -> None:
+    """Turns a small range into bytes if it is in the page cache: one send instead of three calls.
+
+    A disk that fails is this partition's error, as where a node reads for us.
+    """
+    records = result.records
+    buffer = bytearray(result.nbytes)
+    try:
+        if os.preadv(records.fd, [buffer], records.position, os.RWF_NOWAIT) != result.nbytes:
+            return
+    except OSError as error:
+        if error.errno not in _WOULD_BLOCK:
+            result.release()
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return  # Otherwise not in memory: a sender thread will wait for the disk.
+    records.release()
+    result.records = buffer
+
+
+def partition_data(
+    partition: int,
+    result: FetchedPartition,
+    current: CurrentLeader | None = None,
+    *,
+    may_copy: bool = True,
+) -> Any:
+    """One partition's part of a reply; `current` is told with a refusal (version 12 on).
+
+    Without `may_copy` even a small range stays one, which takes no memory while it waits.
+    """
+    if may_copy and 0 < result.nbytes <= SMALL_RANGE and hasattr(result.records, "fd"):
+        read_small(result)
+    data = codec.FetchResponsePartitionData(
+        partition_index=partition,
+        error_code=result.error_code,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        records=result.records,
+    )
+    if result.aborted_transactions is None:
+        data.aborted_transactions = None
+    else:
+        data.aborted_transactions = [
+            codec.FetchResponseAbortedTransaction(producer_id=p, first_offset=o)
+            for p, o in result.aborted_transactions
+        ]
+    if current is not None:
+        data.current_leader = codec.FetchResponseLeaderIdAndEpoch(
+            leader_id=current.leader, leader_epoch=current.leader_epoch
+        )
+    if result.diverging_epoch >= 0:
+        data.diverging_epoch = codec.FetchResponseEpochEndOffset(
+            epoch=result.diverging_epoch, end_offset=result.diverging_end_offset
+        )
+    return data

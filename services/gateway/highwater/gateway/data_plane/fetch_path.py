@@ -1,0 +1,484 @@
+"""Fetch (key 1), served from version 4 to 12: one work per leader, one reply.
+
+- v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
+  v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
+- Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
+- Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
+  waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
+- Replicas do not fetch here: a request with replica id >= 0 is refused.
+- Records never pass through this process if the node's files can be read: a reply's part is a
+  range of a segment file.
+"""
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, Final
+
+from highwater.gateway.core.fetch_shape import (
+    FetchShape,
+    learn,
+    match,
+    name_part,
+    pack_reply,
+)
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import Session
+from highwater.gateway.data_plane.fetch_encoding import (
+    CURRENT_LEADER_FROM,
+    SMALL_RANGE,
+    encode_parts,
+    partition_data,
+    read_small,
+    session_not_found,
+)
+from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
+from highwater.gateway.routing.table import RoutingTable, TopicRoutes
+from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
+from highwater.hop.ports import NodeLink
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError
+from highwater.kafka.framing import decode_request_header
+from highwater.kafka.messages import fetch as codec
+
+MIN_VERSION: Final = 4
+MAX_VERSION: Final = 12
+RESPONSE_BYTES_MAX: Final = 64 << 20
+"""fetch.max.bytes of the broker; Kafka's default is 55 MiB. Files are sent, not held."""
+
+_NOT_AVAILABLE: Final = int(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+_unpack_head = Struct(">hhi").unpack_from
+
+
+class FailingReply(Reply):
+    """What both kinds of replies do when they fail themselves."""
+
+    __slots__ = ()
+
+    def failed(self, results: Iterable[FetchedPartition | None], error: Exception) -> None:
+        """A bug in making a reply ends the client's connection, not the node's stream."""
+        for result in results:
+            if result is not None:
+                result.release()
+        session = self.session
+        session.handler.reply_failed(session, error)
+        if self.parts is None:
+            session.finished(self.request_bytes)
+
+
+class FetchReply(FailingReply):
+    """A Fetch under way: works at one or more nodes, results by place in the request.
+
+    Several nodes are first asked for what they have now, and the reply takes the answers of all:
+    were it to leave with the first, the partitions of slower nodes would starve behind those of
+    the fastest. Only if nobody has anything they are asked again to wait, and the first to have
+    something ends the wait of the others.
+    """
+
+    __slots__ = (
+        "_correlation_id",
+        "_done",
+        "_found",
+        "_missing",
+        "_request",
+        "_results",
+        "_version",
+        "_wait_ms",
+        "works",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        request_bytes: int,
+        version: int,
+        correlation_id: int,
+        request: Any,
+        places: int,
+    ) -> None:
+        super().__init__(session, request_bytes)
+        self._version = version
+        self._correlation_id = correlation_id
+        self._request = request
+        self._results: list[FetchedPartition | None] = [None] * places
+        self.works: list[tuple[NodeLink, FetchWork, list[int]]] = []
+        self._missing = 0
+        self._found = False
+        self._wait_ms = 0
+        self._done = False
+
+    def set_result(self, place: int, result: FetchedPartition) -> None:
+        """A result that needs no node."""
+        self._results[place] = result
+
+    def start(self, link: NodeLink, work: FetchWork, places: list[int]) -> None:
+        """Notes a work before any of them is sent."""
+        self.works.append((link, work, places))
+
+    def send(self) -> None:
+        """Sends the works that were noted; answers may come at once."""
+        works = self.works
+        self._missing = len(works)
+        if len(works) > 1:
+            self._wait_ms = works[0][1].max_wait_ms if works[0][1].min_bytes else 0
+            for _, work, _ in works:
+                work.max_wait_ms = 0
+                work.min_bytes = min(work.min_bytes, 1)
+        for link, work, _ in works:
+            link.fetch(work)
+
+    def _send_again(self) -> None:
+        """No node has anything: asks each to wait. What they said stands until they answer."""
+        wait_ms, self._wait_ms = self._wait_ms, 0
+        self.works = [
+            (link, _to_wait(work, wait_ms, self.work_done), places)
+            for link, work, places in self.works
+        ]
+        self._missing = len(self.works)
+        for link, work, _ in self.works:
+            if not work.cancelled:
+                link.fetch(work)
+
+    def work_done(self, work: FetchWork) -> None:
+        """A node has answered; see the class."""
+        nbytes = 0
+        failed = False
+        for _, other, places in self.works:
+            if other is work:
+                for place, result in zip(places, work.results, strict=True):
+                    self._results[place] = result
+                    nbytes += result.nbytes
+                    # What is not available yet may be so by the end of the wait.
+                    failed = failed or result.error_code not in (0, _NOT_AVAILABLE)
+        self._missing -= 1
+        self._found = self._found or failed or nbytes > 0 or work.throttle_ms > 0
+        if self._done:
+            for result in work.results:
+                result.release()
+        elif self._wait_ms:
+            if self._missing == 0:
+                (self.finish if self._found else self._send_again)()
+        elif self._missing == 0 or (work.max_wait_ms and self._found):
+            self.finish()
+
+    def finish(self) -> None:
+        """Replies with what is there."""
+        self._done = True
+        if self._missing:
+            for link, work, _ in self.works:
+                if not work.results:
+                    link.cancel_fetch(work)
+        if len(self.works) > 1:
+            self._keep_to_max_bytes(self.works[0][1].max_bytes)
+        throttle_ms = max((work.throttle_ms for _, work, _ in self.works), default=0)
+        try:
+            self.session.complete_fetch(self, self._encode(throttle_ms))
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
+            self.failed(self._results, error)
+        # Works know this reply; in such a circle their records would wait for the collector.
+        self.works = []
+        self._results = []
+        if throttle_ms:
+            self.session.mute(throttle_ms)
+
+    def _keep_to_max_bytes(self, max_bytes: int) -> None:
+        """Each node kept to the limit; together, the first partitions of the request have it."""
+        total = 0
+        for result in self._results:
+            if result is not None and result.nbytes:
+                if total and total + result.nbytes > max_bytes:
+                    result.release()
+                else:
+                    total += result.nbytes
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        if self._done:
+            return  # Its reply was complete, though too late to be sent.
+        self._done = True
+        for link, work, _ in self.works:
+            if not work.results:
+                link.cancel_fetch(work)
+            for result in work.results:
+                result.release()
+        self.session.finished(self.request_bytes)
+
+    def _encode(self, throttle_ms: int) -> list[Any]:
+        version = self._version
+        may_copy = not self.session.shared.budget.replies_scarce
+        responses = []
+        place = 0
+        for topic in self._request.topics:
+            partitions = []
+            for asked in topic.partitions:
+                result = self._results[place]
+                assert result is not None
+                current = None
+                if result.error_code in TOLD_WITH:
+                    routes = self.session.client.topics.get(topic.topic.encode())
+                    current = _current_leader(version, routes, asked.partition, result)
+                partitions.append(
+                    partition_data(asked.partition, result, current, may_copy=may_copy)
+                )
+                place += 1
+            responses.append(
+                codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
+            )
+        return encode_parts(version, self._correlation_id, responses, throttle_ms)
+
+
+def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -> FetchWork:
+    """The same question once more, now to be answered when there is something."""
+    return FetchWork(
+        instance=work.instance,
+        partitions=work.partitions,
+        max_wait_ms=wait_ms,
+        min_bytes=work.min_bytes,
+        max_bytes=work.max_bytes,
+        isolation_level=work.isolation_level,
+        done=done,
+    )
+
+
+def _learn(session: Session, frame: bytearray, version: int, request: Any) -> FetchShape | None:
+    """Remembers a request for one partition, if the next of its kind may take the short way."""
+    topic = request.topics[0]
+    shape = learn(frame, version, topic.partitions[0])
+    if shape is None:
+        return None
+    name = topic.topic.encode()
+    shape.topic = session.client.topics[name]
+    shape.name = name_part(version, name)
+    shape.max_wait_ms = max(0, request.max_wait_ms)
+    shape.min_bytes = max(0, request.min_bytes)
+    shape.max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
+    shape.isolation_level = int(request.isolation_level == READ_COMMITTED)
+    return shape
+
+
+def _current_leader(
+    version: int, routes: TopicRoutes | None, partition: int, result: FetchedPartition
+) -> CurrentLeader | None:
+    if version < CURRENT_LEADER_FROM or routes is None:
+        return None
+    return current_leader(routes, partition, result.leader, result.leader_epoch)
+
+
+class SinglePartitionFetch(FailingReply):
+    """A Fetch for one partition in the shape of the connection's last one."""
+
+    __slots__ = ("_correlation_id", "_link", "_partition", "_shape", "_work")
+
+    def __init__(
+        self,
+        session: Session,
+        request_bytes: int,
+        correlation_id: int,
+        partition: int,
+        shape: FetchShape,
+        link: NodeLink,
+    ) -> None:
+        self.session = session
+        self.request_bytes = request_bytes
+        self.parts = None
+        self._correlation_id = correlation_id
+        self._partition = partition
+        self._shape = shape
+        self._link = link
+        self._work: FetchWork | None = None
+
+    def start(self, work: FetchWork) -> None:
+        """Sends the work; the answer may come at once."""
+        self._work = work
+        self._link.fetch(work)
+
+    def work_done(self, work: FetchWork) -> None:
+        """Packs the reply."""
+        self._work = None
+        try:
+            self._pack(work)
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
+            self.failed(work.results, error)
+        if work.throttle_ms:
+            self.session.mute(work.throttle_ms)
+
+    def _pack(self, work: FetchWork) -> None:
+        shape = self._shape
+        result = work.results[0]
+        if (
+            0 < result.nbytes <= SMALL_RANGE
+            and type(result.records) is not memoryview
+            and not self.session.shared.budget.replies_scarce
+        ):
+            read_small(result)
+        if result.error_code or result.diverging_epoch >= 0 or result.aborted_transactions:
+            self._pack_unusual(result, work.throttle_ms)
+            return
+        head, tail = pack_reply(
+            shape, self._correlation_id, self._partition, result, work.throttle_ms
+        )
+        records = result.records
+        if not result.nbytes:
+            self.session.complete_fetch(self, head + tail)
+        elif type(records) is bytearray or type(records) is memoryview:
+            self.session.complete_fetch(self, b"".join((head, records, tail)))
+        else:
+            self.session.complete_fetch(self, [head, records, tail] if tail else [head, records])
+
+    def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
+        """What the short way has no place for."""
+        shape = self._shape
+        current = None
+        if result.error_code in TOLD_WITH:
+            current = _current_leader(shape.version, shape.topic, self._partition, result)
+        session = self.session
+        may_copy = not session.shared.budget.replies_scarce
+        data = partition_data(self._partition, result, current, may_copy=may_copy)
+        topic = codec.FetchResponseFetchableTopicResponse(topic=shape.topic.name, partitions=[data])
+        parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms)
+        session.complete_fetch(self, parts)
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        if self._work is not None:
+            self._link.cancel_fetch(self._work)
+            self._work = None
+            self.session.finished(self.request_bytes)
+
+
+class FetchPath:
+    """Handles the Fetch frames of all sessions of a loop."""
+
+    def __init__(
+        self, *, routing: RoutingTable, meter: RequestMeter, now_ms: Callable[[], int]
+    ) -> None:
+        self._routing = routing
+        self._meter = meter
+        self._now_ms = now_ms
+
+    def __call__(self, session: Session, frame: bytearray) -> None:
+        """Starts one request; it counts as outstanding already."""
+        _, version, correlation_id = _unpack_head(frame)
+        shape: FetchShape | None = session.fetch_shape
+        if (
+            shape is not None
+            and shape.version == version
+            and not shape.topic.gone
+            and self._short_way(session, frame, correlation_id, shape)
+        ):
+            return
+        if not MIN_VERSION <= version <= MAX_VERSION:
+            session.finished(len(frame))
+            session.wire.close(f"Fetch version {version} is not served")
+            return
+        try:
+            *_, body_at = decode_request_header(frame, 0)
+            request = codec.decode_request(frame, body_at, version)
+        except DecodeError as error:
+            session.finished(len(frame))
+            session.wire.close(f"malformed Fetch: {error}")
+            return
+        if request.session_epoch > 0:
+            # A session that this gateway never gave out (KIP-227); clients then fetch in full.
+            gone = Reply(session, len(frame))
+            session.expect(gone)
+            session.complete_fetch(gone, session_not_found(version, correlation_id))
+            return
+        places = sum(len(t.partitions) for t in request.topics)
+        reply = FetchReply(session, len(frame), version, correlation_id, request, places)
+        session.expect(reply)
+        self._route(session, request, reply)
+        works = reply.works
+        if places == len(request.topics) == 1 and works:
+            session.fetch_shape = _learn(session, frame, version, request)
+        if not works:
+            reply.finish()
+            return
+        reply.send()
+
+    def _short_way(
+        self, session: Session, frame: bytearray, correlation_id: int, shape: FetchShape
+    ) -> bool:
+        """Starts a request that has the shape of the last one; False if it has not."""
+        found = match(shape, frame)
+        if found is None:
+            return False
+        partition, current_leader_epoch, offset, last_fetched_epoch, max_bytes = found
+        routes = shape.topic.partitions
+        if not 0 <= partition < len(routes) or routes[partition].link is None:
+            return False
+        route = routes[partition]
+        reply = SinglePartitionFetch(
+            session, len(frame), correlation_id, partition, shape, route.link
+        )
+        session.replies.append(reply)
+        reply.start(
+            FetchWork(
+                instance=route.instance,
+                partitions=[
+                    FetchPartition(
+                        route.topic_id,
+                        partition,
+                        current_leader_epoch,
+                        offset,
+                        last_fetched_epoch,
+                        max(0, max_bytes),
+                    )
+                ],
+                max_wait_ms=shape.max_wait_ms,
+                min_bytes=shape.min_bytes,
+                max_bytes=shape.max_bytes,
+                isolation_level=shape.isolation_level,
+                done=reply.work_done,
+            )
+        )
+        return True
+
+    def _route(self, session: Session, request: Any, reply: FetchReply) -> None:
+        """Sorts the partitions by the node that leads them."""
+        topics = session.client.topics
+        by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
+        place = 0
+        refused = False
+        for topic in request.topics:
+            routes = topics.get(topic.topic.encode())
+            count = len(routes.partitions) if routes is not None else 0
+            for asked in topic.partitions:
+                error = 0
+                if request.replica_id >= 0:
+                    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                elif routes is None or not 0 <= asked.partition < count:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    route = routes.partitions[asked.partition]
+                    if route.link is None:
+                        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if error:
+                    refused = True
+                    reply.set_result(place, FetchedPartition(error))
+                else:
+                    partitions, places = by_link.setdefault(route.link, ([], []))
+                    partitions.append(
+                        FetchPartition(
+                            route.topic_id,
+                            asked.partition,
+                            asked.current_leader_epoch,
+                            asked.fetch_offset,
+                            asked.last_fetched_epoch,
+                            max(0, asked.partition_max_bytes),
+                        )
+                    )
+                    places.append(place)
+                place += 1
+        for link, (partitions, places) in by_link.items():
+            work = FetchWork(
+                instance=session.client.instance,
+                partitions=partitions,
+                max_wait_ms=0 if refused else max(0, request.max_wait_ms),
+                min_bytes=max(0, request.min_bytes),
+                max_bytes=min(max(0, request.max_bytes), RESPONSE_BYTES_MAX),
+                isolation_level=int(request.isolation_level == READ_COMMITTED),
+                done=reply.work_done,
+            )
+            reply.start(link, work, places)

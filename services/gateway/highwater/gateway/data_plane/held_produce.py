@@ -1,0 +1,292 @@
+"""Produce while leaders move: between routes, links and the holds of partitions (decision 14).
+
+A partition has a `PartitionHold` only while something is unusual: its route is new and its leader
+has taken nothing yet, a group was refused, or nobody leads. Otherwise batches go straight to the
+link and nothing here is called; what is under way is found by a look into the link when needed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from highwater.gateway.core.produce_hold import HoldLedger, PartitionHold, refusal_of, tell_all
+from highwater.gateway.routing.table import PartitionRoute
+from highwater.hop.append import (
+    OUTCOME_UNKNOWN,
+    AppendGroup,
+    AppendRoute,
+    AppendSink,
+    Failure,
+    completing,
+    tell_failures,
+)
+from highwater.hop.append_expiry import unknown
+from highwater.hop.ports import NodeLink
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
+
+ANSWER_EARLY_MS: Final = 500
+"""Held batches are answered so long before their deadline.
+
+More than the time between two looks, so never late; and clients that give up a request at the
+very time they ask for (the Java one) still hear that nothing was stored.
+"""
+
+RETRY_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
+"""Pauses before a leader that did not know of its office is asked again; later on, `expire` asks.
+
+Images reach a gateway and a node within milliseconds of one another, mostly.
+"""
+
+Key = tuple[TopicId, int]
+Move = tuple[NodeLink | None, PartitionRoute]
+"""The link of a partition until now, and its route from now on."""
+
+
+class RecallableLink(NodeLink, Protocol):
+    """A link whose groups of appends can be found and taken back."""
+
+    def append_group(self, route: AppendRoute, group: AppendGroup) -> None:
+        """Queues a whole group behind all earlier ones."""
+        ...
+
+    def appends_under_way(self) -> Iterator[AppendGroup]:
+        """Groups without a result, in order."""
+        ...
+
+    def recall_appends(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
+        """Takes groups out, in order; what becomes of those on the wire is not heard any more."""
+        ...
+
+
+class _Held:
+    """One partition: `link` is where its groups under way are; `retries` of this leader."""
+
+    __slots__ = ("hold", "link", "retries", "route")
+
+    def __init__(
+        self, hold: PartitionHold, route: PartitionRoute, link: RecallableLink | None
+    ) -> None:
+        self.hold = hold
+        self.route = route
+        self.link = link
+        self.retries = 0
+
+
+class HeldProduce:
+    """See the module. As a `ProduceTarget` it takes batches that may not go to a link at once."""
+
+    def __init__(
+        self,
+        bytes_max: int,
+        *,
+        route_of: Callable[[TopicId, int], PartitionRoute | None],
+        is_lost: Callable[[NodeLink], bool],
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """`route_of` gives None for what the image does not know (any more).
+
+        `is_lost(link)` is True if answers to what is on the wire need not be waited for.
+        """
+        self._call_later = call_later
+        self._ledger = HoldLedger(bytes_max)
+        self._route_of = route_of
+        self._is_lost = is_lost
+        self._held: dict[Key, _Held] = {}
+        self.complete: Final = completing(self._offer)
+        """The `on_complete` of groups while nothing is known of their partition here."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of batches that are held now."""
+        return self._ledger.nbytes
+
+    @property
+    def partitions(self) -> int:
+        """Partitions with something unusual."""
+        return len(self._held)
+
+    # ---- the way of batches and groups ----
+
+    def append(
+        self,
+        route: AppendRoute,
+        acks: int,
+        batch: Any,
+        nbytes: int,
+        sink: AppendSink,
+        index: int,
+        deadline_ms: int,
+    ) -> None:
+        """Takes one batch of a partition whose route leads here."""
+        key = (route.topic_id, route.partition)
+        held = self._held.get(key)
+        if held is None:
+            # Only `PartitionRoute`s have a target that can be this object.
+            found = cast("PartitionRoute", route)
+            hold = PartitionHold(found, self._ledger, led=found.link is not None, trusted=False)
+            held = self._held[key] = _Held(hold, found, _recallable(found.link))
+        held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
+        self._go_on(held)
+
+    def _offer(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
+    ) -> bool:
+        """A group failed of which nothing is known here; True if it is taken over."""
+        if refusal_of(group, failures) is None:
+            if not group.doubtful:
+                return False
+            _tell(group, base_offsets, failures)
+            return True
+        key = (group.topic_id, group.partition)
+        if key not in self._held:
+            route = self._route_of(*key)
+            if route is None:
+                tell_all(group, _UNKNOWN_TOPIC)
+                return True
+            link = _recallable(route.link)
+            held = _Held(PartitionHold(route, self._ledger, led=link is not None), route, link)
+            self._held[key] = held
+            for other in () if link is None else link.appends_under_way():
+                if (other.topic_id, other.partition) == key:
+                    self._count(held, other)
+            self._count(held, group)
+        self._completed(group, base_offsets, failures)
+        return True
+
+    def _count(self, held: _Held, group: AppendGroup) -> None:
+        held.hold.sent(group)
+        group.on_complete = self._completed
+
+    def _opened(self, group: AppendGroup) -> None:
+        """A group was opened at the link, while somebody counts."""
+        self._count(self._held[group.topic_id, group.partition], group)
+
+    def _completed(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+    ) -> None:
+        """The `on_complete` of counted groups."""
+        held = self._held.get((group.topic_id, group.partition))
+        if held is None:
+            self.complete(group, base_offsets, failures)
+            return
+        if failures is None:
+            held.hold.completed(group, None)
+            self.complete(group, base_offsets, None)
+        elif not held.hold.completed(group, failures):
+            _tell(group, base_offsets, failures)
+        self._go_on(held)
+        if held.hold.may_retry and held.retries < len(RETRY_S):
+            self._call_later(RETRY_S[held.retries], partial(self._retry, held))
+            held.retries += 1
+
+    def _retry(self, held: _Held) -> None:
+        if self._held.get((held.route.topic_id, held.route.partition)) is held:
+            self._go_on(held, retry=True)
+
+    def _go_on(self, held: _Held, *, retry: bool = False) -> None:
+        """Sends what may leave, and sets where the next batches go."""
+        hold, route = held.hold, held.route
+        link = _recallable(route.link)
+        groups = hold.take(retry=retry)
+        for group in groups:
+            assert link is not None  # Or nothing may leave.
+            group.on_complete = self._completed
+            link.append_group(route, group)
+        straight = hold.straight
+        if groups or straight:
+            held.link = link
+        route.target = link if straight else self
+        route.on_open = self._opened if straight else None
+        if hold.over:
+            route.on_open = None
+            key = (route.topic_id, route.partition)
+            if self._held.get(key) is held:
+                del self._held[key]
+
+    # ---- events ----
+
+    def follow(self, moves: Sequence[Move], gone: Iterable[TopicId]) -> None:
+        """A new image: routes that changed, and topics that are deleted."""
+        self._forget_topics(set(gone))
+        routes = {(route.topic_id, route.partition): route for _, route in moves}
+        known = set(self._held)
+        # A dictionary, for it keeps the order.
+        for link in dict.fromkeys(_recallable(old) for old, _ in moves):
+            for group in () if link is None else link.appends_under_way():
+                key = (group.topic_id, group.partition)
+                if key not in routes or key in known:
+                    continue
+                if key not in self._held:
+                    hold = PartitionHold(routes[key], self._ledger, led=True)
+                    self._held[key] = _Held(hold, routes[key], link)
+                self._count(self._held[key], group)
+        moved = [held for key in routes if (held := self._held.get(key)) is not None]
+        for held in moved:
+            route = held.route = routes[held.route.topic_id, held.route.partition]
+            held.retries = 0
+            held.hold.moved(route.leader_epoch, led=route.link is not None)
+        self._recall_lost()
+        for held in moved:
+            self._go_on(held)
+
+    def expire(self, now_ms: int) -> None:
+        """Answers what has waited long enough and tries leaders again; a few times a second."""
+        self._recall_lost()
+        for held in list(self._held.values()):
+            held.hold.expire(now_ms + ANSWER_EARLY_MS)
+            self._go_on(held, retry=True)
+
+    def close(self) -> None:
+        """Answers everything, and whatever comes from now on, at once."""
+        self._ledger.bytes_max = -1
+        for held in list(self._held.values()):
+            held.hold.give_up("the gateway stops")
+
+    def _forget_topics(self, gone: set[TopicId]) -> None:
+        if not gone:
+            return
+        for key in [key for key in self._held if key[0] in gone]:
+            self._held.pop(key).hold.fail(_UNKNOWN_TOPIC)
+
+    def _recall_lost(self) -> None:
+        """Takes groups back from earlier leaders that will not answer."""
+        lost: dict[RecallableLink, set[Key]] = {}
+        for key, held in self._held.items():
+            if held.link is not None and held.hold.waits_for_earlier and self._is_lost(held.link):
+                lost.setdefault(held.link, set()).add(key)
+        for link, keys in lost.items():
+            wanted = partial(_is_of, keys)
+            for group in link.recall_appends(wanted):
+                self._held[group.topic_id, group.partition].hold.recalled(group)
+
+
+_UNKNOWN_TOPIC: Final = Failure(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted while its leader was awaited"
+)
+
+
+def _is_of(keys: set[Key], group: AppendGroup) -> bool:
+    return (group.topic_id, group.partition) in keys
+
+
+def _tell(group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]) -> None:
+    """The results of a group that is not held, to its sinks."""
+    if group.doubtful:
+        failures = {place: _doubted(failure) for place, failure in failures.items()}
+    tell_failures(group, base_offsets, failures)
+
+
+def _doubted(failure: Failure) -> Failure:
+    """What is said of this try may not be true of an earlier one, which may be in the log."""
+    if failure.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return unknown(failure.message)
+    if failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+        after = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return Failure(after, failure.message, outcome=OUTCOME_UNKNOWN)
+    return failure
+
+
+def _recallable(link: NodeLink | None) -> RecallableLink | None:
+    """Where produce is held, every link is over gRPC."""
+    return cast("RecallableLink | None", link)

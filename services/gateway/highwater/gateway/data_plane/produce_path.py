@@ -1,0 +1,421 @@
+"""Produce (key 0), served from version 3 to 11: from frame to appends to reply.
+
+Hot path: a request for one partition in the shape of the connection's last one becomes one sink
+object and one call to the leader's link. All others are decoded by the generated codec.
+
+- v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
+- acks=0 is never answered; an error then closes the connection, as in Kafka.
+- Versions 0 to 2 are advertised for old librdkafka's sake (KAFKA-18659) and close the connection.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final
+
+from highwater.gateway.core.produce_reply import name_part, pack_reply
+from highwater.gateway.core.produce_shape import ProduceShape, learn, match
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import Session
+from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
+from highwater.gateway.routing.table import RoutingTable, TopicRoutes
+from highwater.hop.append import AppendGroup, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError
+from highwater.kafka.framing import decode_request_header, encode_response_header
+from highwater.kafka.messages import produce as codec
+from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
+from highwater.kafka.records.compression import Compression
+
+MIN_VERSION: Final = 3
+MAX_VERSION: Final = 11
+ZSTD_FROM: Final = 7
+CURRENT_LEADER_FROM: Final = 10
+"""Version from which a refusal names the current leader and its address (KIP-951)."""
+TIMEOUT_MS_MIN: Final = 1_000
+"""Clients that name a shorter timeout wait so long all the same; Kafka's bounds only acks=all."""
+TIMEOUT_MS_MAX: Final = 300_000
+
+_unpack_head = Struct(">hhi").unpack_from
+
+
+class ProduceReply(Reply):
+    """What both kinds of replies do when they fail themselves."""
+
+    __slots__ = ()
+
+    def append_broken(self, error: Exception) -> None:
+        """A bug in taking a result ends the client's connection, and nothing else."""
+        session = self.session
+        session.handler.reply_failed(session, error)
+        if self._waited_for():
+            session.finished(self.request_bytes)
+
+    def _waited_for(self) -> bool:
+        """True if the request still counts as under way; it is given up by this call."""
+        raise NotImplementedError
+
+
+class SinglePartitionReply(ProduceReply):
+    """A Produce for one partition: its place in the order and the sink of its batch."""
+
+    __slots__ = ("acks", "correlation_id", "partition", "shape", "started")
+
+    def __init__(
+        self,
+        session: Session,
+        request_bytes: int,
+        correlation_id: int,
+        partition: int,
+        shape: ProduceShape,
+        started: int,
+    ) -> None:
+        self.session = session
+        self.request_bytes = request_bytes
+        self.parts = None
+        self.correlation_id = correlation_id
+        self.partition = partition
+        self.shape = shape
+        self.started = started
+
+    def append_done(
+        self, _index: int, base_offset: int, group: AppendGroup, failure: Failure | None
+    ) -> None:
+        """Packs the reply."""
+        shape = self.shape
+        session = self.session
+        if shape.acks == 0:
+            session.finished(self.request_bytes)
+            if failure is not None and not session.closed:
+                session.wire.close(f"a batch with acks=0 failed: {failure}")
+            elif group.throttle_ms:
+                session.mute(group.throttle_ms)
+            return
+        version = shape.version
+        if failure is None:
+            frame = pack_reply(
+                shape.layout,
+                version,
+                self.correlation_id,
+                shape.name,
+                self.partition,
+                0,
+                base_offset,
+                group.log_append_time_ms,
+                group.log_start_offset,
+                group.throttle_ms,
+            )
+        else:
+            current = _current_leader(version, shape.topic, self.partition, failure)
+            frame = encode_reply(
+                version,
+                self.correlation_id,
+                [(shape.topic.name, [failed_partition(self.partition, failure, current)])],
+                group.throttle_ms,
+                [] if current is None else [current],
+            )
+        session.complete(self, frame)
+        if group.throttle_ms:
+            session.mute(group.throttle_ms)
+
+    def _waited_for(self) -> bool:
+        return self.shape.acks != 0 and self.parts is None
+
+
+class ManyPartitionsReply(ProduceReply):
+    """A Produce for several partitions; ready when the last of them is."""
+
+    __slots__ = (
+        "_acks",
+        "_correlation_id",
+        "_leaders",
+        "_missing",
+        "_results",
+        "_throttle_ms",
+        "_version",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        request_bytes: int,
+        version: int,
+        correlation_id: int,
+        acks: int,
+        places: list[tuple[str, int]],
+    ) -> None:
+        super().__init__(session, request_bytes)
+        self._version = version
+        self._correlation_id = correlation_id
+        self._acks = acks
+        self._missing = len(places)
+        self._throttle_ms = 0
+        self._leaders: list[CurrentLeader] = []
+        self._results: list[tuple[str, Any]] = [
+            (name, codec.ProduceResponsePartitionProduceResponse(index=partition))
+            for name, partition in places
+        ]
+
+    def append_done(
+        self, index: int, base_offset: int, group: AppendGroup | None, failure: Failure | None
+    ) -> None:
+        """Notes one partition's result."""
+        name, result = self._results[index]
+        if failure is not None:
+            routes = self.session.client.topics.get(name.encode())
+            current = _current_leader(self._version, routes, result.index, failure)
+            if current is not None:
+                self._leaders.append(current)
+            self._results[index] = (name, failed_partition(result.index, failure, current))
+        else:
+            assert group is not None
+            result.base_offset = base_offset
+            result.log_append_time_ms = group.log_append_time_ms
+            result.log_start_offset = group.log_start_offset
+        if group is not None:
+            self._throttle_ms = max(self._throttle_ms, group.throttle_ms)
+        self._missing -= 1
+        if self._missing == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """All results are in; also called for a request without partitions."""
+        if self._acks == 0:
+            self.session.finished(self.request_bytes)
+            failed = any(result.error_code for _, result in self._results)
+            if failed and not self.session.closed:
+                self.session.wire.close("a batch with acks=0 failed")
+            elif self._throttle_ms:
+                self.session.mute(self._throttle_ms)
+            return
+        topics: dict[str, list[Any]] = {}
+        for name, result in self._results:
+            topics.setdefault(name, []).append(result)
+        self.session.complete(
+            self,
+            encode_reply(
+                self._version,
+                self._correlation_id,
+                list(topics.items()),
+                self._throttle_ms,
+                self._leaders,
+            ),
+        )
+        if self._throttle_ms:
+            self.session.mute(self._throttle_ms)
+
+    def _waited_for(self) -> bool:
+        missing, self._missing = self._missing, -1
+        return missing > 0 or (missing == 0 and self._acks != 0 and self.parts is None)
+
+
+def _current_leader(
+    version: int, routes: TopicRoutes | None, partition: int, failure: Failure
+) -> CurrentLeader | None:
+    if version < CURRENT_LEADER_FROM or routes is None or failure.error_code not in TOLD_WITH:
+        return None
+    return current_leader(routes, partition, failure.leader, failure.leader_epoch)
+
+
+def failed_partition(partition: int, failure: Failure, current: CurrentLeader | None) -> Any:
+    """A partition's error as the client sees it."""
+    return codec.ProduceResponsePartitionProduceResponse(
+        index=partition,
+        error_code=failure.error_code,
+        base_offset=-1,
+        error_message=failure.message or None,
+        current_leader=(
+            None
+            if current is None
+            else codec.ProduceResponseLeaderIdAndEpoch(
+                leader_id=current.leader, leader_epoch=current.leader_epoch
+            )
+        ),
+    )
+
+
+def encode_reply(
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[str, list[Any]]],
+    throttle_ms: int,
+    leaders: list[CurrentLeader],
+) -> bytes:
+    """A whole frame by the generated codec, with the addresses of `leaders`."""
+    brokers = {one.broker for one in leaders if one.broker is not None}
+    body = codec.encode_response(
+        codec.ProduceResponse(
+            responses=[
+                codec.ProduceResponseTopicProduceResponse(name=name, partition_responses=results)
+                for name, results in topics
+            ],
+            throttle_time_ms=throttle_ms,
+            node_endpoints=[
+                codec.ProduceResponseNodeEndpoint(
+                    broker.node_id, broker.host, broker.port, broker.rack or None
+                )
+                for broker in sorted(brokers)
+            ],
+        ),
+        version,
+    )
+    header = encode_response_header(codec.API_KEY, version, correlation_id)
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+
+
+class ProducePath:
+    """Handles the Produce frames of all sessions of a loop."""
+
+    def __init__(
+        self, *, routing: RoutingTable, meter: RequestMeter, now_ms: Callable[[], int]
+    ) -> None:
+        """`now_ms` may be coarse; it only bounds waiting."""
+        self._routing = routing
+        self._meter = meter
+        self._now_ms = now_ms
+
+    def __call__(self, session: Session, frame: bytearray) -> None:
+        """Starts one request; it counts as outstanding already."""
+        _, version, correlation_id = _unpack_head(frame)
+        shape: ProduceShape | None = session.tail
+        if shape is None or shape.version != version or shape.topic.gone:
+            self._decode(session, frame, version, correlation_id)
+            return
+        place = match(shape, frame)
+        if place is None:
+            self._decode(session, frame, version, correlation_id)
+            return
+        partition, start, end = place
+        routes = shape.topic.partitions
+        target = routes[partition].target if 0 <= partition < len(routes) else None
+        if target is None:
+            self._decode(session, frame, version, correlation_id)
+            return
+        now_ms = self._now_ms()
+        reply = SinglePartitionReply(session, len(frame), correlation_id, partition, shape, now_ms)
+        if shape.acks:
+            session.replies.append(reply)
+        target.append(
+            routes[partition],
+            shape.acks,
+            memoryview(frame)[start:end],
+            end - start,
+            reply,
+            0,
+            now_ms + shape.timeout_ms,
+        )
+
+    def _decode(
+        self, session: Session, frame: bytearray, version: int, correlation_id: int
+    ) -> None:
+        """Any request that is not in the shape of the last one."""
+        if not MIN_VERSION <= version <= MAX_VERSION:
+            session.finished(len(frame))
+            session.wire.close(f"Produce version {version} is not served")
+            return
+        try:
+            *_, body_at = decode_request_header(frame, 0)
+            request = codec.decode_request(frame, body_at, version)
+        except DecodeError as error:
+            session.finished(len(frame))
+            session.wire.close(f"malformed Produce: {error}")
+            return
+        topics = session.client.topics
+        places = [(t.name, p.index) for t in request.topic_data for p in t.partition_data]
+        reply = ManyPartitionsReply(
+            session, len(frame), version, correlation_id, request.acks, places
+        )
+        if request.acks:
+            session.expect(reply)
+        if not places:
+            reply.finish()
+            return
+        if len(places) == len(request.topic_data) == 1:
+            self._learn(session, frame, version, request, topics)
+        deadline_ms = self._now_ms() + bounded_timeout_ms(request.timeout_ms)
+        index = 0
+        for topic in request.topic_data:
+            routes = topics.get(topic.name.encode())
+            for data in topic.partition_data:
+                self._append(routes, data, request.acks, version, reply, index, deadline_ms)
+                index += 1
+
+    def _append(
+        self,
+        routes: TopicRoutes | None,
+        data: Any,
+        acks: int,
+        version: int,
+        reply: ManyPartitionsReply,
+        index: int,
+        deadline_ms: int,
+    ) -> None:
+        """Sends one partition's batch on its way, or answers for it."""
+        failure = _refusal(routes, data, acks, version)
+        if failure is not None:
+            reply.append_done(index, -1, None, failure)
+            return
+        assert routes is not None
+        route = routes.partitions[data.index]
+        target = route.target
+        if target is None:
+            reply.append_done(
+                index,
+                -1,
+                None,
+                Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has no leader now"),
+            )
+            return
+        target.append(route, acks, data.records, len(data.records), reply, index, deadline_ms)
+
+    def _learn(
+        self,
+        session: Session,
+        frame: bytearray,
+        version: int,
+        request: Any,
+        topics: dict[bytes, TopicRoutes],
+    ) -> None:
+        """Remembers the shape if the next request of its kind may take the short way."""
+        topic = request.topic_data[0]
+        data = topic.partition_data[0]
+        name = topic.name.encode()
+        routes = topics.get(name)
+        if (
+            request.transactional_id is not None
+            or routes is None
+            or _refusal(routes, data, request.acks, version) is not None
+        ):
+            return
+        session.tail = learn(
+            frame,
+            version,
+            len(data.records),
+            request.acks,
+            bounded_timeout_ms(request.timeout_ms),
+            routes,
+            name_part(version, name),
+            routes.reply_struct(version),
+        )
+
+
+def bounded_timeout_ms(timeout_ms: int) -> int:
+    """How long a request may wait for its results."""
+    return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
+
+
+def _refusal(routes: TopicRoutes | None, data: Any, acks: int, version: int) -> Failure | None:
+    """What the gateway itself can refuse (Kafka's KafkaApis and ProduceRequest checks)."""
+    if acks not in (-1, 0, 1):
+        return Failure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks} is none of -1, 0 and 1")
+    if routes is None or not 0 <= data.index < len(routes.partitions):
+        return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if routes.internal:
+        return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write internal topics")
+    if not data.records:
+        return Failure(ErrorCode.INVALID_RECORD, "no record batch")
+    if version < ZSTD_FROM and len(data.records) > ATTRIBUTES_AT + 1:
+        codec_id = data.records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK
+        if codec_id == Compression.ZSTD:
+            return Failure(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7")
+    return None

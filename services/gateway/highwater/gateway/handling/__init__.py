@@ -1,0 +1,1 @@
+"""What the handlers share: the table of APIs, dispatch, their context, fan-out over nodes, errors."""

@@ -1,0 +1,58 @@
+"""What handlers see of the gateway: routes, links, the controller and the image."""
+
+from highwater.gateway.handling.context import HandlerSettings
+from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.routing.node_links import NodeLinks
+from highwater.gateway.routing.table import RoutingTable
+from highwater.hop.ports import NodeLink
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.watch import ClusterWatch
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NodeId
+from highwater.model.time import Clock
+from highwater.runtime.log_limit import LogLimit
+from highwater.runtime.logging import Logger
+
+
+class GatewayBackend:
+    """The `Backend` of one gateway (see handlers.context)."""
+
+    def __init__(
+        self,
+        *,
+        routing: RoutingTable,
+        links: NodeLinks,
+        controller: ControllerClient,
+        watch: ClusterWatch,
+        settings: HandlerSettings,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        self.routing = routing
+        self.controller = controller
+        self.settings = settings
+        self.clock = clock
+        self.shared = SharedState()
+        self.log = log
+        self.log_limit = LogLimit(clock.monotonic_ms)
+        self._links = links
+        self._watch = watch
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest image; requests are accepted only after the first."""
+        image = self.routing.image
+        assert image is not None
+        return image
+
+    def link_to(self, node: NodeId) -> NodeLink | None:
+        """The link to a live node, or None."""
+        return self._links.link_to(node)
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
+        """Waits until `image` is at least at `revision`; False if it took too long."""
+        try:
+            await self._watch.wait_for_revision(revision, timeout_s)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,173 @@
+"""From the resources of the two alter-config APIs to changes that the controller makes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, code_by_name
+from highwater.gateway.handling.context import RequestContext
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import TopicState
+from highwater.model.dynamic_config import dynamic_config_error, dynamic_name_error
+from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.topic_config import InvalidTopicConfigError, validate_change
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+
+class ResourceKey(NamedTuple):
+    """What a change is about; type and name as the client gave them."""
+
+    type: int
+    name: str
+
+
+class Refused(NamedTuple):
+    """Why a resource's change is not made."""
+
+    error_code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A resource that exists. `topic` is None for brokers; node -1 is all of them."""
+
+    topic: TopicState | None = None
+    node: NodeId = NO_NODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignments:
+    """What becomes of a resource's configs."""
+
+    set: Mapping[str, str] = field(default_factory=dict)
+    deleted: Sequence[str] = ()
+    replace_all: bool = False
+    appended: Mapping[str, str] = field(default_factory=dict)
+    """Lists that get items; what they become is for the controller to say, as are mistakes."""
+    subtracted: Mapping[str, str] = field(default_factory=dict)
+    """Lists that lose items."""
+
+
+Plan = Callable[[Target], Assignments | Refused]
+"""What a request wants of one resource, once it is known what that is."""
+
+
+async def alter_resources(
+    context: RequestContext, plans: Sequence[tuple[ResourceKey, Plan]], *, validate_only: bool
+) -> list[Refused | None]:
+    """Outcomes in the order of `plans`; None is success. Resources do not affect one another."""
+    twice = {key for key, times in Counter(key for key, _ in plans).items() if times > 1}
+    outcomes: list[Refused | None] = [None] * len(plans)
+    changes: list[tuple[int, pb.ConfigChange]] = []
+    for index, (key, plan) in enumerate(plans):
+        if key in twice:
+            why = "each resource may stand in a request once"
+            outcomes[index] = Refused(ErrorCode.INVALID_REQUEST, why)
+            continue
+        change = _change(context, key, plan)
+        if isinstance(change, Refused):
+            outcomes[index] = change
+        else:
+            changes.append((index, change))
+    if changes:
+        response = await context.backend.controller.alter_configs(
+            pb.AlterConfigsRequest(
+                instance=context.peer.instance,
+                changes=[change for _, change in changes],
+                validate_only=validate_only,
+            ),
+            timeout_s=call_timeout_s(context),
+        )
+        for (index, _), error in zip(changes, response.errors, strict=True):
+            if error.error_code:
+                message = error.message or ErrorCode(error.error_code).message
+                outcomes[index] = Refused(code_by_name(error.error_code), message)
+        if not validate_only:
+            await await_visible(context, response.revision)
+    return outcomes
+
+
+def check_names(configs: Iterable[tuple[str, bool]]) -> Refused | None:
+    """Refuses names that occur twice, and those that lack a value; pairs of name, lacks value."""
+    names: set[str] = set()
+    for name, lacks_value in configs:
+        if name in names:
+            return Refused(ErrorCode.INVALID_REQUEST, f"config {name} stands there twice")
+        if lacks_value:
+            return Refused(ErrorCode.INVALID_REQUEST, f"null value not supported for {name}")
+        names.add(name)
+    return None
+
+
+def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigChange | Refused:
+    target = _target(context, key)
+    if isinstance(target, Refused):
+        return target
+    wanted = plan(target)
+    if isinstance(wanted, Refused):
+        return wanted
+    refusal = _refusal(target, wanted)
+    if refusal is not None:
+        return refusal
+    if target.topic is not None:
+        return pb.ConfigChange(
+            type=pb.CONFIG_RESOURCE_TYPE_TOPIC,
+            topic_id=target.topic.topic_id,
+            set=wanted.set,
+            deleted=wanted.deleted,
+            replace_all=wanted.replace_all,
+            appended=wanted.appended,
+            subtracted=wanted.subtracted,
+        )
+    return pb.ConfigChange(
+        type=pb.CONFIG_RESOURCE_TYPE_NODE,
+        node_id=target.node,
+        set=wanted.set,
+        deleted=wanted.deleted,
+        replace_all=wanted.replace_all,
+    )
+
+
+def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
+    image = context.backend.image
+    if key.type == TOPIC:
+        topic = image.topic(key.name, context.peer.instance)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return Refused(unknown, unknown.message)
+        return Target(topic=topic)
+    if key.type == BROKER:
+        if not key.name:
+            return Target()
+        if key.name.isdecimal() and NodeId(int(key.name)) in image.nodes:
+            return Target(node=NodeId(int(key.name)))
+        return Refused(ErrorCode.INVALID_REQUEST, f"there is no broker '{key.name}'")
+    return Refused(ErrorCode.INVALID_REQUEST, f"resource type {key.type} has no configs here")
+
+
+def _refusal(target: Target, wanted: Assignments) -> Refused | None:
+    """What the controller would refuse too; with Kafka's codes, which differ for brokers."""
+    if target.topic is None:
+        why = _node_error(wanted, all_nodes=target.node == NO_NODE)
+        return None if why is None else Refused(ErrorCode.INVALID_REQUEST, why)
+    present = {} if wanted.replace_all else dict(target.topic.configs)
+    for name in wanted.deleted:
+        present.pop(name, None)
+    try:
+        validate_change(present, wanted.set)
+    except InvalidTopicConfigError as error:
+        return Refused(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
+    errors = [dynamic_name_error(name, all_nodes=all_nodes) for name in wanted.deleted]
+    errors += [
+        dynamic_config_error(name, value, all_nodes=all_nodes) for name, value in wanted.set.items()
+    ]
+    return next((why for why in errors if why is not None), None)

@@ -1,0 +1,93 @@
+"""What a handler gets besides the decoded request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.routing.table import RoutingTable
+from highwater.hop.ports import NodeLink
+from highwater.metadata.controller_client import ControllerClient
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import InstanceId, NodeId
+from highwater.model.time import Clock
+from highwater.runtime.log_limit import LogLimit
+from highwater.runtime.logging import Logger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The connection that a request came on: who, and what its port says."""
+
+    instance: InstanceId
+    node: NodeId | None
+    """The node that this port stands for; None on a pure bootstrap port."""
+    host: str
+    """The client's address without port."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSettings:
+    """The gateway's choices that handlers need; plain values (see GatewayConfig)."""
+
+    auto_create_topics: bool = True
+    partitions_default: int = 4
+    """num.partitions: Kafka's default is 1, clients' own test suites expect 4."""
+    replication_factor_default: int = 1
+    request_timeout_ms: int = 30_000
+    group_metadata_partitions: int = 50
+    """offsets.topic.num.partitions"""
+    group_metadata_replication_factor: int = -1
+    """offsets.topic.replication.factor; -1 leaves it to the controller."""
+    request_bytes_max: int = 100 << 20
+    """socket.request.max.bytes"""
+    idle_ms_max: int = 600_000
+    """connections.max.idle.ms"""
+
+
+class Backend(Protocol):
+    """Everything behind the gateway, as handlers see it. One per gateway."""
+
+    routing: RoutingTable
+    controller: ControllerClient
+    settings: HandlerSettings
+    clock: Clock
+    shared: SharedState
+    """`SharedState()`, made with the gateway."""
+    log: Logger
+    log_limit: LogLimit
+    """For lines that a client can cause with every request."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest image."""
+        ...
+
+    def link_to(self, node: NodeId) -> NodeLink | None:
+        """The link to a live node, or None."""
+        ...
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
+        """Waits until `image` is at least at `revision`; False if it took too long."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """One request's surroundings."""
+
+    backend: Backend
+    peer: Peer
+    api_key: int
+    api_version: int
+    client_id: str
+    on_disconnect: Callable[[Callable[[], None]], None]
+    """Registers what to do if the client leaves before the reply (cancelling parked calls)."""
+
+    def warn(self, event: str, *, kind: str = "", **values: Any) -> None:
+        """Logs what this request did, within the limit for lines that clients cause."""
+        backend = self.backend
+        backend.log_limit.write(
+            backend.log.warning, event, kind=kind, client_id=self.client_id, **values
+        )

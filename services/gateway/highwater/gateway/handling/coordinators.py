@@ -1,0 +1,164 @@
+"""Calls to group coordinators: which node owns a group, and the way there and back.
+
+A call that the node refuses as not its own is routed again when newer metadata comes (decision
+14's counterpart for coordinators): nothing was done, and the client's own way would be to ask
+FindCoordinator, which reads the same metadata.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.errors import group_code
+from highwater.hop.coordinator import CoordinatorCall
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import GROUP_METADATA_TOPIC, NO_NODE, NodeId
+from highwater.model.partitioning import coordinator_partition
+
+ATTEMPTS_MAX: Final = 3
+MOVE_WAIT_MS: Final = 1_000
+"""How long a refused call waits for metadata that names another coordinator."""
+REPLY_GRACE_MS: Final = 1_000
+"""A node answers by the deadline itself; after this much more we stop believing that it will."""
+
+ALL_LED: Final = -1
+"""In place of a partition: all those that the node leads."""
+
+
+class GroupCodec(Protocol):
+    """The functions of a generated message module that error replies need."""
+
+    def decode_request(self, buf: memoryview, pos: int, version: int) -> Any:
+        """Bytes to request."""
+        ...
+
+    def encode_response(self, message: Any, version: int) -> bytes:
+        """Response to bytes."""
+        ...
+
+
+class CoordinatorPlace(NamedTuple):
+    """Where a group is coordinated."""
+
+    node: NodeId
+    """-1 while nobody leads the partition."""
+    partition: int
+
+
+class CoordinatorReply(NamedTuple):
+    """Either code 0 and an encoded response body, or an error code for group clients."""
+
+    error_code: int
+    body: bytes = b""
+
+
+NOT_AVAILABLE: Final = CoordinatorReply(int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
+def place_of(context: RequestContext, group_id: str) -> CoordinatorPlace | None:
+    """The group's coordinator by the newest image; None before any group was ever used."""
+    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
+    if topic is None:
+        return None
+    partition = coordinator_partition(group_id, len(topic.partitions))
+    return CoordinatorPlace(topic.partitions[partition].leader, partition)
+
+
+def leading_nodes(context: RequestContext) -> list[NodeId]:
+    """Nodes that coordinate any groups of the instance, ascending."""
+    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
+    partitions = () if topic is None else topic.partitions
+    return sorted({state.leader for state in partitions} - {NO_NODE})
+
+
+async def ask_coordinator(
+    context: RequestContext, group_id: str, body: bytes | memoryview, deadline_ms: int
+) -> CoordinatorReply:
+    """One request to the coordinator of a group."""
+    backend = context.backend
+    end_ms = backend.clock.monotonic_ms() + deadline_ms
+    reply = NOT_AVAILABLE
+    for _ in range(ATTEMPTS_MAX):
+        revision = backend.image.revision
+        place = place_of(context, group_id)
+        if place is None:
+            return NOT_AVAILABLE
+        left_ms = end_ms - backend.clock.monotonic_ms()
+        if left_ms <= 0:
+            return reply
+        reply = await ask_node(context, place, body, left_ms)
+        if reply.error_code != ErrorCode.NOT_COORDINATOR:
+            return reply
+        wait_ms = min(MOVE_WAIT_MS, end_ms - backend.clock.monotonic_ms())
+        if wait_ms <= 0 or not await backend.wait_for_revision(revision + 1, wait_ms / 1000):
+            return reply
+    return reply
+
+
+async def ask_node(
+    context: RequestContext, place: CoordinatorPlace, body: bytes | memoryview, deadline_ms: int
+) -> CoordinatorReply:
+    """One request to one node; ends early if the client leaves. Raises nothing of its own."""
+    link = context.backend.link_to(place.node)
+    if link is None:
+        return NOT_AVAILABLE
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[CoordinatorReply] = loop.create_future()
+
+    def reply(error_code: int, response: bytes) -> None:
+        if not answer.done():
+            answer.set_result(CoordinatorReply(group_code(error_code), response))
+
+    call = CoordinatorCall(
+        api_key=context.api_key,
+        api_version=context.api_version,
+        instance=context.peer.instance,
+        client_id=context.client_id,
+        client_host=f"/{context.peer.host}",
+        body=body,
+        partition=place.partition,
+        deadline_ms=deadline_ms,
+        reply=reply,
+    )
+
+    def leave() -> None:
+        if not answer.done():
+            link.cancel(call)
+            answer.set_result(NOT_AVAILABLE)
+
+    context.on_disconnect(leave)
+    if answer.done():  # The client had left already.
+        return NOT_AVAILABLE
+    late = loop.call_later(
+        (deadline_ms + REPLY_GRACE_MS) / 1000, reply, int(ErrorCode.REQUEST_TIMED_OUT), b""
+    )
+    link.submit(call)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        link.cancel(call)
+        raise
+    finally:
+        late.cancel()
+
+
+async def forward(
+    context: RequestContext,
+    body: memoryview,
+    group_id: str,
+    *,
+    codec: GroupCodec,
+    failure: Callable[[Any, int, int], Any],
+    deadline_ms: int,
+) -> bytes:
+    """Passes a request through as it is; an error code comes back in the API's own response.
+
+    Raises DecodeError if the request cannot be decoded when its shape is needed.
+    """
+    code, response = await ask_coordinator(context, group_id, body, deadline_ms)
+    if code == ErrorCode.NONE:
+        return response
+    version = context.api_version
+    request = codec.decode_request(body, 0, version)
+    return codec.encode_response(failure(request, version, code), version)

@@ -1,0 +1,24 @@
+"""What the handlers of one gateway remember between requests; used on one loop."""
+
+import asyncio
+from typing import Final
+
+from highwater.gateway.handling.one_a_turn import OneATurn
+from highwater.gateway.handling.producer_ids import ProducerIds
+from highwater.model.ids import InstanceId
+
+CREATIONS_MAX: Final = 10_000
+"""Topics that are being created at a time on behalf of clients that only asked for metadata."""
+
+
+class SharedState:
+    """One per gateway, made with it and handed to handlers as `Backend.shared`."""
+
+    __slots__ = ("creations", "long_answers", "producer_ids")
+
+    def __init__(self) -> None:
+        self.creations: dict[tuple[InstanceId, str], asyncio.Future[int]] = {}
+        """Topics under creation, with the error code that will come of it."""
+        self.long_answers = OneATurn()
+        """For answers about every topic there is."""
+        self.producer_ids = ProducerIds()

@@ -1,0 +1,125 @@
+"""Topics that come into being because a client asked about them: auto-creation, group metadata."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.errors import kafka_code
+from highwater.gateway.handling.shared_state import CREATIONS_MAX
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.cluster import TopicState
+from highwater.model.errors import HighwaterError
+from highwater.model.ids import GROUP_METADATA_TOPIC
+
+CREATION_TIMEOUT_S: Final = 5.0
+PROPAGATION_TIMEOUT_MS: Final = 1_000
+"""How long the controller waits for live gateways and nodes before it answers (decision 9)."""
+VISIBLE_TIMEOUT_S: Final = 2.0
+"""How long we wait for our own copy of the metadata after that."""
+
+_GROUP_METADATA_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    # offsets.topic.segment.bytes: small, so that old commits can be compacted away soon.
+    "segment.bytes": str(100 * 1024 * 1024),
+}
+
+
+def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
+    """What auto-creation makes of a name."""
+    settings = context.backend.settings
+    if name == GROUP_METADATA_TOPIC:
+        return pb.NewTopic(
+            name=name,
+            partitions=settings.group_metadata_partitions,
+            replication_factor=settings.group_metadata_replication_factor,
+            configs=_GROUP_METADATA_CONFIGS,
+            internal=True,
+        )
+    return pb.NewTopic(
+        name=name,
+        partitions=settings.partitions_default,
+        replication_factor=settings.replication_factor_default,
+    )
+
+
+async def group_metadata_topic(context: RequestContext) -> TopicState | None:
+    """The instance's topic of group metadata, created on first use; None while it cannot be.
+
+    It cannot be while there are fewer nodes than it shall have replicas, as when a cluster starts:
+    the number of replicas stays what it was at the beginning.
+    """
+    instance = context.peer.instance
+    topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
+    if topic is None:
+        await create_topics(context, [auto_topic(context, GROUP_METADATA_TOPIC)])
+        topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
+    return topic
+
+
+async def create_topics(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
+    """Creates topics and waits until they are visible here; error codes by name.
+
+    Code 0 says that the topic exists, though perhaps not yet in this gateway's image. A topic that
+    another request of this gateway is creating already is waited for, so that a thousand clients
+    that start together are one request to the controller. Raises nothing.
+    """
+    creations = context.backend.shared.creations
+    instance = context.peer.instance
+    waited = {
+        wish.name: creations[instance, wish.name]
+        for wish in wishes
+        if (instance, wish.name) in creations
+    }
+    own = [wish for wish in wishes if wish.name not in waited]
+    codes: dict[str, int] = {}
+    if len(creations) + len(own) > CREATIONS_MAX:
+        codes.update((wish.name, int(ErrorCode.LEADER_NOT_AVAILABLE)) for wish in own)
+    elif own:
+        codes.update(await _create(context, own))
+    for name, outcome in waited.items():
+        codes[name] = await asyncio.shield(outcome)
+    return codes
+
+
+async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
+    """One call to the controller; whatever happens, those who wait for it are told."""
+    creations = context.backend.shared.creations
+    instance = context.peer.instance
+    loop = asyncio.get_running_loop()
+    outcomes = {wish.name: loop.create_future() for wish in wishes}
+    creations.update({(instance, name): outcome for name, outcome in outcomes.items()})
+    codes = dict.fromkeys(outcomes, int(ErrorCode.LEADER_NOT_AVAILABLE))
+    try:
+        response = await context.backend.controller.create_topics(
+            pb.CreateTopicsRequest(
+                instance=instance, topics=wishes, timeout_ms=PROPAGATION_TIMEOUT_MS
+            ),
+            timeout_s=CREATION_TIMEOUT_S,
+        )
+        codes.update(zip(outcomes, _codes_of(response.results), strict=True))
+        for name, result in zip(outcomes, response.results, strict=True):
+            if codes[name]:
+                context.warn("topic_not_created", topic=name, why=result.error.message)
+        await context.backend.wait_for_revision(response.revision, VISIBLE_TIMEOUT_S)
+    except HighwaterError as error:
+        # LEADER_NOT_AVAILABLE makes clients ask again, which is all that they can do about it.
+        context.backend.log.warning(
+            "topic_creation_failed",
+            topics=list(outcomes),
+            error_code=int(kafka_code(error)),
+            error=str(error),
+        )
+    finally:
+        for name, outcome in outcomes.items():
+            del creations[instance, name]
+            outcome.set_result(codes[name])
+    return codes
+
+
+def _codes_of(results: Iterable[pb.TopicResult]) -> list[int]:
+    """Error codes of the results; that somebody else was faster is success."""
+    codes = (result.error.error_code for result in results)
+    return [0 if code == ErrorCode.TOPIC_ALREADY_EXISTS else code for code in codes]

@@ -1,0 +1,45 @@
+"""Who leads now, told together with a refusal, so that clients go there at once (KIP-951).
+
+A node that refuses may know of a newer leader than this gateway does, or of an older one. What is
+told is the newer of both, and the routing table remembers it: metadata that is older must not be
+told afterwards.
+"""
+
+from typing import Final, NamedTuple
+
+from highwater.gateway.handling.brokers import Broker, broker_of
+from highwater.gateway.routing.table import TopicRoutes
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import NodeId
+
+TOLD_WITH: Final = frozenset((
+    int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    int(ErrorCode.FENCED_LEADER_EPOCH),
+))  # fmt: skip
+"""The errors after which Kafka names the current leader (KafkaApis.getCurrentLeader)."""
+
+
+class CurrentLeader(NamedTuple):
+    """A leader, its epoch, and where clients find it if that is known."""
+
+    leader: int
+    leader_epoch: int
+    broker: Broker | None
+
+
+def current_leader(
+    routes: TopicRoutes, partition: int, leader: int, leader_epoch: int
+) -> CurrentLeader | None:
+    """The newer of what a node said (-1: nothing) and what the image says; None if nobody leads."""
+    if not 0 <= partition < len(routes.partitions):
+        return None
+    route = routes.partitions[partition]
+    if route.leader_epoch >= leader_epoch:
+        leader, leader_epoch = route.leader, route.leader_epoch
+    if leader < 0:
+        return None
+    table = routes.table
+    table.told(route, leader_epoch)
+    image = table.image
+    broker = None if image is None else broker_of(image, NodeId(leader))
+    return CurrentLeader(leader, leader_epoch, broker)

@@ -1,0 +1,1 @@
+"""The only socket code of the gateway: listeners, connections, sending."""

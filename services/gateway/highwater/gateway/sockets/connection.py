@@ -1,0 +1,192 @@
+"""One client socket: the transport reads into a session, an outbox writes what it answers."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.session_ports import RequestHandler
+from highwater.gateway.handling.context import Peer
+from highwater.gateway.routing.table import TopicRoutes
+from highwater.gateway.sockets.outbox import Outbox, SenderPool
+from highwater.model.ids import InstanceId
+
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
+"""The process, or the machine, has no descriptor left."""
+
+
+class ClientInfo:
+    """Who a session's peer is; `topics` is the live table of its instance."""
+
+    __slots__ = ("instance", "peer", "topics")
+
+    def __init__(self, peer: Peer, topics: dict[bytes, TopicRoutes]) -> None:
+        self.peer = peer
+        self.instance: InstanceId = peer.instance
+        self.topics = topics
+
+
+class Connection(Session, asyncio.BufferedProtocol):
+    """A session that is its own wire. Lives from accept to close; kept by the listener's set.
+
+    The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
+    """
+
+    __slots__ = (
+        "_connections",
+        "_loop",
+        "_muted_until",
+        "_on_shortage",
+        "_outbox",
+        "_pool",
+        "_transport",
+        "_unmuting",
+        "close_reason",
+        "ended",
+        "frames_seen",
+        "idle_sweeps",
+        "sent_seen",
+        "stalled_sweeps",
+        "taken_seen",
+        "unread_sweeps",
+    )
+
+    def __init__(
+        self,
+        *,
+        shared: SharedInput,
+        handler: RequestHandler,
+        client: ClientInfo,
+        loop: asyncio.AbstractEventLoop,
+        pool: SenderPool,
+        connections: "set[Connection]",
+        on_shortage: Callable[[OSError], None],
+    ) -> None:
+        """`on_shortage` hears that no descriptor was left; the connection closes by itself."""
+        super().__init__(shared=shared, handler=handler, wire=self, client=client)
+        self._loop = loop
+        self._pool = pool
+        self._connections = connections
+        self._on_shortage = on_shortage
+        self._transport: Any = None
+        self._outbox: Outbox | None = None
+        self._muted_until = 0.0
+        self._unmuting: asyncio.TimerHandle | None = None
+        self.close_reason = ""
+        self.ended = False
+        """The client sends no more, and is closed when what it has produced is taken."""
+        self.frames_seen = 0
+        self.idle_sweeps = 0
+        self.sent_seen = 0
+        self.stalled_sweeps = 0
+        self.taken_seen = 0
+        self.unread_sweeps = 0
+
+    # ---- asyncio.BufferedProtocol ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the socket."""
+        self._transport = transport
+        name = transport.get_extra_info("peername")
+        peer = self.client.peer
+        if isinstance(name, tuple) and not peer.host:  # Else a balancer has told whose it is.
+            self.client.peer = Peer(
+                instance=peer.instance, node=peer.node, host=name[0], port=name[1]
+            )
+        raw: socket.socket = transport.get_extra_info("socket")
+        try:
+            sock = _duplicate(raw.fileno())
+        except OSError as error:
+            # No descriptor is left, or the client has gone already; either way nobody is served.
+            if error.errno in SHORTAGES:
+                self._on_shortage(error)
+            self.close(str(error))
+            return
+        self._outbox = Outbox(
+            sock,
+            loop=self._loop,
+            pool=self._pool,
+            on_error=self.close,
+            on_held=self.output_held,
+        )
+        self._connections.add(self)
+
+    def eof_received(self) -> bool:
+        """The client has ended its side: nothing is owed to it any more.
+
+        What it has produced is still taken, as in Kafka: with acks=0 one may send and leave.
+        """
+        self.ended = self.waits_to_produce
+        return self.ended
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """The transport is closed."""
+        self._connections.discard(self)
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+        self.connection_closed()
+        if self._outbox is not None:
+            self._outbox.close()
+
+    # ---- Wire ----
+
+    def send(self, parts: list[Any]) -> None:
+        """Queues parts behind earlier ones."""
+        assert self._outbox is not None
+        self._outbox.send(parts)
+
+    def set_reading(self, reading: bool) -> None:
+        """Stops or resumes reading."""
+        if self._transport.is_closing():
+            return
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def unmute_after(self, ms: int) -> None:
+        """Calls `unmute` then, or at a later time that was given before."""
+        until = self._loop.time() + ms / 1000
+        if until > self._muted_until:
+            self._muted_until = until
+            if self._unmuting is not None:
+                self._unmuting.cancel()
+            self._unmuting = self._loop.call_at(until, self.unmute)
+
+    def close(self, reason: str) -> None:
+        """Closes at once, as Kafka does on a request that it cannot answer."""
+        if not self.closed:
+            self.close_reason = reason
+            self.closed = True
+            self._transport.abort()
+
+    @property
+    def bytes_sent(self) -> int:
+        """What the client's socket has taken so far."""
+        return 0 if self._outbox is None else self._outbox.bytes_sent
+
+    @property
+    def idle_output(self) -> bool:
+        """True if every reply has left."""
+        return not self.replies and (self._outbox is None or self._outbox.idle)
+
+
+def _duplicate(fd: int) -> socket.socket:
+    """A socket of our own for sending; raises OSError and leaves nothing open."""
+    copy = os.dup(fd)
+    try:
+        sock = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    try:
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        sock.close()
+        raise
+    return sock

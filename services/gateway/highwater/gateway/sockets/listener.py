@@ -1,0 +1,256 @@
+"""Listening sockets: a block of ports, limits at accept, sweeps for idle and slow clients."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.session_ports import RequestHandler
+from highwater.gateway.handling.context import Peer
+from highwater.gateway.routing.table import RoutingTable
+from highwater.gateway.sockets.connection import SHORTAGES, ClientInfo, Connection
+from highwater.gateway.sockets.outbox import SenderPool
+from highwater.gateway.sockets.preface import Preface
+from highwater.model.errors import BindError, PortInUseError
+from highwater.model.ids import InstanceId, NodeId
+from highwater.runtime.log_limit import LogLimit
+from highwater.runtime.logging import Logger
+from highwater.runtime.proxy_protocol import ProxiedClient
+
+BACKLOG: Final = 1024
+SWEEP_S: Final = 1.0
+SHORTAGE_SILENCE_SWEEPS: Final = 10
+UNREAD_SWEEPS_MAX: Final = 2
+"""While replies are scarce of memory, who takes next to nothing for so long is closed."""
+PROGRESS_BYTES_MIN: Final = 64 * 1024
+"""What a client takes at least between two sweeps if it reads at all."""
+SCARCE_SWEEPS_MAX: Final = 10
+"""If they are scarce for longer, whoever holds most is closed, one in each sweep."""
+
+
+class Listener:
+    """All ports of a gateway. `open_port` for each (instance, node); `close` ends everything."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        shared: SharedInput,
+        handler: RequestHandler,
+        routing: RoutingTable,
+        pool: SenderPool,
+        log: Logger,
+        connections_max: int,
+        idle_s_max: float,
+        frame_s_max: float,
+        proxy_protocol: bool = False,
+    ) -> None:
+        """Limits in seconds.
+
+        `idle_s_max`: silence before a connection closes (connections.max.idle.ms);
+        `frame_s_max`: time that a begun frame may take without a whole one arriving;
+        `proxy_protocol`: every connection begins with a PROXY protocol header (see `preface`).
+        """
+        self._host = host
+        self._shared = shared
+        self._handler = handler
+        self._routing = routing
+        self._pool = pool
+        self._log = log
+        self._connections_max = connections_max
+        self._idle_sweeps_max = int(idle_s_max / SWEEP_S)
+        self._frame_sweeps_max = int(frame_s_max / SWEEP_S)
+        self._servers: dict[tuple[InstanceId, NodeId | None], asyncio.Server] = {}
+        self._proxy_protocol = proxy_protocol
+        self._prefaces: set[Preface] = set()
+        """Connections that have yet to say whom they speak for."""
+        self._header_lines = LogLimit(lambda: int(asyncio.get_running_loop().time() * 1000))
+        self.connections: set[Connection] = set()
+        self.refused = 0
+        self.descriptor_shortages = 0
+        """Connections closed, and sweeps passed, while no descriptor was left."""
+        self._shortage_told = 0
+        """Sweeps until the next line about it."""
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._scarce_sweeps = 0
+
+    async def open_port(
+        self, instance: InstanceId, node: NodeId | None, port: int, *, accept: bool = True
+    ) -> int:
+        """Listens for one (instance, node); gives the port. Raises PortInUseError, BindError.
+
+        Without `accept` the port is only taken, until `start_accepting`.
+        """
+        loop = asyncio.get_running_loop()
+        factory = self._factory(instance, node, loop)
+        try:
+            server = await loop.create_server(
+                factory,
+                self._host,
+                port,
+                backlog=BACKLOG,
+                reuse_address=True,
+                start_serving=accept,
+            )
+        except OSError as error:
+            address = f"{self._host}:{port}"
+            # uvloop wraps the reason in words; the errno stays.
+            if error.errno == 98 or "in use" in str(error):
+                raise PortInUseError(address) from None
+            raise BindError(address, str(error)) from None
+        self._servers[instance, node] = server
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        return int(server.sockets[0].getsockname()[1])
+
+    def has_port(self, instance: InstanceId, node: NodeId | None) -> bool:
+        """True if that (instance, node) is listened for."""
+        return (instance, node) in self._servers
+
+    def _factory(
+        self, instance: InstanceId, node: NodeId | None, loop: asyncio.AbstractEventLoop
+    ) -> Callable[[], asyncio.BaseProtocol]:
+        topics = self._routing.topics_of(instance)
+
+        def connect(client: ProxiedClient | None) -> Connection | None:
+            if len(self.connections) + len(self._prefaces) >= self._connections_max:
+                self.refused += 1
+                return None
+            host, port = client or ("", 0)
+            peer = Peer(instance=instance, node=node, host=host, port=port)
+            return Connection(
+                shared=self._shared,
+                handler=self._handler,
+                client=ClientInfo(peer, topics),
+                loop=loop,
+                pool=self._pool,
+                connections=self.connections,
+                on_shortage=self._descriptors_short,
+            )
+
+        def accept() -> asyncio.BaseProtocol:
+            return connect(None) or _Refusal()
+
+        def accept_proxied() -> asyncio.BaseProtocol:
+            if len(self.connections) + len(self._prefaces) >= self._connections_max:
+                self.refused += 1
+                return _Refusal()
+            return Preface(
+                accept=connect, prefaces=self._prefaces, on_refused=self._no_header, loop=loop
+            )
+
+        return accept_proxied if self._proxy_protocol else accept
+
+    def _no_header(self, reason: str) -> None:
+        """Somebody reached the port past the balancer, or the balancer sends no headers."""
+        self.refused += 1
+        self._header_lines.write(self._log.warning, "proxy_header_refused", error=reason)
+
+    def _descriptors_short(self, error: OSError) -> None:
+        """Counts, and tells operators once in a while; clients can cause this."""
+        self.descriptor_shortages += 1
+        if not self._shortage_told:
+            self._shortage_told = SHORTAGE_SILENCE_SWEEPS
+            self._log.error(
+                "out_of_descriptors", error=str(error), connections=len(self.connections)
+            )
+
+    def _look_for_shortage(self) -> None:
+        """Without a free descriptor the loop accepts and closes by itself, and tells nobody."""
+        if self._shortage_told:
+            self._shortage_told -= 1
+        try:
+            os.close(os.dup(next(iter(self._servers.values())).sockets[0].fileno()))
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                self._descriptors_short(error)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Closes connections that are silent or that begin a frame and do not finish it."""
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        self._look_for_shortage()
+        for connection in list(self.connections):
+            if connection.ended and not connection.outstanding and not connection.waits_to_produce:
+                connection.close("the client has ended its side")
+                continue
+            if self._takes_nothing(connection):
+                connection.close("it does not read its replies and the memory is needed")
+                continue
+            if connection.frames_received != connection.frames_seen:
+                connection.frames_seen = connection.frames_received
+                connection.idle_sweeps = 0
+                connection.stalled_sweeps = 0
+                continue
+            sent = connection.bytes_sent
+            # Who takes nothing of what waits for it is as silent as who asks for nothing.
+            moves = connection.outstanding > 0 or sent != connection.sent_seen
+            connection.sent_seen = sent
+            connection.idle_sweeps = 0 if moves else connection.idle_sweeps + 1
+            # Requests under way are no excuse, or a long fetch would keep a frame's memory.
+            connection.stalled_sweeps += connection.mid_frame and connection.reading
+            if connection.idle_sweeps > self._idle_sweeps_max:
+                connection.close("idle")
+            elif connection.stalled_sweeps > self._frame_sweeps_max:
+                connection.close("a frame was begun and not finished")
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Many who read a little of their replies must not keep all others from reading."""
+        scarce = self._shared.budget.replies_scarce
+        self._scarce_sweeps = self._scarce_sweeps + 1 if scarce else 0
+        if self._scarce_sweeps > SCARCE_SWEEPS_MAX and self.connections:
+            most = max(self.connections, key=lambda c: c.reply_bytes + c.output_bytes)
+            most.close("it holds most of the memory for replies, which is needed")
+
+    def _takes_nothing(self, connection: Connection) -> bool:
+        """Also true of who lets replies wait behind one that does not come: nodes wait for us."""
+        sent = connection.bytes_sent
+        holds = connection.behind or connection.reply_bytes
+        slow = holds and sent - connection.taken_seen < PROGRESS_BYTES_MIN
+        connection.taken_seen = sent
+        connection.unread_sweeps = connection.unread_sweeps + 1 if slow else 0
+        scarce = self._shared.budget.replies_scarce
+        return scarce and connection.unread_sweeps > UNREAD_SWEEPS_MAX
+
+    async def start_accepting(self) -> None:
+        """Accepts on all ports from now on. Raises PortInUseError."""
+        for server in self._servers.values():
+            try:
+                await server.start_serving()
+            except OSError:
+                # Somebody else bound the port at the same time and was faster to listen on it.
+                host, port = server.sockets[0].getsockname()[:2]
+                raise PortInUseError(f"{host}:{port}") from None
+
+    async def stop_accepting(self) -> None:
+        """Closes the listening sockets; connections live on."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for server in self._servers.values():
+            server.close()
+
+    async def close(self, *, drain_s: float) -> None:
+        """Lets requests under way end for at most `drain_s`, then closes every connection."""
+        await self.stop_accepting()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + drain_s
+        while loop.time() < deadline and any(  # noqa: ASYNC110 - once per stop, many connections.
+            c.outstanding or not c.idle_output for c in self.connections
+        ):
+            await asyncio.sleep(0.01)
+        for preface in list(self._prefaces):
+            preface.close()
+        for connection in list(self.connections):
+            connection.close("the gateway stops")
+        while self.connections and loop.time() < deadline + 1:  # noqa: ASYNC110 - likewise.
+            await asyncio.sleep(0.01)
+        self._servers.clear()
+
+
+class _Refusal(asyncio.Protocol):
+    """A connection above the limit: closed before a byte is read."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Closes."""
+        transport.abort()

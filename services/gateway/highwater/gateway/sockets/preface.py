@@ -1,0 +1,107 @@
+"""The first bytes of a connection behind a balancer: whom it speaks for, then the client's own."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from highwater.gateway.sockets.connection import Connection
+from highwater.runtime.proxy_protocol import (
+    PREFIX_BYTES,
+    ProxiedClient,
+    ProxyHeaderError,
+    header_bytes,
+    read_header,
+)
+
+HEADER_S_MAX: Final = 5.0
+"""Balancers send the header at once; a client that sends nothing is none of theirs."""
+
+
+class Preface(asyncio.BufferedProtocol):
+    """Reads exactly the header, then hands the socket to a connection. Lives until then.
+
+    Nothing behind the header is read here, since the buffer is never longer than what is missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        accept: Callable[[ProxiedClient | None], Connection | None],
+        prefaces: "set[Preface]",
+        on_refused: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`accept` makes the connection of a client, of the socket's own peer without one.
+
+        It gives None if there are too many. `on_refused` hears why a connection was closed.
+        """
+        self._accept = accept
+        self._prefaces = prefaces
+        self._on_refused = on_refused
+        self._loop = loop
+        self._transport: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._header = bytearray(PREFIX_BYTES)
+        self._filled = 0
+        self._whole = 0
+        """Bytes of the header; 0 until its prefix has arrived."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Waits for the header."""
+        self._transport = transport
+        self._prefaces.add(self)
+        self._timer = self._loop.call_later(HEADER_S_MAX, self._refuse, "no header in time")
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """What is missing of the prefix, then of the header."""
+        return memoryview(self._header)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Takes what was read; the last byte of the header ends this protocol."""
+        self._filled += nbytes
+        if self._filled < len(self._header):
+            return
+        try:
+            if not self._whole:
+                self._whole = header_bytes(bytes(self._header))
+                # A new one: the loop may still hold a view of the old.
+                self._header = self._header + bytes(self._whole - PREFIX_BYTES)
+                if self._filled < self._whole:
+                    return
+            client = read_header(bytes(self._header))
+        except ProxyHeaderError as error:
+            self._refuse(str(error))
+            return
+        self._hand_over(client)
+
+    def eof_received(self) -> bool:
+        """A connection that ends before its header, as plain health checks make them."""
+        return False
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """The socket is gone, or closed."""
+        self._end()
+
+    def close(self) -> None:
+        """Closes at once."""
+        self._end()
+        self._transport.abort()
+
+    def _refuse(self, reason: str) -> None:
+        self._on_refused(reason)
+        self.close()
+
+    def _hand_over(self, client: ProxiedClient | None) -> None:
+        self._end()
+        connection = self._accept(client)
+        if connection is None:
+            self._transport.abort()
+            return
+        self._transport.set_protocol(connection)
+        connection.connection_made(self._transport)
+
+    def _end(self) -> None:
+        self._prefaces.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

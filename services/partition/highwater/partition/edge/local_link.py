@@ -1,0 +1,86 @@
+"""A gateway's link to a partition node in the same process: no copy, no message, no thread."""
+
+from collections.abc import Callable
+from functools import partial
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.append import AppendGatherer
+from highwater.hop.coordinator import CoordinatorCall, CoordinatorPort
+from highwater.hop.fetch import FetchWork
+from highwater.model.ids import NodeId
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.node.log_dirs import LogDirQueries
+
+
+class LocalLink:
+    """The embedded `NodeLink` (see highwater.hop.ports). Appends are committed once per turn."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        *,
+        plane: DataPlane,
+        queries: OffsetQueries,
+        log_dirs: LogDirQueries,
+        coordinator: CoordinatorPort,
+        schedule: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self.node_id = node_id
+        self._queries = queries
+        self._log_dirs = log_dirs
+        gatherer = AppendGatherer(schedule, plane.append)
+        self.append: Callable[..., None] = gatherer.append
+        self._schedule = schedule
+        self._fetch: Callable[[FetchWork], None] = plane.fetch
+        self.cancel_fetch: Callable[[FetchWork], None] = plane.cancel_fetch
+        self.submit: Callable[[CoordinatorCall], None] = coordinator.submit
+        self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
+
+    def fetch(self, work: FetchWork) -> None:
+        """Starts a fetch. If it waits, an append ends it, which must not suffer from its bugs."""
+        self._fetch(work)
+        if work.waiting is not None and type(work.done) is not _Guarded:
+            work.done = _Guarded(work.done, self._schedule)
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, _timeout_s: float
+    ) -> pb.ListOffsetsResponse:
+        """Answers in the order of the request."""
+        return self._queries.list_offsets(request)
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, _timeout_s: float
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """Answers in the order of the request."""
+        return self._queries.offsets_for_leader_epoch(request)
+
+    async def describe_log_dirs(
+        self, request: pb.DescribeLogDirsRequest, _timeout_s: float
+    ) -> pb.DescribeLogDirsResponse:
+        """All directories of the node."""
+        return await self._log_dirs.describe(request)
+
+
+class _Guarded:
+    """Answers a fetch from inside an append: what it raises is raised at the end of the turn."""
+
+    __slots__ = ("_done", "_schedule")
+
+    def __init__(
+        self,
+        done: Callable[[FetchWork], None],
+        schedule: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._done = done
+        self._schedule = schedule
+
+    def __call__(self, work: FetchWork) -> None:
+        try:
+            self._done(work)
+        except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
+            self._schedule(partial(_throw, error))
+
+
+def _throw(error: Exception) -> None:
+    raise error

@@ -1,0 +1,89 @@
+"""PartitionService on a gRPC server: raw streams for the data plane, protobuf for the rest."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.hop.coordinator import CoordinatorPort
+from highwater.partition.data_plane.offsets import OffsetQueries
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.edge.replicate_stream import replicate_stream
+from highwater.partition.edge.stream_drain import StreamDrain
+from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
+from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.replication.node_replication import NodeReplication
+
+SERVICE: Final = "highwater.api.partition.v1.PartitionService"
+MESSAGE_BYTES_MAX: Final = 128 << 20
+"""One batch may be as large as a client's frame, and travels in one message."""
+
+
+def add_to_server(
+    plane: DataPlane,
+    queries: OffsetQueries,
+    log_dirs: LogDirQueries,
+    coordinator: CoordinatorPort,
+    drain: StreamDrain,
+    replication: NodeReplication | None = None,
+) -> Callable[[grpc.aio.Server], None]:
+    """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams.
+
+    `replication` has the throttle for followers of this node's leaders, and counts what they get.
+    """
+    throttle = None if replication is None else replication.leader_throttle
+    traffic = None if replication is None else replication.traffic
+
+    async def append(_requests: Any, context: Any) -> None:
+        await append_stream(plane, context, drain)
+
+    async def fetch(_requests: Any, context: Any) -> None:
+        await fetch_stream(plane, context, drain)
+
+    async def coordinate(_requests: Any, context: Any) -> None:
+        await coordinate_stream(coordinator, context, drain)
+
+    async def replicate(_requests: Any, context: Any) -> None:
+        await replicate_stream(plane, context, drain, throttle=throttle, traffic=traffic)
+
+    async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
+        return queries.list_offsets(request)
+
+    async def offsets_for_leader_epoch(
+        request: pb.OffsetsForLeaderEpochRequest, _context: Any
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        return queries.offsets_for_leader_epoch(request)
+
+    async def describe_log_dirs(
+        request: pb.DescribeLogDirsRequest, _context: Any
+    ) -> pb.DescribeLogDirsResponse:
+        return await log_dirs.describe(request)
+
+    handlers = {
+        "Append": grpc.stream_stream_rpc_method_handler(append),
+        "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
+        "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
+        "Replicate": grpc.stream_stream_rpc_method_handler(replicate),
+        "ListOffsets": grpc.unary_unary_rpc_method_handler(
+            list_offsets,
+            request_deserializer=pb.ListOffsetsRequest.FromString,
+            response_serializer=pb.ListOffsetsResponse.SerializeToString,
+        ),
+        "OffsetsForLeaderEpoch": grpc.unary_unary_rpc_method_handler(
+            offsets_for_leader_epoch,
+            request_deserializer=pb.OffsetsForLeaderEpochRequest.FromString,
+            response_serializer=pb.OffsetsForLeaderEpochResponse.SerializeToString,
+        ),
+        "DescribeLogDirs": grpc.unary_unary_rpc_method_handler(
+            describe_log_dirs,
+            request_deserializer=pb.DescribeLogDirsRequest.FromString,
+            response_serializer=pb.DescribeLogDirsResponse.SerializeToString,
+        ),
+    }
+
+    def add(server: grpc.aio.Server) -> None:
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+
+    return add

@@ -1,0 +1,1 @@
+"""The partition service's Prometheus metrics."""

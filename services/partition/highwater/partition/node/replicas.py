@@ -1,0 +1,424 @@
+"""Which replicas this node has, and which of them lead: the image carried out.
+
+Single owner, on the node's loop. Every image is compared with what is here: replicas are made,
+given a role, or removed; nothing else changes roles.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
+from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.time import Clock
+from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
+from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
+from highwater.partition.data_plane.replication_port import ReplicationPort
+from highwater.partition.node.topic_policy import TopicPolicies
+from highwater.partition.storage.errors import StorageError
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.runtime.logging import Logger
+
+OFFLINE: Final = "offline"
+
+Key = tuple[TopicId, int]
+
+
+class LogStore(Protocol):
+    """Where logs come from; `highwater.partition.storage.directory.log_manager` implements it."""
+
+    def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
+        """The log of a partition and the index of its directory; made if there is none.
+
+        Raises StorageError if its directory is offline or the log cannot be used.
+        """
+        ...
+
+    def has_log(self, log: PartitionLog) -> bool:
+        """Whether a log can be used: it was not deleted, and its directory is online."""
+        ...
+
+    def delete_log(self, log: PartitionLog) -> None:
+        """Removes a log for good, off the loop."""
+        ...
+
+    def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
+        """Follows changed topic configs, or changed broker configs, which are their defaults."""
+        ...
+
+    def set_broker_configs(self, configs: Mapping[str, str]) -> None:
+        """The brokers' configs, which are topics' defaults; `reconfigure` of the logs follows."""
+        ...
+
+    def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Syncs a log off the loop, then calls `done`; never if its directory fails."""
+        ...
+
+
+class RoleListener(Protocol):
+    """Hears of leadership of coordinator partitions, and of topics that go."""
+
+    def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
+        """This node leads the partition in that epoch."""
+        ...
+
+    def resigned(self, topic: TopicState, partition: int) -> None:
+        """This node leads the partition no longer."""
+        ...
+
+    def topics_deleted(self, topics: Sequence[TopicState]) -> None:
+        """These topics exist no longer, wherever their partitions were."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quarantine:
+    """A replica that failed because records are damaged that others have."""
+
+    leader_epoch: int
+    """No fetch that is counted in a later one was made for the log that failed."""
+    usable: bool
+    """Whether the replica could go on with that log."""
+
+
+class Replicas:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        plane: DataPlane,
+        logs: LogStore,
+        policies: TopicPolicies,
+        roles: RoleListener,
+        clock: Clock,
+        log: Logger,
+        on_log_failure: Callable[[PartitionReplica, StorageError], None],
+        port: ReplicationPort | None = None,
+        lag_ms_max: int = LAG_MS_MAX_DEFAULT,
+        session: ControllerSession | None = None,
+    ) -> None:
+        """`port` is how replicas reach those of other nodes; None where there are none.
+
+        `lag_ms_max` is replica.lag.time.max.ms. `session`: see `ReplicaRole`.
+        """
+        self._plane = plane
+        self._logs = logs
+        self._policies = policies
+        self._roles = roles
+        self._clock = clock
+        self._log = log
+        self._on_log_failure = on_log_failure
+        self._port = port
+        self._lag_ms_max = lag_ms_max
+        self._session = session
+        self._node_epoch = -1
+        self._ineligible: frozenset[int] = frozenset()
+        self._topics: dict[TopicId, TopicState] = {}
+        """As last carried out; compared by identity with the next image's."""
+        self._led: set[Key] = set()
+        """Of which `roles` has heard that this node leads them, failed ones included."""
+        self.unusable: set[Key] = set()
+        """Assigned here, but their log cannot be opened."""
+        self._refetching: dict[Key, _Quarantine] = {}
+        """Failed because records are damaged that others have; to be made anew when nobody counts
+        them."""
+        self.elections = 0
+        """New leader epochs of replicas here, seen since the start."""
+        self.leader_count = 0
+        """Partitions that this node leads."""
+        self.offline: Mapping[TopicId, Sequence[int]] = {}
+        """Partitions here that cannot be used, by topic. Replaced, never changed: another thread
+        tells the controller."""
+
+    def leaders_by_instance(self) -> dict[InstanceId, list[PartitionReplica]]:
+        """Leading replicas per instance."""
+        found: dict[InstanceId, list[PartitionReplica]] = {}
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if replica.leading and topic is not None:
+                found.setdefault(topic.instance, []).append(replica)
+        return found
+
+    def registered(self, node_epoch: int) -> None:
+        """The controller knows this incarnation of the node by `node_epoch`."""
+        self._node_epoch = node_epoch
+        for replica in self._plane.replicas.values():
+            replica.core.node_epoch = node_epoch
+
+    def apply(self, image: ClusterImage, node_id: NodeId) -> None:
+        """Makes replicas and roles what the image says, and their configs."""
+        self._note_ineligible(image)
+        defaults_changed = self._policies.follow(image, node_id)
+        if defaults_changed:
+            self._logs.set_broker_configs(self._policies.broker_configs)
+        gone = [self._topics.pop(t) for t in list(self._topics) if t not in image.topics]
+        for topic in gone:
+            self._remove_topic(topic)
+        for topic_id, topic in image.topics.items():
+            before = self._topics.get(topic_id)
+            if before is not topic:
+                self._apply_topic(topic, node_id)
+                self._topics[topic_id] = topic
+            if before is not None and (defaults_changed or before.configs != topic.configs):
+                self._reconfigure(topic)
+        if gone:
+            self._roles.topics_deleted(gone)
+        self.count()
+
+    def _note_ineligible(self, image: ClusterImage) -> None:
+        """Nodes that the controller would refuse in an ISR."""
+        ineligible = frozenset(n.node_id for n in image.nodes.values() if n.fenced or n.draining)
+        if ineligible == self._ineligible:
+            return
+        self._ineligible = ineligible
+        for replica in self._plane.replicas.values():
+            replica.handle(IneligibleChanged(nodes=ineligible))
+
+    def count(self) -> None:
+        """Brings `leader_count` and `offline` up to date; after each image and each failure."""
+        replicas = self._plane.replicas
+        self.leader_count = sum(replica.leading for replica in replicas.values())
+        failed = [key for key, replica in replicas.items() if replica.failed]
+        offline: dict[TopicId, list[int]] = {}
+        for topic_id, partition in sorted({*failed, *self.unusable}):
+            offline.setdefault(topic_id, []).append(partition)
+        self.offline = offline
+
+    def _apply_topic(self, topic: TopicState, node_id: NodeId) -> None:
+        min_isr = self._policies.min_isr(topic)
+        for state in topic.partitions:
+            key = (topic.topic_id, state.partition)
+            replica = self._plane.replicas.get(key)
+            if node_id not in state.replicas:
+                self.unusable.discard(key)
+                # A log is deleted by a newer record only, however the older one came here.
+                if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
+                    self._log.info("replica_removed", topic=topic.name, partition=state.partition)
+                    self._remove(topic, replica)
+                continue
+            failed = self._refetching.get(key)
+            if replica is not None and failed is not None and _counts_no_more(state, node_id):
+                replica = self._end_quarantine(topic, replica, state, failed)
+            if replica is None:
+                replica = self._make(topic, state.partition, node_id)
+                if replica is None:
+                    continue
+            if replica.log.rotten and not replica.failed:
+                self._quarantine(replica, state)
+            self._set_role(topic, replica, state, min_isr)
+
+    def damaged(self, log: PartitionLog) -> bool:
+        """Takes a replica out of service whose log has lost records.
+
+        False if nobody else has them, or if it is not in the ISR yet. The controller hears that
+        it is offline, lets another one lead and takes it out of the ISR; when the image says so
+        its log is deleted, and a new one fetches everything again (R13).
+        """
+        for replica in self._plane.replicas.values():
+            if replica.log is log:
+                found = self._record_of(replica)
+                return found is not None and self._quarantine(replica, found[1])
+        return False
+
+    def not_cut(self, replica: PartitionReplica) -> bool:
+        """A follower has failed: its log is damaged where it parts from its leader's, and so cannot
+        be cut there. All that it needs is another log; True if it has got one, or will.
+
+        One that nobody counts gets it at once, in the same leader epoch: all that the former one
+        asked in it was answered with where it parts, and counted for nothing; so no fetch that is
+        late can vouch for the new one.
+        """
+        found = self._record_of(replica)
+        if found is None:
+            return False
+        topic, state = found
+        counted = not _counts_no_more(state, NodeId(replica.core.node))
+        if counted or state.leader_epoch != replica.leader_epoch:
+            return self._quarantine(replica, state)
+        self._remove(topic, replica)
+        made = self._make(topic, state.partition, NodeId(replica.core.node))
+        if made is not None:
+            self._set_role(topic, made, state, self._policies.min_isr(topic))
+        return made is not None
+
+    def _record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
+        topic = self._topics.get(replica.topic_id)
+        if topic is None or replica.partition >= len(topic.partitions):
+            return None
+        return topic, topic.partitions[replica.partition]
+
+    def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
+        key = (replica.topic_id, replica.partition)
+        if key in self._refetching:
+            return True
+        if _counts_no_more(state, NodeId(replica.core.node)):
+            # The controller would change nothing, so no image would say that it was heard. The
+            # replica comes here again when it has caught up, and is in the ISR; or, if it works
+            # no more, is made anew when fetches of this leader epoch cannot vouch for it.
+            if replica.failed:
+                epoch = max(state.leader_epoch, replica.leader_epoch)
+                self._refetching[key] = _Quarantine(leader_epoch=epoch, usable=False)
+            return False
+        if all(n == replica.core.node or n in self._ineligible for n in state.isr):
+            return False
+        self._refetching[key] = _Quarantine(
+            leader_epoch=replica.leader_epoch, usable=not replica.failed
+        )
+        if not replica.failed:
+            replica.fail()
+        return True
+
+    def _end_quarantine(
+        self,
+        topic: TopicState,
+        replica: PartitionReplica,
+        state: PartitionState,
+        failed: _Quarantine,
+    ) -> PartitionReplica | None:
+        """What follows the replica, which nobody relies on any more; None if it begins without a log.
+
+        If the leader epoch is still the same, the leader had taken it out of the ISR, for its lag,
+        before the controller heard of the damage. Then a fetch of its that is late could vouch for a
+        new log. So it goes on with this one, and comes here again when it is in the ISR; or it stays
+        as it is until the next leader epoch, if this log cannot be used: it has failed since, or
+        its former owner's last write is still under way.
+        """
+        if state.leader_epoch > failed.leader_epoch:
+            self._remove(topic, replica)
+            return None
+        if not failed.usable or replica.log.writing or not self._logs.has_log(replica.log):
+            return replica
+        self._drop(topic, replica)
+        return self._make_of(
+            topic, replica.partition, replica.log, replica.log_dir, replica.core.node
+        )
+
+    def _reconfigure(self, topic: TopicState) -> None:
+        """Configs apply from the next append on."""
+        policy = self._policies.append_policy(topic)
+        for state in topic.partitions:
+            replica = self._plane.replicas.get((topic.topic_id, state.partition))
+            if replica is not None:
+                replica.policy = policy
+                self._logs.reconfigure(replica.log, topic)
+
+    def _make(self, topic: TopicState, partition: int, node_id: NodeId) -> PartitionReplica | None:
+        key = (topic.topic_id, partition)
+        try:
+            log, log_dir = self._logs.open_log(topic, partition)
+        except StorageError as error:
+            self.unusable.add(key)
+            self._log.error("log_unusable", topic=topic.name, partition=partition, error=str(error))
+            return None
+        self.unusable.discard(key)
+        return self._make_of(topic, partition, log, log_dir, node_id)
+
+    def _make_of(
+        self, topic: TopicState, partition: int, log: PartitionLog, log_dir: int, node_id: int
+    ) -> PartitionReplica:
+        replica = PartitionReplica(
+            topic_id=topic.topic_id,
+            topic_name=topic.name,
+            partition=partition,
+            log=log,
+            log_dir=log_dir,
+            policy=self._policies.append_policy(topic),
+            clock=self._clock,
+            on_log_failure=self._on_log_failure,
+            flush=self._logs.flush,
+            node=node_id,
+            node_epoch=self._node_epoch,
+            lag_ms_max=self._lag_ms_max,
+            session=self._session,
+            port=self._port,
+        )
+        replica.handle(IneligibleChanged(nodes=self._ineligible))
+        self._plane.replicas[topic.topic_id, partition] = replica
+        return replica
+
+    def _set_role(
+        self, topic: TopicState, replica: PartitionReplica, state: PartitionState, min_isr: int
+    ) -> None:
+        """Gives the partition's record to the replica, and tells `roles` what came of it.
+
+        A record that is not newer changes nothing, nor does one that comes again.
+        """
+        core = replica.core
+        if (
+            core.isr.partition_epoch >= state.partition_epoch
+            and core.leader_epoch >= state.leader_epoch
+        ):
+            return
+        led_in = replica.leader_epoch if replica.leading else None
+        self.elections += 0 <= core.leader_epoch < state.leader_epoch
+        replica.handle(
+            PartitionChanged(
+                now_ms=self._clock.monotonic_ms(),
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                min_isr=min_isr,
+            )
+        )
+        if not replica.leading:
+            if not replica.failed or state.leader != core.node:
+                self._resigned(topic, state.partition)
+        elif replica.leader_epoch != led_in:
+            self._led.add((topic.topic_id, state.partition))
+            self._roles.became_leader(topic, state.partition, replica.leader_epoch)
+
+    def _resigned(self, topic: TopicState, partition: int) -> None:
+        key = (topic.topic_id, partition)
+        if key in self._led:
+            self._led.remove(key)
+            self._roles.resigned(topic, partition)
+
+    def _remove_topic(self, topic: TopicState) -> None:
+        for state in topic.partitions:
+            key = (topic.topic_id, state.partition)
+            self.unusable.discard(key)
+            replica = self._plane.replicas.get(key)
+            if replica is not None:
+                self._remove(topic, replica)
+
+    def _remove(self, topic: TopicState, replica: PartitionReplica) -> None:
+        self._drop(topic, replica)
+        self._logs.delete_log(replica.log)
+
+    def _drop(self, topic: TopicState, replica: PartitionReplica) -> None:
+        del self._plane.replicas[topic.topic_id, replica.partition]
+        self._refetching.pop((topic.topic_id, replica.partition), None)
+        replica.retire()
+        self._resigned(topic, replica.partition)
+
+    def for_clients(self) -> Iterator[PartitionReplica]:
+        """Replicas of topics that clients write to; coordinators' appends are theirs to repeat."""
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if topic is not None and not topic.internal:
+                yield replica
+
+    def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
+        """The replicas of a topic that are here."""
+        for (candidate, _), replica in self._plane.replicas.items():
+            if candidate == topic_id:
+                yield replica
+
+    def of_instance(self, instance: InstanceId) -> Iterator[PartitionReplica]:
+        """The replicas of an instance's topics that are here and work."""
+        for (topic_id, _), replica in self._plane.replicas.items():
+            topic = self._topics.get(topic_id)
+            if topic is not None and topic.instance == instance and not replica.failed:
+                yield replica
+
+
+def _counts_no_more(state: PartitionState, node_id: NodeId) -> bool:
+    """Whether others have all that is committed, and nobody relies on this node for it."""
+    led = state.leader not in (NO_NODE, node_id)
+    return led and node_id not in state.isr and node_id not in state.eligible_leaders

@@ -1,0 +1,41 @@
+"""Leadership of internal topics' partitions, passed on to the coordinators that live there, which
+also hear of deleted topics.
+"""
+
+from collections.abc import Sequence
+
+from highwater.model.cluster import TopicState
+from highwater.model.ids import DEFAULT_INSTANCE, GROUP_METADATA_TOPIC
+from highwater.partition.groups.coordinator_log import DataPlaneLog
+from highwater.partition.groups.runtime import GroupCoordinator
+
+
+class CoordinatorRoles:
+    """A `RoleListener` (see replicas) for the group coordinator of the default instance."""
+
+    def __init__(self, log: DataPlaneLog, groups: GroupCoordinator) -> None:
+        self._log = log
+        self._groups = groups
+
+    def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
+        """Loads the groups of the partition."""
+        if _holds_groups(topic):
+            self._log.topic = topic
+            self._groups.become_leader(partition, leader_epoch)
+
+    def resigned(self, topic: TopicState, partition: int) -> None:
+        """Lets the groups of the partition go."""
+        if _holds_groups(topic):
+            self._groups.resign(partition)
+
+    def topics_deleted(self, topics: Sequence[TopicState]) -> None:
+        """Lets groups forget where they were: a topic made anew under a name has other records."""
+        names = frozenset(topic.name for topic in topics if topic.instance == DEFAULT_INSTANCE)
+        if names:
+            self._groups.topics_deleted(DEFAULT_INSTANCE, names)
+
+
+def _holds_groups(topic: TopicState) -> bool:
+    return (
+        topic.internal and topic.name == GROUP_METADATA_TOPIC and topic.instance == DEFAULT_INSTANCE
+    )

@@ -1,0 +1,1 @@
+"""The leader's side: answers to followers' fetches, and proposals of in-sync replicas."""

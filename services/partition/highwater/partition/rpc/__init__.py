@@ -1,1 +1,0 @@
-"""The partition service's gRPC edge; with `highwater.hop` the only users of its protobufs."""

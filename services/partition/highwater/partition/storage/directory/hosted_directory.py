@@ -1,0 +1,492 @@
+"""A log directory in service: its logs' environment, its worker, its checkpoints.
+
+`open_logs` runs once, on any thread, before `start`; all else on the owner's thread.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self
+
+from highwater.model.ids import NO_TOPIC_ID, TopicId
+from highwater.model.time import Clock
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.deletion import DeletionQueue
+from highwater.partition.storage.directory.log_directory import (
+    DirectoryOffsets,
+    LogDirectory,
+    Partition,
+)
+from highwater.partition.storage.directory.worker import DirectoryWorker
+from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.log.environment import remove
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.log.stall import HUNG_WRITE_MS, StallMonitor
+from highwater.partition.storage.names import (
+    PARTITION_METADATA,
+    parse_partition_directory,
+    stray_directory,
+)
+from highwater.partition.storage.segment.handles import HandleClock
+
+FILES_MIN: Final = 64
+MAPS_MIN: Final = 32
+MAPS_MAX: Final = 32_000
+"""Half of what Linux allows a process (vm.max_map_count is 65 530): the next one would be ENOMEM,
+which takes the directory offline."""
+RESERVED_DESCRIPTORS: Final = 256
+"""Left for sockets and everything else that a node opens, however low the process's limit."""
+
+REMOVED_AT_ONCE: Final = 20
+"""Files and directories in one job; an orderly stop waits for that job, and leaves the others to the
+next start. Removing a large file takes some 15 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleLimits:
+    """How many segment files and index maps may be open at once."""
+
+    files: int
+    maps: int
+
+    @classmethod
+    def of_process(cls) -> Self:
+        """Half of the process's descriptors for segments, an eighth for maps (each has one)."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        available = max(min(soft, 1 << 20) - RESERVED_DESCRIPTORS, 0)
+        return cls(
+            files=max(available // 2, FILES_MIN), maps=min(max(available // 8, MAPS_MIN), MAPS_MAX)
+        )
+
+    def split(self, directories: int) -> Self:
+        """One directory's share."""
+        return type(self)(
+            files=max(self.files // directories, FILES_MIN),
+            maps=max(self.maps // directories, MAPS_MIN),
+        )
+
+
+class HostedLog:
+    """A log, its directory and its topic's id."""
+
+    __slots__ = ("directory", "flush_waiters", "flushing", "log", "topic_id")
+
+    def __init__(self, log: PartitionLog, directory: "HostedDirectory", topic_id: TopicId) -> None:
+        """`topic_id` is `NO_TOPIC_ID` for logs from before Kafka 2.8."""
+        self.log = log
+        self.directory = directory
+        self.topic_id = topic_id
+        self.flushing = False
+        self.flush_waiters: list[Callable[[], None]] = []
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return os.path.basename(self.log.directory)
+
+
+def _high_watermarks(entries: Sequence[HostedLog]) -> dict[Partition, int]:
+    logs = [entry.log for entry in entries]
+    return {(log.topic, log.partition): log.high_watermark for log in logs}
+
+
+def _remove_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        remove(path)
+
+
+def _nothing() -> None:
+    """There is nothing to do on the owner's thread."""
+
+
+class HostedDirectory:
+    """See the module. Implements `LogEnvironment` for its logs."""
+
+    def __init__(
+        self,
+        index: int,
+        directory: LogDirectory,
+        *,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+        on_failure: Callable[[int, LogDirFailure], None],
+        entries: Callable[["HostedDirectory"], list[HostedLog]],
+        limits: HandleLimits,
+    ) -> None:
+        """`entries` gives the usable logs of a directory at the moment."""
+        self.index = index
+        self.directory = directory
+        self.filesystem = directory.filesystem
+        self.files = HandleClock(limits.files)
+        self.maps = HandleClock(limits.maps)
+        self.deletions = DeletionQueue()
+        self.stall = StallMonitor()
+        self.failure: LogDirFailure | None = None
+        """Why it is offline; None while it is online."""
+        self.names: set[str] | None = None
+        """Directories of all partitions that live here; None if it could never be read."""
+        self.log_count = 0
+        self.cache_intact = False
+        """Whether nothing that was written here was lost when the last process ended; set before
+        `open_logs`."""
+        self.closed_clean = False
+        """After `close`: everything is on disk, and nothing failed or was under way."""
+        self._cleaned: dict[Partition, int] = {}
+        """What the cleaner's checkpoint says."""
+        self._unopened: dict[Partition, int] = {}
+        """What it said of logs that could not be opened."""
+        self._names_changed = False
+        """Whether logs were made since the directory itself was last synced."""
+        self._checkpoints_stale = False
+        """Whether `checkpoint_soon` was asked for and is not under way."""
+        self._checkpoints_begun = False
+        """Whether it is under way, or about to be."""
+        self._high_watermarks: dict[Partition, int] = {}
+        """As last written, or about to be."""
+        self._writing_high_watermarks = False
+        self._entries = entries
+        self._clock = clock
+        self._post = post
+        self._on_failure = on_failure
+        self._worker: DirectoryWorker | None = None
+        self._writer: DirectoryWorker | None = None
+        """Made when the directory stalls for the first time."""
+        self._remover: DirectoryWorker | None = None
+        """Made when something is to be removed for the first time."""
+        self._removing = False
+
+    # -- start and stop -------------------------------------------------------------------------
+
+    def open_logs(self, config: LogConfig) -> tuple[list[HostedLog], dict[str, StorageError]]:
+        """Opens and recovers all logs: those that work, and why the others do not (by name).
+
+        If the directory itself fails, `failure` is set and there are no logs.
+        """
+        logs: list[HostedLog] = []
+        unusable: dict[str, StorageError] = {}
+        try:
+            offsets = self.directory.offsets()
+            self._cleaned = self.directory.cleaned()
+            partitions = self.directory.partitions()
+            self.names = {f"{stem}-{number}" for stem, number in partitions}
+            for path in self.directory.deleted_directories():
+                self.deletions.add([path], self._clock.monotonic_ms())
+            for partition in partitions:
+                try:
+                    logs.append(self._open_log(partition, config, offsets))
+                except LogDirFailure:
+                    raise
+                except StorageError as error:
+                    if partition in self._cleaned:
+                        self._unopened[partition] = self._cleaned[partition]
+                    unusable[f"{partition[0]}-{partition[1]}"] = error
+        except OSError as error:
+            self.failure = LogDirFailure(self.directory.path, error)
+        except LogDirFailure as failure:
+            self.failure = failure
+        if self.failure is not None:
+            for entry in logs:
+                entry.log.close(clean=False)
+            return [], unusable
+        return logs, unusable
+
+    def _open_log(
+        self,
+        partition: Partition,
+        config: LogConfig,
+        offsets: DirectoryOffsets,
+    ) -> HostedLog:
+        path = os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
+        topic_id = self.topic_id_of(os.path.basename(path))
+        log = PartitionLog.open(
+            path,
+            topic=partition[0],
+            partition=partition[1],
+            config=config,
+            clock=self._clock,
+            environment=self,
+            clean=self.directory.clean,
+            recovery_point=offsets.recovery_points.get(partition, 0),
+            log_start_offset=offsets.log_starts.get(partition, 0),
+            first_dirty=self._cleaned.get(partition, 0),
+            compacted=partition in self._cleaned,
+            cache_intact=self.cache_intact,
+        )
+        high_watermark = offsets.high_watermarks.get(partition, 0)
+        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        return HostedLog(log, self, topic_id)
+
+    def start(self) -> None:
+        """Starts the worker."""
+        self._worker = self._new_worker()
+
+    def _new_worker(self) -> DirectoryWorker:
+        return DirectoryWorker(
+            self.directory.path,
+            post=self._post,
+            on_failure=self._failed,
+            monotonic_ms=self._clock.monotonic_ms,
+        )
+
+    def close(
+        self, entries: Sequence[HostedLog], node_epoch: int, *, timeout_s: float
+    ) -> LogDirFailure | None:
+        """Closes the logs; marks the directory clean if all went well. The failure if not.
+
+        After a write that was still under way it is not clean, which is no failure. The directory
+        stays locked.
+        """
+        failure = self.failure
+        for worker in (self._writer, self._worker, self._remover):
+            if worker is not None and not worker.stop(timeout_s=timeout_s):
+                hung = OSError(f"its worker did not end within {timeout_s} s")
+                failure = failure or LogDirFailure(self.directory.path, hung)
+        # What the writer wrote last may not be in its log yet, as the owner's thread is busy here.
+        clean = failure is None and not any(entry.log.writing for entry in entries)
+        for entry in entries:
+            try:
+                entry.log.close(clean=clean)
+            except LogDirFailure as error:
+                failure, clean = failure or error, False
+        if clean:
+            try:
+                self.directory.write_offsets(self.offsets(entries))
+                cleaned = self._cleaned_now(entries)
+                if cleaned != self._cleaned:
+                    self.directory.write_cleaned(cleaned)
+                self.directory.write_clean_shutdown(node_epoch)
+                self.closed_clean = True
+            except LogDirFailure as error:
+                failure = error
+        self._worker = self._writer = self._remover = None
+        return failure
+
+    # -- logs -----------------------------------------------------------------------------------
+
+    def create(self, name: str, *, topic_id: TopicId, config: LogConfig) -> HostedLog:
+        """Makes an empty log. Raises LogDirFailure."""
+        parsed = parse_partition_directory(name)
+        assert parsed is not None
+        path = os.path.join(self.directory.path, name)
+        log = PartitionLog.open(
+            path,
+            topic=parsed[0],
+            partition=parsed[1],
+            config=config,
+            clock=self._clock,
+            environment=self,
+        )
+        self.write_topic_id(log, topic_id)
+        self._names_changed = True
+        if self.names is not None:
+            self.names.add(name)
+        return HostedLog(log, self, topic_id)
+
+    def write_topic_id(self, log: PartitionLog, topic_id: TopicId) -> None:
+        """Writes a log's `partition.metadata`. Raises LogDirFailure."""
+        path = os.path.join(log.directory, PARTITION_METADATA)
+        try:
+            checkpoint.write_topic_id(self.filesystem, path, topic_id)
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+
+    def topic_id_of(self, name: str) -> TopicId:
+        """What the `partition.metadata` of a partition's directory says; `NO_TOPIC_ID` if none.
+
+        Raises LogDirFailure, CorruptCheckpointError.
+        """
+        path = os.path.join(self.directory.path, name, PARTITION_METADATA)
+        try:
+            return checkpoint.read_topic_id(self.filesystem, path) or NO_TOPIC_ID
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+
+    def set_aside(self, name: str, token: str) -> None:
+        """Renames the directory of a log that is not open. Raises LogDirFailure."""
+        path = os.path.join(self.directory.path, name)
+        try:
+            self.filesystem.rename(
+                path, os.path.join(self.directory.path, stray_directory(name, token))
+            )
+        except OSError as error:
+            raise LogDirFailure(path, error) from error
+        if self.names is not None:
+            self.names.discard(name)
+        partition = parse_partition_directory(name)
+        if partition is not None:
+            self._unopened.pop(partition, None)
+        self.checkpoint_soon()
+
+    def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
+        """Syncs a log up to its present end, then calls `done`.
+
+        One sync at a time for each log: whoever comes meanwhile shares the next one. Raises
+        LogDirFailure; `done` is never called if the directory fails later.
+        """
+        if done is not None:
+            entry.flush_waiters.append(done)
+        if not entry.flushing:
+            self._begin_flush(entry)
+
+    def _begin_flush(self, entry: HostedLog) -> None:
+        job = entry.log.begin_flush()
+        waiters, entry.flush_waiters = entry.flush_waiters, []
+        if job is None:
+            for waiter in waiters:
+                waiter()
+            return
+        entry.flushing = True
+        self._sync_names()
+
+        def done() -> None:
+            entry.flushing = False
+            entry.log.complete_flush(job)
+            for waiter in waiters:
+                waiter()
+            if entry.flush_waiters and self.failure is None:
+                self._guarded(partial(self._begin_flush, entry))
+
+        self.run_later(job.run, done)
+
+    def offsets(self, entries: Sequence[HostedLog]) -> DirectoryOffsets:
+        """What the checkpoints of these logs say now."""
+        logs = [entry.log for entry in entries]
+        return DirectoryOffsets(
+            recovery_points={(log.topic, log.partition): log.recovery_point for log in logs},
+            high_watermarks=_high_watermarks(entries),
+            log_starts={
+                (log.topic, log.partition): log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.segments[0].base_offset
+            },
+        )
+
+    def checkpoint(self, entries: Sequence[HostedLog], done: Callable[[], None] = _nothing) -> None:
+        """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
+        self._sync_names()
+        self.checkpoint_cleaned(entries)
+        offsets = self.offsets(entries)
+        self._high_watermarks = dict(offsets.high_watermarks)
+        self.run_later(partial(self.directory.write_offsets, offsets), done)
+
+    def checkpoint_high_watermarks(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the high watermarks on the worker, if any has moved and no write is under way.
+
+        All of them are taken at one moment: a log that is cut or goes comes with the next
+        checkpoint, which the worker writes after this one.
+        """
+        if self._writing_high_watermarks:
+            return  # The disk is slow; the next pass has newer ones.
+        offsets = _high_watermarks(entries)
+        if offsets != self._high_watermarks:
+            self._high_watermarks = offsets
+            self._writing_high_watermarks = True
+            self.run_later(
+                partial(self.directory.write_high_watermarks, offsets),
+                self._high_watermarks_written,
+            )
+
+    def _high_watermarks_written(self) -> None:
+        self._writing_high_watermarks = False
+
+    def _sync_names(self) -> None:
+        """Comes before anybody is told that records of a new log are on disk."""
+        if self._names_changed:
+            self._names_changed = False
+            self.run_later(self.directory.sync, _nothing)
+
+    def _replace_checkpoints(self) -> None:
+        """One write for all that were asked for in a turn of the loop, or during the last write."""
+        online = self._worker is not None and self.failure is None
+        self._checkpoints_begun = self._checkpoints_stale and online
+        if self._checkpoints_begun:
+            self._checkpoints_stale = False
+            self.checkpoint(self._entries(self), self._replace_checkpoints)
+
+    def _cleaned_now(self, entries: Sequence[HostedLog]) -> dict[Partition, int]:
+        return self._unopened | {
+            (entry.log.topic, entry.log.partition): entry.log.first_dirty
+            for entry in entries
+            if entry.log.first_dirty
+        }
+
+    def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
+        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
+        cleaned = self._cleaned_now(entries)
+        if cleaned != self._cleaned:
+            self._cleaned = cleaned
+            self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
+
+    def remove_due(self) -> int:
+        """Begins to remove what has waited long enough; how many paths go first.
+
+        On a thread of its own: syncs that take long must not keep a full disk full. One job at a
+        time: thousands of segments may be due at once, which is no reason to count the disk as
+        broken, nor to keep an orderly stop waiting for all of them.
+        """
+        if self._removing:
+            return 0
+        due = self.deletions.take_due(self._clock.monotonic_ms(), REMOVED_AT_ONCE)
+        if not due:
+            return 0
+        if self._remover is None:
+            self._remover = self._new_worker()
+        self._removing = True
+        self._remover.submit(partial(_remove_all, due), self._removed)
+        return len(due)
+
+    def _removed(self) -> None:
+        self._removing = False
+        if self.failure is None and self._remover is not None:
+            self.remove_due()
+
+    # -- LogEnvironment -------------------------------------------------------------------------
+
+    def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on the worker (`LogEnvironment`); nothing happens once it is offline."""
+        assert self._worker is not None, "the directory was not started"
+        self._worker.submit(work, done)
+
+    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on the writer (`LogEnvironment`)."""
+        if self._writer is None:
+            self._writer = self._new_worker()
+        self._writer.submit(work, partial(self._guarded, done))
+
+    def delete_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Queues paths for `remove_due` (`LogEnvironment`)."""
+        self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
+
+    def checkpoint_soon(self) -> None:
+        """Replaces the checkpoints before the next pass would (`LogEnvironment`), as Kafka does in
+        `LogManager.truncateTo` and `asyncDelete`.
+
+        A topic made anew within seconds would else be recovered by its former one's log start.
+        """
+        self._checkpoints_stale = True
+        if not self._checkpoints_begun:
+            self._checkpoints_begun = True
+            self._post(self._replace_checkpoints)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a write of the writer does not come to an end; from any thread."""
+        writer = self._writer
+        return writer is not None and writer.busy_ms() >= HUNG_WRITE_MS
+
+    @property
+    def waiting_jobs(self) -> int:
+        """Jobs that the worker and the writer have not begun."""
+        return sum(w.waiting for w in (self._worker, self._writer) if w is not None)
+
+    def _failed(self, failure: LogDirFailure) -> None:
+        self._on_failure(self.index, failure)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except LogDirFailure as failure:
+            self._failed(failure)

@@ -1,0 +1,500 @@
+"""The logs of one node, in one or several directories (Kafka's `LogManager`).
+
+Lifecycle: `open` (on any thread) -> `start` -> logs and maintenance -> `close`. After `open` one
+thread, the node's loop, owns all of it. Disk work that may take long runs on each directory's
+worker. A directory that fails goes offline with its logs; the others go on.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import NO_TOPIC_ID, NodeId
+from highwater.model.time import Clock
+from highwater.model.topic_config import effective
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.hosted_directory import (
+    HandleLimits,
+    HostedDirectory,
+    HostedLog,
+)
+from highwater.partition.storage.directory.log_directory import (
+    NO_EPOCH,
+    DirectoryIdentity,
+    LogDirectory,
+)
+from highwater.partition.storage.directory.node_lineage import NodeLineage
+from highwater.partition.storage.errors import (
+    CorruptCheckpointError,
+    LogDirFailure,
+    StorageError,
+)
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.names import partition_directory
+
+STOP_TIMEOUT_S: Final = 10.0
+"""How long a directory's worker may take to finish at shutdown before it is left behind."""
+_TOKEN_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageStats:
+    """Sums over a node's logs, for metrics."""
+
+    logs: int
+    segments: int
+    size_bytes: int
+    records_not_synced: int
+    """Records that are not yet known to be on disk."""
+    open_files: int
+    open_maps: int
+    handle_evictions: int
+    waiting_jobs: int
+    """Disk work that the directories' workers have not begun."""
+    waiting_deletions: int
+    unusable_logs: int
+    offline_dirs: int
+    stalled_dirs: int
+    """Directories whose writes hang and run on a thread of their own."""
+
+
+class LogManager:
+    """See the module. `dirs[i]` has index i in the node's registration."""
+
+    def __init__(
+        self,
+        dirs: Sequence[Path | str],
+        *,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+        on_dir_failure: Callable[[int, LogDirFailure], None],
+        limits: HandleLimits | None = None,
+        jitter_share: Callable[[], float] = lambda: 0.0,
+        producer_id_expiration_ms: int = 24 * 3600 * 1000,
+        make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
+        lineage: NodeLineage | None = None,
+    ) -> None:
+        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is
+        called on the owner's thread, once for each directory, after its logs were taken away.
+        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms. `lineage` is
+        kept in the directories; None for logs that no node will register.
+        """
+        self._lineage = lineage
+        self._on_dir_failure = on_dir_failure
+        self._jitter_share = jitter_share
+        self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
+        self._logs: dict[str, HostedLog] = {}
+        self._doubles: list[HostedLog] = []
+        """Logs of the same name as one of `_logs`, of other topics, in other directories."""
+        self._broker_configs: Mapping[str, str] = {}
+        self.unusable: dict[str, StorageError] = {}
+        """Partitions' directories that could not be opened, by name, and why."""
+        share = (limits or HandleLimits.of_process()).split(len(dirs))
+        self.dirs = [
+            HostedDirectory(
+                index,
+                LogDirectory(os.fspath(path), make_filesystem(os.fspath(path))),
+                clock=clock,
+                post=post,
+                on_failure=self.fail_dir,
+                entries=self._in,
+                limits=share,
+            )
+            for index, path in enumerate(dirs)
+        ]
+
+    # -- start and stop -------------------------------------------------------------------------
+
+    def open(self) -> DirectoryIdentity:
+        """Opens and recovers every log in every directory; the identity that they agree on.
+
+        A directory that cannot be read goes offline. Raises LogDirInUseError, or StorageError if
+        the directories belong to different nodes or hold the same partition twice.
+        """
+        opened: list[HostedDirectory] = []
+        try:
+            for hosted in self.dirs:
+                self._open_dir(hosted, opened)
+            identity = self._common_identity(opened)
+            if self._lineage is not None:
+                self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
+            usable = [hosted for hosted in opened if hosted.failure is None]
+            with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
+                found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
+            for hosted, (logs, unusable) in zip(usable, found, strict=True):
+                self.unusable.update(unusable)
+                for entry in logs:
+                    self._add(entry)
+                self._recovered(hosted, logs, unusable)
+        except StorageError:
+            for hosted in opened:
+                hosted.directory.close()
+            raise
+        return identity
+
+    def _recovered(
+        self, hosted: HostedDirectory, logs: Sequence[HostedLog], unusable: Mapping[str, object]
+    ) -> None:
+        lineage = self._lineage
+        if lineage is None:
+            return
+        if not unusable:
+            lineage.recovered(hosted)
+        if any(entry.log.damaged for entry in logs):
+            # More is gone than a killed process can have left unwritten (R12, R13).
+            lineage.doubt()
+
+    def _open_dir(self, hosted: HostedDirectory, opened: list[HostedDirectory]) -> None:
+        try:
+            hosted.directory.open()
+        except LogDirFailure as failure:
+            hosted.failure = failure
+        except CorruptCheckpointError as error:
+            hosted.failure = LogDirFailure(hosted.directory.path, OSError(str(error)))
+        else:
+            opened.append(hosted)
+
+    def start(self) -> None:
+        """Starts the workers and reports directories that failed while they were opened."""
+        for hosted in self.dirs:
+            if hosted.failure is None:
+                hosted.start()
+        for hosted in self.dirs:
+            if hosted.failure is not None:
+                self._doubt_lineage(hosted)
+                self._on_dir_failure(hosted.index, hosted.failure)
+
+    def close(
+        self, *, node_epoch: int = NO_EPOCH, timeout_s: float = STOP_TIMEOUT_S
+    ) -> list[LogDirFailure]:
+        """Closes all logs, writes checkpoints and marks directories as shut down in order.
+
+        Blocks for as long as the disks take, for each worker at most `timeout_s`. Returns what
+        went wrong; those directories are recovered at the next start.
+        """
+        failures = [
+            hosted.close(self._in(hosted), node_epoch, timeout_s=timeout_s) for hosted in self.dirs
+        ]
+        if self._lineage is not None:
+            failures += self._lineage.close(self.dirs, failures)
+        for hosted in self.dirs:
+            hosted.directory.close()
+        self._logs.clear()
+        for entry in self._doubles:
+            entry.log.close(clean=False)  # Nothing was written to it since it was opened.
+        return [failure for failure in failures if failure is not None]
+
+    @property
+    def clean(self) -> bool:
+        """Whether all directories were closed in order before this start."""
+        return all(hosted.directory.clean for hosted in self.dirs)
+
+    @property
+    def previous_node_epoch(self) -> int:
+        """The node's epoch before a clean stop; -1 if the stop was not clean everywhere."""
+        epochs = {hosted.directory.previous_node_epoch for hosted in self.dirs}
+        return epochs.pop() if self.clean and len(epochs) == 1 else NO_EPOCH
+
+    @property
+    def all_dirs_failed(self) -> bool:
+        """Whether no directory is online."""
+        return all(hosted.failure is not None for hosted in self.dirs)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether no directory takes a write any more, though none has failed; from any thread.
+
+        What is being written may still reach the disks, and the node goes on when it has.
+        """
+        online = self.online()
+        return bool(online) and all(hosted.hangs for hosted in online)
+
+    def write_identity(self, *, node_id: int, cluster_id: str) -> None:
+        """Notes whose directories these are, once the controller has said it."""
+        for hosted in self.online():
+            with self.guard(hosted):
+                hosted.directory.write_identity(node_id=node_id, cluster_id=cluster_id)
+
+    def registered(self) -> None:
+        """The controller knows the incarnation of the node."""
+        lineage = self._lineage
+        if lineage is not None:
+            lineage.registered()
+            for hosted in self.online():
+                with self.guard(hosted):
+                    lineage.keep(hosted)
+
+    def _doubt_lineage(self, failed: HostedDirectory) -> None:
+        if self._lineage is not None and self._lineage.took_part(failed):
+            self._lineage.failed(self.online(), failed)
+
+    # -- logs -----------------------------------------------------------------------------------
+
+    def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
+        """The log of a partition and the index of its directory; made if there is none.
+
+        A new log goes to the directory with the fewest logs. Raises StorageError if its files are
+        unusable, if it may be in a directory that is offline, or if no directory is online.
+        """
+        name = partition_directory(
+            topic.name, partition, topic_id=topic.topic_id, instance=topic.instance
+        )
+        entry = self._logs.get(name)
+        if entry is not None and entry.topic_id == NO_TOPIC_ID:
+            entry.directory.write_topic_id(entry.log, topic.topic_id)
+            entry.topic_id = topic.topic_id
+        if entry is not None and entry.topic_id != topic.topic_id:
+            # A topic of the same name that was deleted while this node was away.
+            self._set_aside(entry)
+            entry = self._take_double(name, topic)
+        if entry is None:
+            entry = self._create(name, topic, is_new=_is_new(topic, partition))
+        self.reconfigure(entry.log, topic)
+        return entry.log, entry.directory.index
+
+    def delete_log(self, log: PartitionLog) -> None:
+        """Renames a log's directory now and removes it after file.delete.delay.ms."""
+        entry = self._entry(log)
+        if entry is None:
+            return
+        self._remove(entry)
+        if entry.directory.names is not None:
+            entry.directory.names.discard(entry.name)
+        with self.guard(entry.directory):
+            log.delete(_token())
+        entry.directory.checkpoint_soon()
+
+    def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> list[str]:
+        """Renames logs that the image has no replica for on this node; their new directories.
+
+        They are kept, for people to look at: what is missing may be the metadata (Kafka 4's
+        `LogManager.isStrayReplica`, which keeps them, too). A log without a topic's id that
+        nobody has claimed is one of them.
+        """
+        self._doubles, doubles = [], self._doubles
+        strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
+        for entry in strays:
+            self._set_aside(entry)
+        for entry in doubles:
+            with self.guard(entry.directory):
+                entry.log.set_aside(_token())
+        return [entry.log.directory for entry in (*strays, *doubles)]
+
+    def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
+        """Follows a topic's changed configs."""
+        config = LogConfig.of(
+            effective(topic.configs, self._broker_configs),
+            jitter_share=self._jitter_share(),
+            producer_id_expiration_ms=self._default_config.producer_id_expiration_ms,
+        )
+        if topic.internal and not config.compact:
+            # Nothing may expire that coordinators still need, whatever somebody has configured.
+            config = replace(config, delete_policy=False)
+        log.reconfigure(config)
+
+    def set_broker_configs(self, configs: Mapping[str, str]) -> None:
+        """The brokers' dynamic configs, which are topics' defaults; then `reconfigure` the logs."""
+        self._broker_configs = configs
+
+    def dir_index(self, log: PartitionLog) -> int:
+        """The index of the directory that a log is in."""
+        entry = self._entry(log)
+        assert entry is not None
+        return entry.directory.index
+
+    def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Makes a log durable up to its present end, then calls `done` on the owner's thread.
+
+        Runs on the directory's worker; calls that come meanwhile share one sync. `done` is never
+        called if the directory fails: its replicas hear of that by `on_dir_failure`.
+        """
+        entry = self._entry(log)
+        if entry is not None:
+            with self.guard(entry.directory):
+                entry.directory.flush(entry, done)
+
+    # -- failures and numbers -------------------------------------------------------------------
+
+    def fail_dir(self, index: int, failure: LogDirFailure) -> None:
+        """Takes a directory offline with all its logs; later calls for it do nothing."""
+        hosted = self.dirs[index]
+        if hosted.failure is not None:
+            return
+        hosted.failure = failure
+        self._doubt_lineage(hosted)
+        for entry in self._in(hosted):
+            self._remove(entry)
+            entry.log.close(clean=False)
+        self._on_dir_failure(index, failure)
+
+    def online(self) -> list[HostedDirectory]:
+        """The directories that work."""
+        return [hosted for hosted in self.dirs if hosted.failure is None]
+
+    def entries(self) -> list[HostedLog]:
+        """All usable logs, at this moment."""
+        return list(self._logs.values())
+
+    def holds(self, entry: HostedLog) -> bool:
+        """Whether a log is still among the usable ones."""
+        return self._logs.get(entry.name) is entry
+
+    def has_log(self, log: PartitionLog) -> bool:
+        """Whether a log is among the usable ones."""
+        return self._entry(log) is not None
+
+    @contextmanager
+    def guard(self, hosted: HostedDirectory) -> Iterator[None]:
+        """Takes the directory offline if the block raises LogDirFailure."""
+        try:
+            yield
+        except LogDirFailure as failure:
+            self.fail_dir(hosted.index, failure)
+
+    def checkpoint(self) -> None:
+        """Writes recovery points, high watermarks and log starts, on the workers."""
+        for hosted in self.online():
+            with self.guard(hosted):
+                hosted.checkpoint(self._in(hosted))
+
+    def checkpoint_high_watermarks(self, hosted: HostedDirectory) -> None:
+        """Writes a directory's high watermarks, on its worker, if any has moved."""
+        hosted.checkpoint_high_watermarks(self._in(hosted))
+
+    def keep_flushed(self, log: PartitionLog) -> None:
+        """Makes a log durable up to its present end, and its recovery point, too: a start after
+        kill -9 reads the log from there on only. On the directory's worker.
+        """
+        entry = self._entry(log)
+        if entry is not None:
+            self.flush(log, entry.directory.checkpoint_soon)
+
+    def checkpoint_cleaned(self, hosted: HostedDirectory) -> None:
+        """Writes down how far a directory's logs were compacted, on its worker."""
+        hosted.checkpoint_cleaned(self._in(hosted))
+
+    def stats(self) -> StorageStats:
+        """Sums for metrics; walks over all logs."""
+        logs = [entry.log for entry in self._logs.values()]
+        online = self.online()
+        return StorageStats(
+            logs=len(logs),
+            segments=sum(len(log.segments) for log in logs),
+            size_bytes=sum(log.size_bytes for log in logs),
+            records_not_synced=sum(log.log_end_offset - log.recovery_point for log in logs),
+            open_files=sum(len(hosted.files) for hosted in online),
+            open_maps=sum(len(hosted.maps) for hosted in online),
+            handle_evictions=sum(h.files.evictions + h.maps.evictions for h in online),
+            waiting_jobs=sum(hosted.waiting_jobs for hosted in online),
+            waiting_deletions=sum(len(hosted.deletions) for hosted in online),
+            unusable_logs=len(self.unusable),
+            offline_dirs=len(self.dirs) - len(online),
+            stalled_dirs=sum(hosted.stall.stalled for hosted in online),
+        )
+
+    def _create(self, name: str, topic: TopicState, *, is_new: bool) -> HostedLog:
+        if name in self.unusable and not self._set_unusable_aside(name, topic):
+            raise self.unusable[name]
+        for hosted in self.dirs:
+            may_be_here = not is_new if hosted.names is None else name in hosted.names
+            if hosted.failure is not None and may_be_here:
+                # An empty log in its place would be worse than none.
+                raise hosted.failure
+        online = self.online()
+        if not online:
+            raise StorageError("no log directory is online")
+        hosted = min(online, key=lambda candidate: candidate.log_count)
+        try:
+            entry = hosted.create(name, topic_id=topic.topic_id, config=self._default_config)
+        except LogDirFailure as failure:
+            self.fail_dir(hosted.index, failure)
+            raise
+        self._add(entry)
+        return entry
+
+    def _add(self, entry: HostedLog) -> None:
+        other = self._logs.get(entry.name)
+        if other is not None and NO_TOPIC_ID != entry.topic_id != other.topic_id != NO_TOPIC_ID:
+            # Made while this directory could not be read; the image will tell which one counts.
+            self._doubles.append(entry)
+            return
+        if other is not None:
+            paths = f"{other.log.directory} and {entry.log.directory}"
+            raise StorageError(f"the same partition is in two log directories: {paths}")
+        self._logs[entry.name] = entry
+        entry.directory.log_count += 1
+
+    def _set_aside(self, entry: HostedLog) -> None:
+        """Keeps a log's files under another name, out of everybody's way."""
+        self._remove(entry)
+        if entry.directory.names is not None:
+            entry.directory.names.discard(entry.name)
+        with self.guard(entry.directory):
+            entry.log.set_aside(_token())
+        entry.directory.checkpoint_soon()
+
+    def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
+        """Makes way for a topic if a log that cannot be opened is a former one's."""
+        for hosted in self.online():
+            if hosted.names is not None and name in hosted.names:
+                with self.guard(hosted):
+                    if hosted.topic_id_of(name) not in (NO_TOPIC_ID, topic.topic_id):
+                        hosted.set_aside(name, _token())
+                        del self.unusable[name]
+                        return True
+        return False
+
+    def _take_double(self, name: str, topic: TopicState) -> HostedLog | None:
+        for entry in self._doubles:
+            if entry.name == name and entry.topic_id == topic.topic_id:
+                self._doubles.remove(entry)
+                self._add(entry)
+                return entry
+        return None
+
+    def _remove(self, entry: HostedLog) -> None:
+        del self._logs[entry.name]
+        entry.directory.log_count -= 1
+
+    def _entry(self, log: PartitionLog) -> HostedLog | None:
+        entry = self._logs.get(os.path.basename(log.directory))
+        return entry if entry is not None and entry.log is log else None
+
+    def _in(self, hosted: HostedDirectory) -> list[HostedLog]:
+        return [entry for entry in self._logs.values() if entry.directory is hosted]
+
+    def _common_identity(self, opened: Sequence[HostedDirectory]) -> DirectoryIdentity:
+        identities = [hosted.directory.identity for hosted in opened]
+        known = [identity for identity in identities if identity.node_id >= 0]
+        if len({(identity.node_id, identity.cluster_id) for identity in known}) > 1:
+            paths = ", ".join(hosted.directory.path for hosted in opened)
+            raise StorageError(f"log directories of different nodes or clusters: {paths}")
+        return known[0] if known else DirectoryIdentity()
+
+
+def _is_new(topic: TopicState, partition: int) -> bool:
+    """Whether this partition's log cannot have been made before the node's present start.
+
+    A start fences the former incarnation, which changes the leader and with it the epoch.
+    """
+    for state in topic.partitions[partition : partition + 1]:
+        return state.leader_epoch == 0 and state.partition_epoch == 0
+    return False
+
+
+def _is_stray(entry: HostedLog, image: ClusterImage, node_id: NodeId) -> bool:
+    topic = image.topics.get(entry.topic_id)
+    number = entry.log.partition
+    if topic is None or number >= len(topic.partitions):
+        return True
+    return node_id not in topic.partitions[number].replicas
+
+
+def _token() -> str:
+    return os.urandom(_TOKEN_BYTES).hex()

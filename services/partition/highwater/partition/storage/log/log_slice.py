@@ -1,0 +1,37 @@
+"""A part of a log, as a read finds it."""
+
+from typing import Final
+
+from highwater.partition.storage.segment.batches import HEADER_BYTES, Pread, only_headers
+from highwater.partition.storage.segment.segment import Segment
+
+HEADERS_MAX: Final = 64
+"""Of batches without a record, that are looked for: one small read."""
+
+
+class LogSlice:
+    """Whole batches in a segment file: `length` bytes at `position`, the first at `base_offset`.
+
+    `next_offset` is where the batch after them begins, or will begin. Valid until the log's owner
+    runs again; to keep it longer, `segment.pin()` it and `segment.unpin()` it in the end, both on
+    the owner's thread.
+    """
+
+    __slots__ = ("base_offset", "length", "next_offset", "position", "segment")
+
+    def __init__(
+        self, segment: Segment, position: int, length: int, base_offset: int, next_offset: int
+    ) -> None:
+        self.segment = segment
+        self.position = position
+        self.length = length
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+
+    def is_rest_without_records(self, pread: Pread) -> bool:
+        """Whether it reaches to the end of its segment, which is open, and holds headers alone."""
+        if self.length > HEADERS_MAX * HEADER_BYTES or self.length % HEADER_BYTES:
+            return False
+        if self.position + self.length != self.segment.size:
+            return False
+        return only_headers(pread(self.segment.fd, self.length, self.position))

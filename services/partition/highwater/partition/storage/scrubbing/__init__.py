@@ -1,0 +1,1 @@
+"""The search for bit rot in closed segments."""

@@ -1,0 +1,1 @@
+"""A segment's files: records and indexes, in Kafka's format."""

@@ -1,0 +1,1 @@
+"""Limits shared out over nodes, and the metrics of it."""

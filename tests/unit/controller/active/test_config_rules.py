@@ -1,0 +1,60 @@
+from highwater.controller.active.config_rules import VALUE_CHARS_MAX, KafkaConfigRules
+
+RULES = KafkaConfigRules()
+
+
+def test_topics_get_kafka_s_configs() -> None:
+    assert RULES.topic_error({}, {"retention.ms": "-1", "cleanup.policy": "compact"}) is None
+    assert RULES.topic_error({}, {}) is None
+    assert "Unknown topic config name: x" in str(RULES.topic_error({}, {"x": "1"}))
+    assert "retention.ms" in str(RULES.topic_error({}, {"retention.ms": "soon"}))
+
+
+def test_what_a_topic_keeps_must_go_with_what_it_gets() -> None:
+    kept = {"min.compaction.lag.ms": "10"}
+    wanted = {"max.compaction.lag.ms": "5"}
+    assert RULES.topic_error({}, wanted) is None
+    assert "conflict" in str(RULES.topic_error(kept, wanted))
+
+
+def test_what_is_stored_already_is_not_the_client_s_mistake() -> None:
+    assert (
+        RULES.topic_error({"old.config": "1", "segment.bytes": "1"}, {"retention.ms": "1"}) is None
+    )
+
+
+def test_lists_of_topics_change_by_items() -> None:
+    def changed(name: str, **given: str) -> str | None:
+        return RULES.changed_list(name, {}, {}, **{"added": "", "removed": "", **given})
+
+    assert changed("cleanup.policy", added="compact") == "delete,compact"
+    assert changed("cleanup.policy", removed="delete") == ""
+    assert changed("retention.ms", added="1") is None
+    assert changed("no.such.list", removed="1") is None
+
+
+def test_nodes_get_dynamic_configs() -> None:
+    assert RULES.node_error({"log.retention.ms": "5"}, all_nodes=False) is None
+    assert "node.id" in str(RULES.node_error({"node.id": "5"}, all_nodes=True))
+    assert "log.roll.ms" in str(RULES.node_error({"log.roll.ms": "0"}, all_nodes=True))
+    assert RULES.node_error({"min.insync.replicas": "2"}, all_nodes=True) is None
+    assert RULES.node_error({"min.insync.replicas": "2"}, all_nodes=False) is not None
+
+
+def test_what_elections_ask_for() -> None:
+    name = "min.insync.replicas"
+    assert RULES.min_isr({}, {}) == 1
+    assert RULES.min_isr({}, {name: "2"}) == 2
+    assert RULES.min_isr({name: "3"}, {name: "2"}) == 3
+    assert RULES.min_isr({name: "0"}, {name: "2"}) == 2, "what is not valid is not set"
+    unclean = "unclean.leader.election.enable"
+    assert not RULES.unclean({}, {})
+    assert RULES.unclean({}, {unclean: "true"})
+    assert not RULES.unclean({unclean: "false"}, {unclean: "true"})
+
+
+def test_values_have_a_limit() -> None:
+    long = ",".join(f"{number}:1" for number in range(VALUE_CHARS_MAX))
+    name = "leader.replication.throttled.replicas"
+    assert "longer" in str(RULES.topic_error({}, {name: long}))
+    assert "longer" in str(RULES.node_error({"log.cleanup.policy": long}, all_nodes=True))

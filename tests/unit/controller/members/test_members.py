@@ -1,0 +1,533 @@
+"""Registration, sessions and fencing, as nodes and gateways meet them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.controller.active import writer
+from highwater.controller.core.membership import Registration
+from highwater.controller.members.members import NodeHeartbeat
+from highwater.controller.service import ControllerService
+from highwater.controller.store.memory import MemoryStore
+from highwater.controller.store.port import (
+    Compare,
+    Operation,
+    StoreUnavailableError,
+    TxnResult,
+)
+from highwater.kafka.error_codes import ErrorCode
+from highwater.metadata.controller_client import ControllerClient
+from highwater.metadata.endpoints import ControllerEndpoints
+from highwater.metadata.watch import ClusterWatch, Watcher
+from highwater.model.cluster import NodeState
+from highwater.model.ids import NO_NODE, NodeId, TopicId
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.tasks import TaskOwner
+from tests.support.controller import (
+    FakeNode,
+    controller_config,
+    gateway_state,
+    image_when,
+    node,
+    partition_of,
+    started,
+    topic,
+)
+
+
+async def test_a_new_node_is_fenced_until_it_has_applied_its_registration(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    first = node(client, -1)
+    response = await first.register()
+    assert (response.node_id, response.error.error_code) == (1, 0)
+    assert (await first.beat(response.node_epoch - 1)).fenced
+    assert not (await first.beat(response.node_epoch)).fenced
+    second = FakeNode(client, "127.0.0.1:9400", "b")
+    assert (await second.register()).node_id == 2
+    image = await image_when(watch, lambda i: len(i.nodes) == 2)
+    assert (image.nodes[1].fenced, image.nodes[2].fenced) == (False, True)  # type: ignore[index]
+
+
+async def test_a_live_duplicate_is_refused(client: ControllerClient) -> None:
+    await node(client, 1).join()
+    assert (await node(client, 1, "b").register()).error.error_code == (
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    )
+
+
+async def test_the_same_incarnation_keeps_its_epoch(client: ControllerClient) -> None:
+    first = await node(client, 1).join()
+    again = await node(client, 1).register()
+    assert (again.error.error_code, again.node_epoch) == (0, first.epoch)
+
+
+async def test_a_registration_whose_caller_gave_up_is_the_same_one(
+    controller: ControllerService, client: ControllerClient
+) -> None:
+    """Otherwise it would be a node that never comes, or have an epoch that the store lacks."""
+    active = controller.active
+    assert active is not None
+    wanted = Registration(
+        node_id=NO_NODE,
+        address="h:1",
+        rack="",
+        incarnation="a",
+        log_dirs=(),
+        previous_node_epoch=-1,
+        lineage=(),
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.register_node(wanted, ""), name="register")
+    await asyncio.sleep(0)
+    assert not active.image.nodes
+    given_up.cancel()
+    admitted = await active.members.register_node(wanted, "")
+    assert set(active.image.nodes) == {1}
+    assert isinstance(admitted, NodeState)
+    assert (await active.members.register_node(wanted, "")) == admitted
+    await tasks.close(timeout_s=1)
+
+
+async def test_another_clusters_node_is_refused(client: ControllerClient) -> None:
+    response = await client.register_node(
+        pb.RegisterNodeRequest(node_id=1, address="h:1", incarnation="x", cluster_id="other")
+    )
+    assert response.error.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_killed_node_leads_again_after_its_restart(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=1, node_epoch=first.epoch))
+    stream.start()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")]))
+    await stream.wait_for_revision(created.revision, 5.0)
+    before = partition_of(await image_when(watch, lambda i: i.topic("t")), "t")
+    await stream.stop()  # What the controller sees of kill -9.
+    await asyncio.sleep(0.05)
+    second = node(client, 1, "b")
+    assert (await second.register()).error.error_code == 0, "a closed stream frees the id at once"
+    assert second.epoch > first.epoch
+    assert (await first.beat()).error.error_code == ErrorCode.STALE_BROKER_EPOCH
+    fenced = partition_of(await image_when(watch, lambda i: i.nodes[1].fenced), "t")
+    assert (fenced.leader, fenced.isr) == (-1, (1,))
+    assert not (await second.beat()).fenced
+    after = partition_of(await image_when(watch, lambda i: not i.nodes[1].fenced), "t")
+    assert (after.leader, after.isr) == (1, (1,))
+    assert after.leader_epoch > fenced.leader_epoch > before.leader_epoch
+
+
+async def test_a_stranger_does_not_come_in_between_two_streams_of_a_live_node(
+    client: ControllerClient, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    stranger = FakeNode(client, "elsewhere:9301", "b", 1, log_dirs=["/empty"])
+    await die(endpoints, first)
+    refused = (await stranger.register()).error.error_code
+    assert refused == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert not (await first.beat()).error.error_code
+    await die(endpoints, first)
+    await asyncio.sleep(0.3)
+    assert not (await stranger.register()).error.error_code, "the session has ended"
+    await die(endpoints, stranger)
+    restarted = FakeNode(client, "elsewhere:9399", "c", 1, log_dirs=["/empty"])
+    assert not (await restarted.register()).error.error_code, "it holds the same directory"
+
+
+async def test_a_closed_stream_is_death_after_the_grace(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    one, two = await node(client, 1).join(), await node(client, 2).join()
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=1, node_epoch=one.epoch))
+    stream.start()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 2, 2)]))
+    await stream.wait_for_revision(created.revision, 5.0)
+    await stream.stop()
+    await two.beat()
+    image = await image_when(watch, lambda i: i.nodes[1].fenced, timeout_s=1.0)
+    assert {partition_of(image, "t", p).leader for p in (0, 1)} == {2}
+    assert not image.nodes[2].fenced  # type: ignore[index]
+    assert not (await one.beat()).fenced, "it was alive after all and comes back"
+
+
+async def test_silence_is_death_after_the_session(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    await node(client, 1).join()
+    await image_when(watch, lambda i: 1 in i.nodes and not i.nodes[1].fenced)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await image_when(watch, lambda i: i.nodes[1].fenced, timeout_s=5.0)
+    assert 1.5 < loop.time() - start < 3.5
+
+
+async def test_draining_moves_leadership(client: ControllerClient, watch: ClusterWatch) -> None:
+    one = await node(client, 1).join()
+    await node(client, 2).join()
+    await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("both", 4, 2), topic("single", 4, 1)])
+    )
+    answer = await one.beat(wants_shutdown=True)
+    assert answer.may_shut_down
+    image = await image_when(watch, lambda i: i.nodes[1].draining)
+    assert {p.leader for p in image.topic("both").partitions} == {2}  # type: ignore[union-attr]
+    assert {p.isr for p in image.topic("both").partitions} == {(2,)}  # type: ignore[union-attr]
+
+
+async def test_gateways_are_assigned_and_forgotten(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    await node(client, 1).join()
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
+    stream = ClusterWatch(endpoints, watcher=Watcher(gateway_id="g1"))
+    stream.start()
+    image = await image_when(watch, lambda i: i.node_gateways)
+    assert dict(image.node_gateways) == {1: "g1"}
+    await stream.wait_for_revision(image.revision, 5.0)
+    await stream.stop()
+    image = await image_when(watch, lambda i: not i.gateways, timeout_s=1.5)
+    assert not image.node_gateways
+    beat = await client.heartbeat(pb.HeartbeatRequest(node_id=-1, gateway_id="g1"))
+    assert beat.error.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_change_is_answered_when_members_have_applied_it(client: ControllerClient) -> None:
+    one = await node(client, 1).join()
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
+    applied = (await client.create_topics(pb.CreateTopicsRequest(topics=[topic("a")]))).revision
+    creating = asyncio.ensure_future(
+        client.create_topics(pb.CreateTopicsRequest(topics=[topic("b")]))
+    )
+    done, _ = await asyncio.wait({creating}, timeout=0.3)
+    assert not done, "the gateway has not applied it"
+    assert not (await one.beat()).fenced
+    await client.heartbeat(
+        pb.HeartbeatRequest(node_id=-1, gateway_id="g1", applied_revision=applied + 100)
+    )
+    done, _ = await asyncio.wait({creating}, timeout=0.5)
+    assert done
+    start = asyncio.get_running_loop().time()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("c")], timeout_ms=100))
+    assert asyncio.get_running_loop().time() - start < 1.5, "the wait has a limit"
+
+
+async def die(endpoints: ControllerEndpoints, dead: FakeNode) -> None:
+    """What the controller sees of kill -9: the node's stream ends."""
+    stream = ClusterWatch(endpoints, watcher=Watcher(node_id=dead.node_id, node_epoch=dead.epoch))
+    stream.start()
+    await stream.wait_for_revision(1, 5.0)
+    await stream.stop()
+    await asyncio.sleep(0.05)
+
+
+async def test_a_failed_log_directory_takes_its_partitions_leaders(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    first = await node(client, 1).join()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t"), topic("u")]))
+    image = await image_when(watch, lambda i: i.topic("t") and i.topic("u"))
+    state = image.topic("t")
+    assert state is not None
+    lost = pb.OfflineReplicas(topic_id=state.topic_id, partitions=[0])
+    await first.beat(failed_log_dirs=["/data/a"], offline_replicas=[lost])
+    await image_when(watch, lambda i: partition_of(i, "t").leader == -1)
+    other = partition_of(watch.image, "u")  # type: ignore[arg-type]
+    assert (other.leader, other.leader_epoch) == (1, 0)
+    # Another start finds the directory as bad as before, and says so before it may lead.
+    await die(endpoints, first)
+    second = node(client, 1, "b")
+    assert (await second.register()).error.error_code == 0
+    await second.beat(offline_replicas=[lost])
+    image = await image_when(watch, lambda i: partition_of(i, "u").leader == 1)
+    assert partition_of(image, "t").leader == -1
+    assert partition_of(image, "t").isr == (1,)
+    # Then it is repaired.
+    await die(endpoints, second)
+    third = node(client, 1, "c")
+    assert (await third.register()).error.error_code == 0
+    await third.beat()
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 1)
+    assert partition_of(image, "u").leader == 1
+
+
+class HeldStore(MemoryStore):
+    """Transactions wait while it is held, and fail while it is out of reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+        self.reached.set()
+        self.fails = False
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        await self.reached.wait()
+        if self.fails:
+            raise StoreUnavailableError("no")
+        return await super().txn(compares, operations)
+
+
+async def test_what_a_node_cannot_serve_is_asked_again_after_a_heartbeat_that_was_given_up() -> (
+    None
+):
+    store = HeldStore()
+    service = await started(store=store)
+    client = ControllerClient(service.in_process_endpoints())
+    active = service.active
+    assert active is not None
+    first = await node(client, 1).join()
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")], timeout_ms=1))
+    beat = NodeHeartbeat(
+        node_id=NodeId(1),
+        node_epoch=first.epoch,
+        applied_revision=created.revision,
+        offline_replicas={TopicId(created.results[0].topic.topic_id): frozenset({0})},
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    store.reached.clear()
+    given_up = tasks.start(active.members.heartbeat(beat), name="heartbeat")
+    await asyncio.sleep(0.01)
+    given_up.cancel()
+    store.fails = True
+    store.reached.set()
+    await asyncio.sleep(0.01)
+    store.fails = False
+    await active.members.heartbeat(beat)
+    assert partition_of(active.image, "t").leader == -1
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+async def test_a_crowd_of_changes_puts_fencing_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "JOBS_MAX", 3)
+    store = HeldStore()
+    service = await started(store=store)
+    endpoints = service.in_process_endpoints()
+    client = ControllerClient(endpoints)
+    term = service.active
+    assert term is not None
+    first = await node(client, 1).join()
+    store.reached.clear()
+    tasks = TaskOwner(lambda _name, _error: None)
+    for number in range(4):
+        tasks.start(term.allocate_producer_ids(), name=f"change-{number}")
+        await asyncio.sleep(0.01)
+    await die(endpoints, first)
+    await asyncio.sleep(0.5)
+    store.reached.set()
+    async with asyncio.timeout(5.0):
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)
+    assert service.active is term
+    assert not service.failed.done()
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+class TurningStore(MemoryStore):
+    """Does something in the loop turn after the next transaction, or before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], object] = list
+        self.after: Callable[[], object] = list
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        (before, self.before), (after, self.after) = (self.before, list), (self.after, list)
+        before()
+        result = await super().txn(compares, operations)
+        after()
+        return result
+
+
+async def test_who_is_heard_just_after_it_was_fenced_is_watched_from_then_on() -> None:
+    store = TurningStore()
+    service = await started(store=store)
+    term = service.active
+    assert term is not None
+    endpoints = service.in_process_endpoints()
+    first = await node(ControllerClient(endpoints), 1).join()
+    beat = NodeHeartbeat(node_id=NodeId(1), node_epoch=first.epoch, applied_revision=1 << 40)
+    tasks = TaskOwner(lambda _name, _error: None)
+    # The fence is published when the transaction ends; the heartbeat's turn is the next one.
+    store.after = lambda: tasks.start(term.members.heartbeat(beat), name="heartbeat")
+    await die(endpoints, first)
+    async with asyncio.timeout(5.0):
+        while store.after is not list or term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.001)
+        assert term.members.nodes.get(NodeId(1)) is not None
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)  # It died for good, as its silence shows.
+    await tasks.close(timeout_s=1)
+    await service.stop()
+
+
+class LeapingClock(SystemClock):
+    """Goes on as the machine's, from wherever it was put."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+async def test_the_time_of_a_commit_is_not_given_to_sessions() -> None:
+    """All members were heard meanwhile: it is not the controller that stood still."""
+    store, clock = TurningStore(), LeapingClock()
+    service = ControllerService(controller_config(), clock=clock, store=store, serve_grpc=False)
+    await service.start()
+    term = await service.wait_active(5.0)
+    endpoints = service.in_process_endpoints()
+    client = ControllerClient(endpoints)
+    first, _ = await node(client, 1).join(), await node(client, 2).join()
+    other = term.members.nodes.get(NodeId(2))
+    assert other is not None
+    heard_ms = other.heard_ms
+
+    def take_long() -> None:
+        clock.ahead_ms = 1_500
+
+    store.before = take_long
+    await die(endpoints, first)
+    async with asyncio.timeout(5.0):
+        while not term.image.nodes[NodeId(1)].fenced:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert other.heard_ms == heard_ms
+    await service.stop()
+
+
+async def pair(client: ControllerClient, *, min_isr: str = "1") -> tuple[FakeNode, FakeNode, bytes]:
+    """Nodes 1 and 2, and the id of topic "t" with one partition on both, led by 1."""
+    one, two = await node(client, 1).join(), await node(client, 2).join()
+    wish = topic(
+        "t", -1, -1, assignments=[pb.Assignment(partition=0, replicas=[1, 2])],
+        configs={"min.insync.replicas": min_isr},
+    )  # fmt: skip
+    created = await client.create_topics(pb.CreateTopicsRequest(topics=[wish], timeout_ms=1))
+    return one, two, created.results[0].topic.topic_id
+
+
+async def propose(
+    client: ControllerClient, watch: ClusterWatch, leader: FakeNode, isr: list[int]
+) -> None:
+    """What a leader sends whose followers lag, or have caught up."""
+    response = await client.alter_partition(
+        pb.AlterPartitionRequest(
+            node_id=leader.node_id,
+            node_epoch=leader.epoch,
+            proposals=[await _proposal(watch, isr)],
+        )
+    )
+    (result,) = response.results
+    assert not result.error.error_code, result.error.message
+    epoch = result.state.partition_epoch
+    await image_when(watch, lambda i: partition_of(i, "t").partition_epoch == epoch)
+
+
+async def _proposal(watch: ClusterWatch, isr: list[int]) -> pb.IsrProposal:
+    image = await image_when(watch, lambda i: i.topic("t"))
+    state = partition_of(image, "t")
+    return pb.IsrProposal(
+        topic_id=image.topic("t").topic_id,  # type: ignore[union-attr]
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        isr=isr,
+        isr_node_epochs=[image.nodes[n].node_epoch for n in isr],  # type: ignore[index]
+    )
+
+
+@pytest.mark.parametrize(("lineage", "eligible"), [(("a1",), (1,)), (("b1",), ()), ((), ())])
+async def test_only_who_lost_nothing_stays_eligible(
+    client: ControllerClient,
+    watch: ClusterWatch,
+    endpoints: ControllerEndpoints,
+    lineage: tuple[str, ...],
+    eligible: tuple[int, ...],
+) -> None:
+    one, _, _ = await pair(client, min_isr="2")
+    await die(endpoints, one)
+    again = node(client, 1, "b")
+    again.lineage = lineage
+    assert (await again.register()).error.error_code == 0
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    assert partition_of(image, "t").isr == (2,)
+    assert partition_of(image, "t").eligible_leaders == eligible
+
+
+async def test_a_draining_node_may_end_when_everybody_knows(client: ControllerClient) -> None:
+    one, _, _ = await pair(client)
+    await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
+    assert not (await one.beat(wants_shutdown=True)).may_shut_down, "the gateway sends it requests"
+    await client.heartbeat(
+        pb.HeartbeatRequest(node_id=-1, gateway_id="g1", applied_revision=1 << 40)
+    )
+    behind = await one.beat(1, wants_shutdown=True)
+    assert not behind.may_shut_down, "it has not heard itself that it leads nothing"
+    assert (await one.beat(wants_shutdown=True)).may_shut_down
+
+
+async def test_a_follower_that_catches_up_takes_over_from_a_draining_leader(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    one, _, _ = await pair(client)
+    await propose(client, watch, one, [1])
+    assert (await one.beat(wants_shutdown=True)).may_shut_down, "nobody could take over"
+    image = await image_when(watch, lambda i: i.nodes[1].draining)
+    assert partition_of(image, "t").leader == 1
+    await propose(client, watch, one, [1, 2])
+    await one.beat(wants_shutdown=True)
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    assert partition_of(image, "t").isr == (2,)
+
+
+async def test_a_drained_node_comes_back(
+    client: ControllerClient, watch: ClusterWatch, endpoints: ControllerEndpoints
+) -> None:
+    one, two, topic_id = await pair(client)
+    await one.beat(wants_shutdown=True)
+    await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    await die(endpoints, one)
+    again = node(client, 1, "b")
+    again.lineage = (one.incarnation,)
+    await again.join()
+    image = await image_when(watch, lambda i: not i.nodes[1].fenced)
+    assert not image.nodes[1].draining  # type: ignore[index]
+    await propose(client, watch, two, [2, 1])
+    wanted = [pb.TopicPartitions(topic_id=topic_id, partitions=[0])]
+    elected = await client.elect_leaders(
+        pb.ElectLeadersRequest(type=pb.ELECTION_TYPE_PREFERRED, topics=wanted, timeout_ms=1)
+    )
+    assert [r.error.error_code for r in elected.results] == [0]
+    await image_when(watch, lambda i: partition_of(i, "t").leader == 1)
+
+
+async def test_a_drain_of_a_former_incarnation_does_not_count(
+    controller: ControllerService,
+    client: ControllerClient,
+    watch: ClusterWatch,
+    endpoints: ControllerEndpoints,
+) -> None:
+    one, _, _ = await pair(client)
+    assert (await one.beat(wants_shutdown=True)).may_shut_down
+    revision = (await image_when(watch, lambda i: i.nodes[1].draining)).revision
+    await die(endpoints, one)
+    again = await node(client, 1, "b").join()
+    active = controller.active
+    assert active is not None
+    beat = NodeHeartbeat(
+        node_id=NodeId(1),
+        node_epoch=again.epoch,
+        applied_revision=revision,
+        wants_shutdown=True,
+    )
+    tasks = TaskOwner(lambda _name, _error: None)
+    given_up = tasks.start(active.members.heartbeat(beat), name="heartbeat")
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await image_when(watch, lambda i: i.nodes[1].draining)
+    assert not (await active.members.heartbeat(beat)).may_shut_down, "it has not heard of it"
+    await tasks.close(timeout_s=1)

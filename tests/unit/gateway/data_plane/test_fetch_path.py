@@ -1,0 +1,433 @@
+"""Fetch from frame to reply: the short way and the long way, one node and several."""
+
+import gc
+from types import SimpleNamespace
+
+import pytest
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
+from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.table import RoutingTable
+from highwater.hop.fetch import FetchedPartition, FetchWork
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.framing import encode_request_header
+from highwater.kafka.messages import fetch
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, topic_state
+from tests.unit.gateway.core.session_world import Wire
+from tests.unit.gateway.core.shape_frames import fetch_frame
+from tests.unit.gateway.wires import Segment
+
+
+class Link:
+    def __init__(self):
+        self.works, self.cancelled = [], []
+
+    def fetch(self, work):
+        self.works.append(work)
+
+    def cancel_fetch(self, work):
+        work.cancelled = True
+        self.cancelled.append(work)
+
+    def answer(self, *results):
+        work = self.works.pop(0)
+        work.results = list(results)
+        work.done(work)
+
+
+class World:
+    def __init__(self):
+        self.due = []
+        self.links = {1: Link(), 2: Link()}
+        self.wire = Wire()
+        routing = self.routing = RoutingTable(self.links.get)
+        routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
+        self.shared = SharedInput(
+            turn=Turn(self.due.append),
+            budget=MemoryBudget(1 << 20),
+            frame_bytes_max=1 << 20,
+            in_flight_bytes_max=1 << 20,
+        )
+        client = SimpleNamespace(
+            topics=routing.topics_of(DEFAULT_INSTANCE), instance=DEFAULT_INSTANCE
+        )
+        self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
+        self.wire.session = self.session
+        self.fetch = FetchPath(routing=routing, meter=RequestMeter(), now_ms=lambda: 1000)
+
+    def send(self, frame):
+        data = len(frame).to_bytes(4, "big") + frame
+        self.session.get_buffer(-1)[: len(data)] = data
+        self.session.buffer_updated(len(data))
+
+    def reply(self, version):
+        """(correlation id, partitions as the client sees them) of the only reply."""
+        while self.due:
+            self.due.pop(0)()
+        frame = b""
+        for part in self.wire.sent:
+            if type(part) is bytes:
+                frame += part
+            else:
+                frame += part.data
+                part.release()
+        self.wire.sent.clear()
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+        return int.from_bytes(frame[4:8], "big"), [
+            (p.partition_index, p.error_code, p.high_watermark, bytes(p.records or b""))
+            for t in response.responses
+            for p in t.partitions
+        ]
+
+
+@pytest.fixture
+def w():
+    made = World()
+    yield made
+    made.session.connection_closed()
+    assert made.session.outstanding == 0
+    assert made.shared.budget.used == 0
+
+
+@pytest.fixture
+def segment(tmp_path):
+    with Segment(tmp_path / "log", 1 << 20) as made:
+        yield made
+
+
+def stored(segment, position, length):
+    part = segment.range(position, length)
+    part.data = segment.data[position : position + length]
+    return part
+
+
+VERSIONS = pytest.mark.parametrize("version", [4, 5, 7, 9, 11, 12])
+
+
+@VERSIONS
+@pytest.mark.parametrize("nbytes", [0, 1, 1000, SMALL_RANGE, SMALL_RANGE + 1])
+@pytest.mark.parametrize("kind", ["file", "view"])
+def test_both_ways_give_the_same_reply(w, segment, version, nbytes, kind):
+    for n in range(3):
+        w.send(fetch_frame(version, correlation_id=n, partition=3, fetch_offset=50 + n))
+        (work,) = w.links[1].works
+        ((_, partition, epoch, offset, last_epoch, max_bytes),) = work.partitions
+        assert (partition, epoch, offset, last_epoch, max_bytes) == (3, -1, 50 + n, -1, 1 << 20)
+        assert (work.max_wait_ms, work.min_bytes, work.max_bytes) == (500, 1, 50 << 20)
+        part = stored(segment, n, nbytes)
+        records = part if kind == "file" else memoryview(part.data)
+        w.links[1].answer(FetchedPartition(0, 99, 99, 0, records if nbytes else b"", nbytes))
+        assert (w.session.fetch_shape is None) is False
+        assert w.reply(version) == (n, [(3, 0, 99, segment.data[n : n + nbytes])])
+        if kind == "file" and nbytes:
+            assert part.released == 1
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_small_ranges_are_not_read_while_clients_do_not_take_what_was(w, segment, ways):
+    w.shared.budget.hold_replies(w.shared.budget.replies_max)
+    for n in range(ways):
+        w.send(fetch_frame(12, correlation_id=n))
+        w.links[1].answer(FetchedPartition(0, 9, 9, 0, stored(segment, 0, 100), 100))
+        while w.due:
+            w.due.pop(0)()
+        assert any(type(part) is not bytes for part in w.wire.sent)
+        assert w.reply(12) == (n, [(0, 0, 9, segment.data[:100])])
+
+
+@VERSIONS
+def test_errors_and_diverging_epochs_on_both_ways(w, version):
+    for n in range(2):
+        w.send(fetch_frame(version, correlation_id=n))
+        w.links[1].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+        assert w.reply(version) == (n, [(0, ErrorCode.OFFSET_OUT_OF_RANGE, -1, b"")])
+        w.send(fetch_frame(version, correlation_id=n))
+        diverging = FetchedPartition(0, 9, 9, 0)
+        diverging.diverging_epoch, diverging.diverging_end_offset = 3, 5
+        w.links[1].answer(diverging)
+        assert w.reply(version) == (n, [(0, 0, 9, b"")])
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("code", "said", "told"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 9), (2, 9)),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 3), (1, 5)),
+        (ErrorCode.FENCED_LEADER_EPOCH, (-1, -1), (1, 5)),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, (-1, -1), None),
+        (ErrorCode.OFFSET_NOT_AVAILABLE, (-1, -1), None),
+    ],
+)
+def test_fencing_reaches_the_client_with_the_current_leader(w, version, code, said, told):
+    """On both ways; the client's epoch is for the leader to judge (KIP-320), never for us."""
+    for n in range(2):
+        w.send(fetch_frame(version, correlation_id=n))
+        refused = FetchedPartition(code)
+        refused.leader, refused.leader_epoch = said
+        w.links[1].answer(refused)
+        while w.due:
+            w.due.pop(0)()
+        frame = b"".join(w.wire.sent)
+        w.wire.sent.clear()
+        response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+        ((found,),) = [t.partitions for t in response.responses]
+        assert found.error_code == code
+        leader = found.current_leader
+        if version < 12 or told is None:
+            assert leader is None
+        else:
+            assert (leader.leader_id, leader.leader_epoch) == told
+    newer = version >= 12 and told == (2, 9)
+    assert list(w.routing.ahead.values()) == ([9] if newer else [])
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"partition": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"topic": "orderz"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_the_gateway_refuses(w, version, changes, code):
+    for _ in range(2):
+        w.send(fetch_frame(version, **changes))
+        ((partition, found, _, _),) = w.reply(version)[1]
+        assert (partition, found) == (changes.get("partition", 0), code)
+        w.send(fetch_frame(version))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(version)
+
+
+def two_nodes(min_bytes=1, max_bytes=50 << 20):
+    request = fetch.FetchRequest(
+        max_wait_ms=500,
+        max_bytes=max_bytes,
+        min_bytes=min_bytes,
+        topics=[
+            fetch.FetchRequestFetchTopic(
+                topic="orders",
+                partitions=[
+                    fetch.FetchRequestFetchPartition(partition=n, partition_max_bytes=1000)
+                    for n in (0, 1, 3)
+                ],
+            )
+        ],
+    )
+    return bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11))
+
+
+def test_several_nodes_first_say_what_they_have(w, segment):
+    w.send(two_nodes(min_bytes=500))
+    one, two = w.links[1], w.links[2]
+    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
+    assert asked == [(1, 0), (1, 0)]
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
+    assert w.due == [], "the slower node is heard as well, or its partitions would starve"
+    two.answer(FetchedPartition(0, 5, 5, 0, stored(segment, 9, 3), 3))
+    assert w.reply(11)[1] == [
+        (0, 0, 9, b""),
+        (1, 0, 5, segment.data[9:12]),
+        (3, 0, 8, segment.data[:9]),
+    ]
+    assert one.works == two.works == []
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_records_are_free_when_their_reply_has_left(w, nodes):
+    """Without a word from the collector of circles, which comes many replies later."""
+    gc.collect()
+    gc.disable()
+    try:
+        for n in range(2):  # One node's second reply goes the short way.
+            w.send(fetch_frame(12, correlation_id=n) if nodes == 1 else two_nodes())
+            for link in w.links.values():
+                for count in [len(work.partitions) for work in link.works]:
+                    link.answer(
+                        *(FetchedPartition(0, 9, 9, 0, memoryview(b"x"), 1) for _ in range(count))
+                    )
+            w.reply(12 if nodes == 1 else 11)
+            assert not any(isinstance(o, FetchedPartition | FetchWork) for o in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+def test_the_first_node_with_data_ends_the_wait_of_the_others(w, segment):
+    w.send(two_nodes(min_bytes=500))
+    one, two = w.links[1], w.links[2]
+    two.answer(FetchedPartition(0, 7, 7, 0))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
+    assert asked == [(1, 500), (1, 500)], "nobody has anything: now they wait"
+    late = two.works[0]
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 9, 9, 0, stored(segment, 0, 9), 9))
+    assert two.cancelled == [late]
+    assert w.reply(11)[1] == [(0, 0, 9, b""), (1, 0, 7, b""), (3, 0, 9, segment.data[:9])]
+    part = stored(segment, 0, 70_000)
+    two.answer(FetchedPartition(0, 8, 8, 0, part, 70_000))
+    assert part.released == 1, "an answer that comes too late is given back"
+    assert w.wire.sent == []
+
+
+def test_all_nodes_without_data_are_waited_for(w):
+    w.send(two_nodes())
+    one, two = w.links[1], w.links[2]
+    for high_watermarks in ((1, 2, 3), (9, 7, 8)):
+        a, b, c = (FetchedPartition(0, hw, hw, 0) for hw in high_watermarks)
+        two.answer(b)
+        assert w.due == []
+        one.answer(a, c)
+    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
+
+
+@pytest.mark.parametrize("caught_up", [True, False])
+def test_what_is_not_available_yet_is_waited_for(w, caught_up):
+    w.send(two_nodes())
+    one, two = w.links[1], w.links[2]
+    code = ErrorCode.OFFSET_NOT_AVAILABLE
+    two.answer(FetchedPartition(code))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert w.due == []
+    assert [work.max_wait_ms for work in (*one.works, *two.works)] == [500, 500]
+    two.answer(FetchedPartition(0, 7, 7, 0) if caught_up else FetchedPartition(code))
+    one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    told = [(p[1], p[2]) for p in w.reply(11)[1]]
+    assert told == [(0, 9), (0, 7) if caught_up else (code, -1), (0, 8)]
+
+
+def test_several_nodes_share_max_bytes_in_the_order_of_the_request(w, segment):
+    w.send(two_nodes(max_bytes=100))
+    parts = [stored(segment, 0, 90), stored(segment, 90, 20), stored(segment, 110, 10)]
+    first, second, third = (FetchedPartition(0, 9, 9, 0, part, part.length) for part in parts)
+    w.links[2].answer(second)
+    w.links[1].answer(first, third)
+    assert [p[3] for p in w.reply(11)[1]] == [segment.data[:90], b"", segment.data[110:120]]
+    assert [part.released for part in parts] == [1, 1, 1]
+
+
+def test_without_a_minimum_or_beside_an_error_nobody_waits(w):
+    w.send(two_nodes(min_bytes=0))
+    w.links[2].answer(FetchedPartition(0, 7, 7, 0))
+    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
+    w.send(two_nodes())
+    w.links[2].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+    w.links[1].answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
+    assert [p[2] for p in w.reply(11)[1]] == [9, -1, 8]
+
+
+def test_a_client_that_leaves_between_two_nodes_answers(w, segment):
+    w.send(two_nodes())
+    part = stored(segment, 0, 70_000)
+    w.links[2].answer(FetchedPartition(0, 7, 7, 0, part, 70_000))
+    w.session.connection_closed()
+    assert part.released == 1
+    assert w.links[1].cancelled == w.links[1].works
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_reply_that_cannot_be_made_ends_its_connection_only(w, segment, short):
+    w.failed = []
+    w.reply_failed = lambda session, error: (
+        w.failed.append(error),
+        w.wire.close("the reply could not be made"),
+    )
+    if short:
+        w.send(fetch_frame(12))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(12)
+    w.send(fetch_frame(12, fetch_offset=7))
+    part = stored(segment, 0, 70_000)
+    w.links[1].answer(FetchedPartition(0, "no number", 1, 0, part, 70_000))
+    assert (len(w.failed), part.released) == (1, 1)
+    assert w.wire.closed == "the reply could not be made"
+    assert (w.session.outstanding, w.shared.budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_client_that_leaves(w, short):
+    if short:
+        w.send(fetch_frame(12))
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(12)
+    w.send(fetch_frame(12, fetch_offset=7))
+    work = w.links[1].works[0]
+    w.session.connection_closed()
+    assert w.links[1].cancelled == [work]
+
+
+def test_a_follower_is_refused(w):
+    frame = fetch_frame(11)
+    frame[16:20] = (2).to_bytes(4, "big")
+    w.send(frame)
+    assert w.reply(11)[1][0][1] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_nonsense_closes_the_connection(w):
+    w.send(fetch_frame(12)[:-3])
+    assert "malformed" in w.wire.closed
+
+
+@pytest.mark.parametrize("version", [0, 3, 13])
+def test_versions_that_are_not_served_close_the_connection(w, version):
+    frame = fetch_frame(12)
+    frame[2:4] = version.to_bytes(2, "big")
+    w.send(frame)
+    assert w.wire.closed is not None
+
+
+def _sessionless(frame_version, request):
+    header = encode_request_header(fetch.API_KEY, frame_version, 5, "c")
+    return bytearray(header + fetch.encode_request(request, frame_version))
+
+
+def _asking(*topics, **fields):
+    return fetch.FetchRequest(
+        replica_id=-1,
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=1000,
+        topics=[
+            fetch.FetchRequestFetchTopic(
+                topic=name,
+                partitions=[fetch.FetchRequestFetchPartition(partition=p) for p in partitions],
+            )
+            for name, partitions in topics
+        ],
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("version", [7, 11, 12])
+def test_a_session_that_was_never_given_out_is_not_found(w, version):
+    request = _asking(("orders", [0]), session_id=77, session_epoch=3)
+    w.send(_sessionless(version, request))
+    while w.due:
+        w.due.pop(0)()
+    (frame,) = w.wire.sent
+    w.wire.sent.clear()
+    response = fetch.decode_response(frame, 9 if version >= 12 else 8, version)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert w.links[1].works == []
+
+
+def test_a_topic_without_partitions_beside_one_with_some(w):
+    w.send(_sessionless(11, _asking(("none", []), ("orders", [0]))))
+    w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+    assert w.reply(11)[1] == [(0, 0, 1, b"")]
+
+
+def test_an_isolation_level_that_does_not_exist_reads_uncommitted(w):
+    w.send(_sessionless(11, _asking(("orders", [0]), isolation_level=-7)))
+    assert w.links[1].works[0].isolation_level == 0
+    w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+    w.reply(11)

@@ -1,0 +1,345 @@
+"""Produce from frame to reply: the short way and the long way answer alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.data_plane.produce_path import ProducePath
+from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.table import RoutingTable
+from highwater.hop.append import OUTCOME_APPENDED, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.framing import encode_request_header
+from highwater.kafka.messages import produce
+from highwater.model.cluster import GatewayState
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.support.controller_images import image_of, node_state, topic_state
+from tests.unit.gateway.core.session_world import Wire
+from tests.unit.gateway.core.shape_frames import produce_frame
+from tests.unit.hop.sinks import group_of
+
+
+class Link:
+    """Keeps what is appended until the test answers."""
+
+    def __init__(self):
+        self.batches = []
+
+    def append(self, route, acks, batch, nbytes, sink, index, deadline_ms):
+        assert nbytes == len(batch)
+        self.batches.append((route, acks, bytes(batch), sink, index, deadline_ms))
+
+    def answer(self, base_offset=0, failure=None, throttle_ms=0):
+        _route, _acks, _, sink, index, _ = self.batches.pop(0)
+        group = Group()
+        group.throttle_ms = throttle_ms
+        sink.append_done(index, base_offset, group, failure)
+
+
+class Group:
+    log_append_time_ms, log_start_offset, throttle_ms = -1, 3, 0
+
+
+class World:
+    def __init__(self):
+        self.due = []
+        self.link = Link()
+        self.wire = Wire()
+        self.routing = RoutingTable(lambda node: self.link if node == 1 else None)
+        self.topics = [
+            topic_state("orders", [(1,), (1,), (2,)]),
+            topic_state("other", [(1,)]),
+        ]
+        self.routing.apply(image_of(topics=self.topics))
+        self.shared = SharedInput(
+            turn=Turn(self.due.append),
+            budget=MemoryBudget(1 << 20),
+            frame_bytes_max=1 << 20,
+            in_flight_bytes_max=1 << 20,
+        )
+        self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
+        self.wire.session = self.session
+        self.produce = ProducePath(routing=self.routing, meter=RequestMeter(), now_ms=lambda: 1000)
+        self.muted = []
+        self.wire.unmute_after = self.muted.append
+
+    @property
+    def topics_of_client(self):
+        return self.routing.topics_of(DEFAULT_INSTANCE)
+
+    def send(self, frame):
+        data = len(frame).to_bytes(4, "big") + frame
+        self.session.get_buffer(-1)[: len(data)] = data
+        self.session.buffer_updated(len(data))
+
+    def run(self):
+        while self.due:
+            self.due.pop(0)()
+
+    def replies(self, version):
+        """Decoded replies: (correlation id, partition responses)."""
+        self.run()
+        found = []
+        for frame in self.wire.sent:
+            assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+            response = produce.decode_response(frame, 9 if version >= 9 else 8, version)
+            partitions = [
+                (t.name, p.index, p.error_code, p.base_offset)
+                for t in response.responses
+                for p in t.partition_responses
+            ]
+            found.append((int.from_bytes(frame[4:8], "big"), partitions))
+        self.wire.sent.clear()
+        return found
+
+
+@pytest.fixture
+def w():
+    made = World()
+    made.session.client = Client(made.topics_of_client)
+    yield made
+    while made.link.batches:
+        made.link.answer()
+    made.run()
+    assert made.session.outstanding == 0
+    assert made.shared.budget.used == 0
+
+
+class Client:
+    def __init__(self, topics):
+        self.topics = topics
+        self.instance = DEFAULT_INSTANCE
+
+
+VERSIONS = pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 11])
+
+
+@VERSIONS
+def test_the_second_request_takes_the_short_way_to_the_same_answer(w, version):
+    for n in range(3):
+        frame = produce_frame(version, correlation_id=n, partition=1, records=b"r%d" % n * 40)
+        w.send(frame)
+        route, acks, batch, sink, _, deadline_ms = w.link.batches[0]
+        assert (route.partition, acks, batch) == (1, 1, b"r%d" % n * 40)
+        assert deadline_ms == 31_000
+        assert type(sink).__name__ == ("SinglePartitionReply" if n else "ManyPartitionsReply")
+        w.link.answer(base_offset=70 + n)
+        assert w.replies(version) == [(n, [("orders", 1, 0, 70 + n)])]
+
+
+@VERSIONS
+@pytest.mark.parametrize("learnt", [False, True])
+def test_refusals_are_the_same_on_both_ways(w, version, learnt):
+    if learnt:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    zstd = bytearray(70)
+    zstd[22] = 4
+    wrong = {
+        "partition": ({"partition": 3}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        "negative": ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        "topic": ({"topic": "none"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        "leader": ({"partition": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        "empty": ({"records": b""}, ErrorCode.INVALID_RECORD),
+        "null": ({"records": None}, ErrorCode.INVALID_RECORD),
+        "acks": ({"acks": 2}, ErrorCode.INVALID_REQUIRED_ACKS),
+    }
+    if version < 7:
+        wrong["zstd"] = ({"records": bytes(zstd)}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    for changes, code in wrong.values():
+        w.send(produce_frame(version, **changes))
+        ((_, ((_, partition, found, offset),)),) = w.replies(version)
+        assert (partition, found, offset) == (changes.get("partition", 0), code, -1)
+    assert w.link.batches == []
+
+
+@VERSIONS
+@pytest.mark.parametrize("short", [False, True])
+def test_failures_of_the_leader(w, version, short):
+    for n in range(2 if short else 1):
+        w.send(produce_frame(version, correlation_id=n))
+        if short and n == 0:
+            w.link.answer()
+            w.replies(version)
+    w.link.answer(-1, Failure(45, "a gap", leader=2, leader_epoch=9))
+    assert w.replies(version) == [(int(short), [("orders", 0, 45, -1)])]
+
+
+@VERSIONS
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("code", [19, 20, 7, 56])
+def test_too_few_replicas_and_time_that_is_over_reach_the_client(w, version, short, code):
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version, acks=-1))
+    w.link.answer(-1, Failure(code, outcome=OUTCOME_APPENDED, leader=2, leader_epoch=9))
+    assert w.replies(version) == [(1, [("orders", 0, code, -1)])]
+    assert w.routing.ahead == {}
+
+
+@pytest.mark.parametrize("version", [9, 10, 11])
+@pytest.mark.parametrize("short", [False, True])
+def test_a_refusal_names_the_leader_and_its_address(w, version, short):
+    """KIP-951: what the node knows, if that is newer than the image; and nothing older later."""
+    image = replace(
+        w.routing.image,
+        nodes={2: node_state(2)},
+        gateways={"g": GatewayState(gateway_id="g", host="gw", port=9092, single_port=False)},
+        node_gateways={2: "g"},
+    )
+    w.routing.apply(image)
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version))
+    w.link.answer(-1, Failure(6, leader=2, leader_epoch=9))
+    w.run()
+    response = produce.decode_response(w.wire.sent.pop(), 9, version)
+    ((found,),) = [t.partition_responses for t in response.responses]
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version < 10:
+        assert found.current_leader is None
+        assert w.routing.ahead == {}
+        return
+    assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 9)
+    assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [(2, "gw", 9094)]
+    assert list(w.routing.ahead.values()) == [9]
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_acks_0_is_answered_by_silence_or_by_closing(w, short):
+    if short:
+        w.send(produce_frame(9, acks=0))
+        w.link.answer()
+    w.send(produce_frame(9, acks=0))
+    w.link.answer()
+    w.run()
+    assert w.wire.sent == []
+    assert w.wire.closed is None
+    w.send(produce_frame(9, acks=0))
+    w.link.answer(-1, Failure(6))
+    assert w.wire.closed is not None
+
+
+def test_many_partitions_are_answered_together(w):
+    request = produce.ProduceRequest(
+        acks=-1,
+        timeout_ms=100,
+        topic_data=[
+            produce.ProduceRequestTopicProduceData(
+                name=name,
+                partition_data=[
+                    produce.ProduceRequestPartitionProduceData(index=i, records=b"r" * 70)
+                    for i in partitions
+                ],
+            )
+            for name, partitions in (("orders", (0, 1, 7)), ("other", (0,)))
+        ],
+    )
+    frame = bytearray(encode_request_header(0, 9, 5, "c") + produce.encode_request(request, 9))
+    w.send(frame)
+    assert len(w.link.batches) == 3
+    w.link.answer(10)
+    w.link.answer(-1, Failure(45))
+    assert w.replies(9) == []
+    w.link.answer(30, throttle_ms=50)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert w.replies(9) == [
+        (
+            5,
+            [
+                ("orders", 0, 0, 10),
+                ("orders", 1, 45, -1),
+                ("orders", 7, unknown, -1),
+                ("other", 0, 0, 30),
+            ],
+        )
+    ]
+    assert w.muted == [50]
+
+
+def test_a_deleted_topic_is_not_known_by_its_old_shape(w):
+    w.send(produce_frame(9))
+    w.link.answer()
+    w.replies(9)
+    w.routing.apply(image_of(topics=w.topics[1:]))
+    w.send(produce_frame(9))
+    ((_, ((_, _, code, _),)),) = w.replies(9)
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [0, 2, 12])
+def test_versions_that_are_not_served_close_the_connection(w, version):
+    frame = produce_frame(9)
+    frame[2:4] = version.to_bytes(2, "big")
+    w.send(frame)
+    assert w.wire.closed is not None
+
+
+def test_a_cut_request_closes_the_connection(w):
+    w.send(produce_frame(9)[:-5])
+    assert "malformed" in w.wire.closed
+
+
+def test_a_topic_without_partitions_beside_one_with_some(w):
+    request = produce.ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            produce.ProduceRequestTopicProduceData(name="other"),
+            produce.ProduceRequestTopicProduceData(
+                name="orders",
+                partition_data=[
+                    produce.ProduceRequestPartitionProduceData(index=0, records=bytes(100))
+                ],
+            ),
+        ],
+    )
+    header = encode_request_header(produce.API_KEY, 9, 4, "c")
+    w.send(bytearray(header + produce.encode_request(request, 9)))
+    w.link.answer()
+    ((correlation_id, partitions),) = w.replies(9)
+    assert correlation_id == 4
+    assert [(name, index) for name, index, _, _ in partitions] == [("orders", 0)]
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_reply_that_cannot_be_made_gives_its_memory_back(w, learnt, acks):
+    w.failed = []
+    w.reply_failed = lambda session, error: (
+        w.failed.append(error),
+        w.wire.close("the reply could not be made"),
+    )
+    if learnt:
+        w.send(produce_frame(9, acks=acks))
+        w.link.answer()
+        w.run()
+    w.send(produce_frame(9, acks=acks))
+    _, _, _, sink, index, _ = w.link.batches.pop()
+    group = group_of(b"", sink=sink)
+    group.indexes = [index]
+    group.throttle_ms = "no number"
+    w.wire.unmute_after = lambda ms: ms + 1
+    group.complete([0])
+    assert len(w.failed) == 1
+    assert w.wire.closed == "the reply could not be made"
+    assert (w.session.outstanding, w.session.in_flight_bytes, w.shared.budget.used) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "deadline_ms"),
+    [(-1, 2_000), (0, 2_000), (30_000, 31_000), (2**31 - 1, 301_000)],
+)
+def test_waiting_is_bounded_whatever_the_client_says(w, timeout_ms, deadline_ms):
+    for _ in range(2):
+        w.send(produce_frame(9, timeout_ms=timeout_ms))
+        assert w.link.batches[0][-1] == deadline_ms
+        w.link.answer()

@@ -1,8 +1,0 @@
-from highwater.gateway.handlers.context import HandlerSettings
-
-
-def test_defaults_are_those_that_client_test_suites_expect():
-    settings = HandlerSettings()
-    assert (settings.auto_create_topics, settings.partitions_default) == (True, 4)
-    assert (settings.replication_factor_default, settings.group_metadata_partitions) == (1, 50)
-    assert settings.group_metadata_replication_factor == -1

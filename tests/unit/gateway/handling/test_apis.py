@@ -1,0 +1,65 @@
+import importlib
+import inspect
+
+import pytest
+
+from highwater.gateway.handling.apis import APIS
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.registry import request_codec
+
+# What ApiVersions tells: protocol.md's phase 1, less what is not served yet.
+ADVERTISED = {
+    0: (0, 11), 1: (4, 12), 2: (1, 9), 3: (0, 9), 8: (2, 8), 9: (1, 8), 10: (0, 4), 11: (0, 9),
+    12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 5), 16: (0, 4), 18: (0, 4), 19: (2, 7), 20: (1, 6),
+    22: (0, 4), 23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 4), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1),
+    45: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 1), 75: (0, 0),
+}  # fmt: skip
+
+
+def test_advertised_ranges():
+    assert {key: (api.min_version, api.max_version) for key, api in APIS.items()} == ADVERTISED
+
+
+def test_keys_ascend_because_librdkafka_bisects():
+    assert list(APIS) == sorted(APIS)
+
+
+def test_produce_is_advertised_from_0_and_served_from_3():
+    produce = APIS[ApiKey.PRODUCE]
+    assert not produce.serves(2)
+    assert produce.serves(3)
+    assert produce.serves(11)
+    assert not produce.serves(12)
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        pytest.param(ApiKey.FETCH, 4, 4, id="MsgVer2"),
+        pytest.param(ApiKey.PRODUCE, 7, 7, id="ZSTD"),
+        pytest.param(ApiKey.FETCH, 10, 10, id="ZSTD-fetch"),
+        pytest.param(ApiKey.FIND_COORDINATOR, 0, 0, id="BrokerGroupCoordinator"),
+        pytest.param(ApiKey.OFFSET_COMMIT, 1, 2, id="offset-commit"),
+        pytest.param(ApiKey.OFFSET_FETCH, 1, 1, id="offset-fetch"),
+        pytest.param(ApiKey.JOIN_GROUP, 0, 0, id="join"),
+        pytest.param(ApiKey.SYNC_GROUP, 0, 0, id="sync"),
+        pytest.param(ApiKey.HEARTBEAT, 0, 0, id="heartbeat"),
+        pytest.param(ApiKey.LEAVE_GROUP, 0, 0, id="leave"),
+        pytest.param(ApiKey.LIST_OFFSETS, 1, 1, id="OffsetTime"),
+        pytest.param(ApiKey.INIT_PRODUCER_ID, 0, 0, id="Idempotence"),
+    ],
+)
+def test_ranges_keep_the_features_of_old_librdkafka(key, low, high):
+    api = APIS[key]
+    assert api.min_version <= high
+    assert low <= api.max_version
+
+
+@pytest.mark.parametrize("api", [a for a in APIS.values() if a.module], ids=lambda a: a.module)
+def test_every_row_has_its_handler_and_codec(api):
+    module = importlib.import_module(f"highwater.gateway.handlers.{api.module}")
+    assert inspect.iscoroutinefunction(module.handle)
+    assert callable(module.failure)
+    codec = request_codec(api.key)
+    assert codec.name == api.module
+    assert codec.min_version <= api.served_from <= api.max_version <= codec.max_version

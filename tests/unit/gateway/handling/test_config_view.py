@@ -1,0 +1,126 @@
+from highwater.gateway.handling.config_view import (
+    broker_entries,
+    default_broker_entries,
+    topic_config_type,
+    topic_entries,
+)
+from highwater.model.broker_config import BROKER_CONFIGS
+from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.ids import NodeId
+from highwater.model.topic_config import effective, parse
+from highwater.model.topic_config_table import TOPIC_CONFIGS
+from tests.unit.gateway.handlers.fakes import image_of, node, topic
+
+
+def entry(entries, name):
+    [found] = [one for one in entries if one.name == name]
+    return found
+
+
+def test_defaults_of_a_topic_come_from_the_brokers():
+    entries = topic_entries(image_of(), topic("orders"))
+    names = [one.name for one in entries]
+    assert names == sorted(names)
+    retention = entry(entries, "retention.ms")
+    assert (retention.value, retention.type) == ("604800000", ConfigType.LONG)
+    assert (retention.source, retention.read_only) == (ConfigSource.DEFAULT, False)
+    # Kafka too tells the broker's own unit here.
+    assert retention.synonyms == (("log.retention.hours", "168", ConfigSource.DEFAULT),)
+    assert all(one.documentation for one in entries)
+
+
+def test_what_is_set_on_a_topic_wins():
+    state = topic("orders", configs={"retention.ms": "1000"})
+    image = image_of(state, cluster_configs={"log.retention.minutes": "2"})
+    entries = topic_entries(image, state)
+    retention = entry(entries, "retention.ms")
+    assert (retention.value, retention.source) == ("1000", ConfigSource.DYNAMIC_TOPIC)
+    assert retention.synonyms == (
+        ("retention.ms", "1000", ConfigSource.DYNAMIC_TOPIC),
+        ("log.retention.minutes", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+
+
+def test_a_topic_has_all_configs_of_the_table():
+    state = topic("orders")
+    entries = topic_entries(image_of(state), state)
+    assert [one.name for one in entries] == list(TOPIC_CONFIGS)
+    for one in entries:
+        config = TOPIC_CONFIGS[one.name]
+        assert (one.value, one.type, one.documentation) == (
+            config.default,
+            config.type,
+            config.documentation,
+        )
+    assert entry(entries, "record.validation").synonyms == ()
+
+
+def test_what_is_stored_and_not_valid_is_not_told():
+    state = topic("orders", configs={"x.y": "z", "segment.bytes": "1", "preallocate": "true"})
+    image = image_of(state, cluster_configs={"log.retention.ms": "x", "log.retention.hours": "1"})
+    entries = topic_entries(image, state)
+    assert [one.name for one in entries] == list(TOPIC_CONFIGS)
+    segment = entry(entries, "segment.bytes")
+    assert (segment.value, segment.source) == ("1073741824", ConfigSource.DEFAULT)
+    assert entry(entries, "retention.ms").value == "3600000"
+    assert entry(entries, "preallocate").source is ConfigSource.DYNAMIC_TOPIC
+
+
+def test_what_is_told_is_what_holds():
+    state = topic("orders", configs={"retention.ms": "7", "segment.bytes": "nonsense"})
+    node_configs = {"log.flush.interval.ms": "9"}
+    image = image_of(
+        state,
+        nodes=[node(1, static_configs=node_configs)],
+        cluster_configs={"log.segment.bytes": "2000000", "log.roll.hours": "2"},
+    )
+    holds = effective(state.configs, {**node_configs, **image.cluster_configs})
+    for one in topic_entries(image, state):
+        assert parse(one.name, one.value) == getattr(holds, one.name.replace(".", "_"))
+    flush = entry(topic_entries(image, state), "flush.ms")
+    assert (flush.value, flush.source) == ("9", ConfigSource.STATIC_BROKER)
+
+
+def test_what_is_set_for_all_brokers_comes_next_in_the_topic_s_unit():
+    state = topic("orders")
+    entries = topic_entries(image_of(state, cluster_configs={"log.retention.minutes": "2"}), state)
+    assert entry(entries, "retention.ms").value == "120000"
+    assert entry(entries, "cleanup.policy").value == "delete"
+    unlimited = image_of(state, cluster_configs={"log.retention.hours": "-1"})
+    assert entry(topic_entries(unlimited, state), "retention.ms").value == "-1"
+
+
+def test_types_of_topic_configs():
+    assert topic_config_type("cleanup.policy") is ConfigType.LIST
+    assert topic_config_type("segment.bytes") is ConfigType.INT
+    assert topic_config_type("no.such.config") is ConfigType.UNKNOWN
+
+
+def test_configs_of_a_broker():
+    image = image_of(
+        cluster_configs={"message.max.bytes": "5"},
+        node_configs={NodeId(2): {"message.max.bytes": "7"}},
+    )
+    of_two = broker_entries(image, NodeId(2), {"num.partitions": "4"})
+    assert [one.name for one in of_two] == list(BROKER_CONFIGS)
+    assert entry(of_two, "message.max.bytes").synonyms == (
+        ("message.max.bytes", "7", ConfigSource.DYNAMIC_BROKER),
+        ("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("message.max.bytes", "1048588", ConfigSource.DEFAULT),
+    )
+    assert not entry(of_two, "message.max.bytes").read_only
+    partitions = entry(of_two, "num.partitions")
+    assert (partitions.value, partitions.source) == ("4", ConfigSource.STATIC_BROKER)
+    assert partitions.read_only
+    of_one = broker_entries(image, NodeId(1), {})
+    assert entry(of_one, "message.max.bytes").value == "5"
+    unset = entry(of_one, "log.retention.ms")
+    assert (unset.value, unset.source, unset.synonyms) == (None, ConfigSource.DEFAULT, ())
+
+
+def test_configs_of_all_brokers_are_those_that_are_set():
+    assert default_broker_entries(image_of()) == []
+    [one] = default_broker_entries(image_of(cluster_configs={"message.max.bytes": "5"}))
+    assert (one.name, one.value, one.type) == ("message.max.bytes", "5", ConfigType.INT)
+    assert one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER

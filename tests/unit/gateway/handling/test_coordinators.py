@@ -1,0 +1,182 @@
+import asyncio
+
+import pytest
+
+from highwater.gateway.handling import coordinators
+from highwater.gateway.handling.coordinators import (
+    CoordinatorPlace,
+    ask_coordinator,
+    ask_node,
+    leading_nodes,
+    place_of,
+)
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import NodeId
+from tests.unit.gateway.handlers.fakes import (
+    OTHER,
+    Client,
+    FakeBackend,
+    group_topic,
+    image_of,
+)
+
+# abs("readers".hashCode()) % 3, from Java.
+PARTITION = 1
+
+
+def context_of(client):
+    return client.context(ApiKey.HEARTBEAT, 3)
+
+
+async def test_a_group_lives_with_the_leader_of_its_partition():
+    context = context_of(Client(FakeBackend(image_of(group_topic([1, 2, 3])))))
+    assert place_of(context, "readers") == (2, PARTITION)
+    assert leading_nodes(context) == [1, 2, 3]
+
+
+async def test_nothing_is_coordinated_before_the_topic_exists():
+    context = context_of(Client(FakeBackend()))
+    assert place_of(context, "readers") is None
+    assert leading_nodes(context) == []
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (15, b"")
+
+
+async def test_instances_do_not_meet_in_a_coordinator():
+    backend = FakeBackend(image_of(group_topic()))
+    assert place_of(context_of(Client(backend, instance=OTHER)), "readers") is None
+
+
+async def test_leaderless_partitions_have_no_coordinator():
+    backend = FakeBackend(image_of(group_topic([1, -1, 1])))
+    context = context_of(Client(backend))
+    assert leading_nodes(context) == [1]
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (15, b"")
+
+
+async def test_what_the_coordinator_gets_and_gives():
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(lambda call: (0, b"answer"))
+    context = context_of(Client(backend))
+    assert await ask_coordinator(context, "readers", b"body", 1_000) == (0, b"answer")
+    [(node_id, call)] = backend.coordinator_calls()
+    assert (node_id, call.partition, call.body) == (2, PARTITION, b"body")
+    assert (call.api_key, call.api_version, call.instance) == (12, 3, "default")
+    assert (call.client_id, call.client_host) == ("test-client", "/192.0.2.7")
+    assert 0 < call.deadline_ms <= 1_000
+
+
+@pytest.mark.parametrize(("code", "told"), [(14, 14), (15, 15), (7, 15), (6, 16), (-1, -1)])
+async def test_codes_are_those_that_group_clients_know(code, told):
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(lambda call: (code, b""))
+    context = context_of(Client(backend))
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (told, b"")
+
+
+async def test_a_call_follows_its_coordinator():
+    backend = FakeBackend(image_of(group_topic()))
+    context = context_of(Client(backend))
+    moved = group_topic([1, 3, 3])
+
+    def refuse(call):
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.005, lambda: backend.change(topics=(moved,)))
+        return (ErrorCode.NOT_COORDINATOR, b"")
+
+    backend.links[2].coordinate = refuse
+    backend.links[3].coordinate = lambda call: (0, b"moved")
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (0, b"moved")
+    assert [node_id for node_id, _ in backend.coordinator_calls()] == [2, 3]
+
+
+async def test_without_newer_metadata_the_refusal_is_the_answer():
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(lambda call: (ErrorCode.NOT_COORDINATOR, b""))
+    context = context_of(Client(backend))
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (16, b"")
+    assert len(backend.coordinator_calls()) == 1
+
+
+async def test_a_call_does_not_wander_for_ever():
+    backend = FakeBackend(image_of(group_topic()))
+    context = context_of(Client(backend))
+
+    def refuse(call):
+        backend.change()
+        return (ErrorCode.NOT_COORDINATOR, b"")
+
+    backend.coordinate(refuse)
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (16, b"")
+    assert len(backend.coordinator_calls()) == coordinators.ATTEMPTS_MAX
+
+
+async def test_the_deadline_counts_over_all_attempts():
+    backend = FakeBackend(image_of(group_topic()))
+    context = context_of(Client(backend))
+
+    def refuse_late(call):
+        backend.clock.now_ms += 600
+        backend.change()
+        return (ErrorCode.NOT_COORDINATOR, b"")
+
+    backend.coordinate(refuse_late)
+    assert await ask_coordinator(context, "readers", b"", 1_000) == (16, b"")
+    assert [call.deadline_ms for _, call in backend.coordinator_calls()] == [1_000, 400]
+
+
+async def test_a_node_that_is_away_is_no_coordinator():
+    context = context_of(Client(FakeBackend(image_of(group_topic()))))
+    assert await ask_node(context, CoordinatorPlace(NodeId(9), 0), b"", 1_000) == (15, b"")
+
+
+async def test_a_client_that_leaves_is_forgotten():
+    backend = FakeBackend(image_of(group_topic()))
+    client = Client(backend)
+    asking = asyncio.ensure_future(ask_coordinator(context_of(client), "readers", b"", 60_000))
+    await asyncio.sleep(0)
+    [(_, call)] = backend.coordinator_calls()
+    client.disconnect()
+    assert await asking == (15, b"")
+    assert backend.links[2].cancelled == [call]
+    call.reply(0, b"too late")
+
+
+async def test_a_client_that_left_before_its_request_was_passed_on():
+    backend = FakeBackend(image_of(group_topic()))
+    client = Client(backend)
+
+    class Gone(list):
+        def append(self, cleanup):
+            cleanup()
+
+    client.cleanups = Gone()
+    assert await ask_coordinator(context_of(client), "readers", b"", 60_000) == (15, b"")
+    assert backend.links[2].calls == []
+
+
+async def test_leaving_after_the_answer_cancels_nothing():
+    backend = FakeBackend(image_of(group_topic()))
+    backend.coordinate(lambda call: (0, b""))
+    client = Client(backend)
+    await ask_coordinator(context_of(client), "readers", b"", 1_000)
+    client.disconnect()
+    assert backend.links[2].cancelled == []
+
+
+async def test_a_handler_that_is_cancelled_cancels_its_call():
+    backend = FakeBackend(image_of(group_topic()))
+    context = context_of(Client(backend))
+    asking = asyncio.ensure_future(ask_coordinator(context, "readers", b"", 60_000))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert len(backend.links[2].cancelled) == 1
+
+
+async def test_a_node_that_never_answers(monkeypatch):
+    monkeypatch.setattr(coordinators, "REPLY_GRACE_MS", 0)
+    backend = FakeBackend(image_of(group_topic()))
+    context = context_of(Client(backend))
+    assert await ask_coordinator(context, "readers", b"", 10) == (15, b"")

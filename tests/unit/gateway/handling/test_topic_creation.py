@@ -1,0 +1,102 @@
+import asyncio
+
+from highwater.gateway.handling import topic_creation
+from highwater.gateway.handling.topic_creation import (
+    auto_topic,
+    create_topics,
+    group_metadata_topic,
+)
+from highwater.kafka.error_codes import ErrorCode
+from tests.unit.gateway.handlers.fakes import Client, FakeBackend, group_topic, image_of
+
+
+def context_of(backend):
+    return Client(backend).context(3, 9)
+
+
+async def test_many_clients_are_one_call():
+    backend = FakeBackend()
+    backend.controller.hold = asyncio.Event()
+    context = context_of(backend)
+    callers = [
+        asyncio.ensure_future(create_topics(context, [auto_topic(context, "clicks")]))
+        for _ in range(20)
+    ]
+    await asyncio.sleep(0)
+    backend.controller.hold.set()
+    assert await asyncio.gather(*callers) == [{"clicks": 0}] * 20
+    assert len(backend.controller.requests) == 1
+    assert backend.shared.creations == {}
+
+
+async def test_only_what_is_not_under_way_is_asked_for():
+    backend = FakeBackend()
+    hold = backend.controller.hold = asyncio.Event()
+    context = context_of(backend)
+    first = asyncio.ensure_future(create_topics(context, [auto_topic(context, "a")]))
+    await asyncio.sleep(0)
+    wishes = [auto_topic(context, "a"), auto_topic(context, "b")]
+    second = asyncio.ensure_future(create_topics(context, wishes))
+    await asyncio.sleep(0)
+    hold.set()
+    assert await first == {"a": 0}
+    assert await second == {"a": 0, "b": 0}
+    names = [[wish.name for wish in request.topics] for request in backend.controller.requests]
+    assert names == [["a"], ["b"]]
+
+
+async def test_others_go_on_when_the_first_caller_leaves():
+    backend = FakeBackend()
+    backend.controller.hold = asyncio.Event()
+    context = context_of(backend)
+    first = asyncio.ensure_future(create_topics(context, [auto_topic(context, "a")]))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(create_topics(context, [auto_topic(context, "a")]))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == {"a": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert backend.shared.creations == {}
+
+
+async def test_somebody_else_was_faster():
+    backend = FakeBackend()
+    backend.controller.errors["a"] = (ErrorCode.TOPIC_ALREADY_EXISTS, "exists")
+    context = context_of(backend)
+    assert await create_topics(context, [auto_topic(context, "a")]) == {"a": 0}
+
+
+async def test_the_number_of_creations_is_limited(monkeypatch):
+    monkeypatch.setattr(topic_creation, "CREATIONS_MAX", 1)
+    backend = FakeBackend()
+    context = context_of(backend)
+    codes = await create_topics(context, [auto_topic(context, "a"), auto_topic(context, "b")])
+    assert codes == {"a": ErrorCode.LEADER_NOT_AVAILABLE, "b": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert backend.controller.requests == []
+
+
+async def test_the_topic_of_group_metadata_is_internal_and_compacted():
+    backend = FakeBackend(group_metadata_partitions=7)
+    found = await group_metadata_topic(context_of(backend))
+    assert found is not None
+    assert (found.internal, len(found.partitions)) == (True, 7)
+    assert found.configs["cleanup.policy"] == "compact"
+    [wish] = backend.controller.requests[0].topics
+    assert (wish.name, wish.internal, wish.replication_factor) == ("__consumer_offsets", True, -1)
+
+
+async def test_the_topic_of_group_metadata_waits_for_the_nodes_of_its_replicas():
+    backend = FakeBackend(group_metadata_replication_factor=3)
+    code = int(ErrorCode.INVALID_REPLICATION_FACTOR)
+    backend.controller.errors["__consumer_offsets"] = (code, "only 1 broker(s) are registered.")
+    assert await group_metadata_topic(context_of(backend)) is None
+    [wish] = backend.controller.requests[0].topics
+    assert wish.replication_factor == 3
+    backend.controller.errors.clear()
+    assert await group_metadata_topic(context_of(backend)) is not None
+
+
+async def test_a_topic_of_group_metadata_that_exists_is_not_asked_for():
+    backend = FakeBackend(image_of(group_topic()))
+    found = await group_metadata_topic(context_of(backend))
+    assert found is backend.image.topic("__consumer_offsets")
+    assert backend.controller.requests == []

@@ -1,0 +1,51 @@
+"""The newer of what a node says and what the image says is told, and remembered."""
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.gateway.handling.brokers import Broker
+from highwater.gateway.routing.current_leader import current_leader
+from highwater.gateway.routing.table import RoutingTable
+from highwater.model.ids import DEFAULT_INSTANCE, NodeId
+from tests.unit.gateway.handlers.fakes import image_of, topic, topic_id
+
+ORDERS = topic_id("orders")
+EPOCH = 5
+
+
+@pytest.fixture
+def routes():
+    table = RoutingTable(lambda node: None)
+    table.apply(image_of(topic("orders", [1, -1])))
+    return table.topic(DEFAULT_INSTANCE, "orders")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ((-1, -1), (1, EPOCH)),
+        ((2, EPOCH - 1), (1, EPOCH)),
+        ((1, EPOCH), (1, EPOCH)),
+        ((2, EPOCH + 1), (2, EPOCH + 1)),
+    ],
+)
+def test_the_newer_one_is_told_with_its_address(routes, said, told):
+    found = current_leader(routes, 0, *said)
+    leader, epoch = told
+    broker = Broker(NodeId(leader), "10.1.1.1", 9092 + leader, f"rack-{leader}", fenced=False)
+    assert found == (leader, epoch, broker)
+    assert routes.table.ahead == ({} if epoch == EPOCH else {(ORDERS, 0): epoch})
+
+
+def test_without_a_leader_nothing_is_told(routes):
+    assert current_leader(routes, 1, -1, -1) is None
+    assert current_leader(routes, 0, -1, EPOCH + 1) is None, "a newer epoch, which nobody leads"
+    assert routes.table.ahead == {}
+    assert current_leader(routes, 2, 1, 9) is None, "no such partition"
+
+
+def test_a_leader_that_no_gateway_serves_has_no_address(routes):
+    table = routes.table
+    table.apply(replace(table.image, node_gateways={}))
+    assert current_leader(routes, 0, -1, -1) == (1, EPOCH, None)

@@ -1,0 +1,127 @@
+"""One link per node and incarnation, opened and closed as the image says."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from highwater.gateway.routing.node_links import NodeLinks
+from tests.support.controller_images import image_of, node_state
+
+
+class Link:
+    def __init__(self, state):
+        self.state = state
+        self.node_id = state.node_id
+        self.closed = 0
+        self.takes_appends = True
+        self.open_segment_files = 0
+        self.expired = []
+        self.fenced = False
+
+    def set_fenced(self, fenced):
+        self.fenced = fenced
+
+    def expire(self, now_ms):
+        self.expired.append(now_ms)
+
+    async def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def opened():
+    return []
+
+
+@pytest.fixture
+async def links(opened):
+    def open_link(state):
+        opened.append(Link(state))
+        return opened[-1]
+
+    failures = []
+    made = NodeLinks(open_link, lambda *failure: failures.append(failure))
+    yield made
+    await made.close()
+    assert failures == []
+
+
+async def test_nodes_that_are_not_fenced_get_links(links, opened):
+    image = image_of([node_state(1), node_state(2, fenced=True)])
+    assert links.apply(image)
+    assert [link.node_id for link in opened] == [1]
+    assert links.link_to(1) is opened[0]
+    assert links.link_to(2) is None
+    assert not links.apply(image), "nothing changed"
+
+
+async def test_a_link_lives_through_fencing(links, opened):
+    links.apply(image_of([node_state(1)]))
+    assert not links.apply(image_of([node_state(1, fenced=True)]))
+    assert links.link_to(1) is opened[0]
+
+
+async def test_links_hear_of_fencing_when_they_are_told_to(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.apply(image_of([node_state(1, fenced=True), node_state(2)]))
+    assert [link.fenced for link in opened] == [False, False], "routes come first"
+    links.heed_fencing()
+    assert [link.fenced for link in opened] == [True, False]
+    links.apply(image_of([node_state(1), node_state(2)]))
+    links.heed_fencing()
+    assert [link.fenced for link in opened] == [False, False]
+
+
+async def test_open_files_of_all_nodes_are_counted(links, opened):
+    assert links.open_segment_files == 0
+    links.apply(image_of([node_state(1), node_state(2)]))
+    opened[0].open_segment_files, opened[1].open_segment_files = 3, 4
+    assert links.open_segment_files == 7
+
+
+async def test_a_new_incarnation_gets_a_new_link(links, opened):
+    links.apply(image_of([node_state(1)]))
+    assert links.apply(image_of([replace(node_state(1), incarnation="next")]))
+    first, second = opened
+    assert links.link_to(1) is second
+    await asyncio.sleep(0.01)
+    assert (first.closed, second.closed) == (1, 0)
+
+
+async def test_a_node_that_is_gone_loses_its_link(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    assert links.apply(image_of([node_state(2)]))
+    assert links.link_to(1) is None
+    await asyncio.sleep(0.01)
+    assert [link.closed for link in opened] == [1, 0]
+    links.expire(77)
+    assert [link.expired for link in opened] == [[], [77]]
+
+
+async def test_answers_are_not_waited_for_at_links_that_are_closed_fenced_or_cut_off(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    first, second = opened
+    assert not links.is_lost(first)
+    first.takes_appends = False
+    assert links.is_lost(first)
+    first.takes_appends = True
+    links.apply(image_of([node_state(1, fenced=True), replace(node_state(2), incarnation="next")]))
+    assert links.is_lost(first)
+    assert links.is_lost(second)
+    assert not links.is_lost(opened[2])
+
+
+async def test_a_local_node_needs_no_other_link(links, opened):
+    local = Link(node_state(1))
+    links.add_local(local)
+    assert not links.apply(image_of([node_state(1)]))
+    assert links.link_to(1) is local
+    assert opened == []
+
+
+async def test_close_closes_all(links, opened):
+    links.apply(image_of([node_state(1), node_state(2)]))
+    await links.close()
+    assert [link.closed for link in opened] == [1, 1]
+    assert links.link_to(1) is None

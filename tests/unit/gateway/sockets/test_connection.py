@@ -1,0 +1,140 @@
+"""Between closing and the transport's end: late answers count once."""
+
+import asyncio
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.data_plane.fetch_path import FetchReply
+from highwater.gateway.handling.context import Peer
+from highwater.gateway.sockets.connection import ClientInfo, Connection
+from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
+from highwater.kafka.messages import fetch
+from highwater.model.ids import DEFAULT_INSTANCE
+from tests.unit.gateway.core.session_world import FETCH, request
+from tests.unit.gateway.wires import connected
+from tests.unit.hop.sinks import TOPIC
+
+
+class Link:
+    def __init__(self):
+        self.works, self.cancelled = [], []
+
+    def fetch(self, work):
+        self.works.append(work)
+
+    def cancel_fetch(self, work):
+        self.cancelled.append(work)
+
+
+class FetchHandler:
+    """Makes the reply that the Fetch path makes for a request of several partitions."""
+
+    def __init__(self):
+        self.link = Link()
+        self.replies = []
+
+    def fetch(self, session, frame):
+        asked = fetch.FetchRequest(
+            topics=[
+                fetch.FetchRequestFetchTopic(
+                    topic="t", partitions=[fetch.FetchRequestFetchPartition(partition=0)]
+                )
+            ]
+        )
+        reply = FetchReply(session, len(frame), 4, 1, asked, 1)
+        session.expect(reply)
+        work = FetchWork(
+            instance=DEFAULT_INSTANCE,
+            partitions=[FetchPartition(TOPIC, 0, -1, 0, -1, 100)],
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=100,
+            isolation_level=0,
+            done=reply.work_done,
+        )
+        reply.start(self.link, work, [0])
+        self.link.fetch(work)
+        self.replies.append(reply)
+
+
+async def connect(handler):
+    loop = asyncio.get_running_loop()
+    shared = SharedInput(
+        turn=Turn(loop.call_soon),
+        budget=MemoryBudget(1 << 20),
+        frame_bytes_max=1 << 20,
+        in_flight_bytes_max=1 << 20,
+    )
+    ours, theirs = await connected()
+    connections = set()
+    made = Connection(
+        shared=shared,
+        handler=handler,
+        client=ClientInfo(Peer(instance=DEFAULT_INSTANCE, node=None, host="", port=0), {}),
+        loop=loop,
+        pool=None,
+        connections=connections,
+        on_shortage=lambda error: None,
+    )
+    await loop.connect_accepted_socket(lambda: made, ours)
+    assert connections == {made}
+    return made, theirs, connections
+
+
+async def send(handler, theirs):
+    await asyncio.get_running_loop().sock_sendall(theirs, request(FETCH, 1))
+    async with asyncio.timeout(5):
+        while not handler.replies:
+            await asyncio.sleep(0.005)
+
+
+def answer(handler):
+    (work,) = handler.link.works
+    work.results = [FetchedPartition(0, 1, 1, 0)]
+    work.done(work)
+
+
+async def lost(connections):
+    async with asyncio.timeout(5):
+        while connections:
+            await asyncio.sleep(0.005)
+
+
+async def test_an_answer_between_close_and_loss_counts_once():
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    await send(handler, theirs)
+    made.close("the test wants it")
+    made.close("again")
+    answer(handler)
+    await lost(connections)
+    assert made.close_reason == "the test wants it"
+    assert (made.outstanding, made.in_flight_bytes, made.shared.budget.used) == (0, 0, 0)
+    assert handler.link.cancelled == []
+    theirs.close()
+
+
+async def test_a_client_that_leaves_cancels_its_fetch():
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    await send(handler, theirs)
+    theirs.close()
+    await lost(connections)
+    assert handler.link.cancelled == handler.link.works
+    assert (made.outstanding, made.in_flight_bytes, made.shared.budget.used) == (0, 0, 0)
+
+
+async def test_muting_pauses_and_comes_to_an_end():
+    handler = FetchHandler()
+    made, theirs, connections = await connect(handler)
+    made.muted = True
+    made.update_reading()
+    made.unmute_after(100)
+    made.unmute_after(10)
+    await asyncio.get_running_loop().sock_sendall(theirs, request(FETCH, 1))
+    await asyncio.sleep(0.05)
+    assert handler.replies == [], "the later time counts"
+    await send(handler, theirs)
+    theirs.close()
+    await lost(connections)

@@ -1,0 +1,449 @@
+"""Real connections: who gets in, who is thrown out, and how it ends."""
+
+import asyncio
+import contextlib
+import errno
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.turn import Turn
+from highwater.gateway.routing.table import RoutingTable
+from highwater.gateway.sockets import listener as module
+from highwater.gateway.sockets.listener import Listener
+from highwater.model.errors import PortInUseError
+from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.runtime.logging import silent_logger
+from tests.unit.gateway.clients.partition_node import until
+from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
+from tests.unit.gateway.wires import open_descriptors
+
+
+class NoThreads:
+    def send(self, *_work):
+        return False
+
+
+class Handler:
+    """Answers with the number, or keeps the request if told so."""
+
+    def __init__(self):
+        self.keep = False
+        self.kept = []
+        self.peers = []
+
+    def produce(self, session, frame):
+        self.peers.append(session.client.peer)
+        reply = Reply(session, len(frame))
+        session.expect(reply)
+        if self.keep:
+            self.kept.append(reply)
+        else:
+            session.complete(reply, b"%d;" % number_of(frame))
+
+    fetch = other = produce
+
+
+class World:
+    def __init__(self):
+        loop = asyncio.get_running_loop()
+        self.handler = Handler()
+        self.budget = MemoryBudget(1 << 20)
+        self.shared = SharedInput(
+            turn=Turn(loop.call_soon),
+            budget=self.budget,
+            frame_bytes_max=1 << 20,
+            in_flight_bytes_max=1 << 20,
+        )
+        self.listeners = []
+
+    async def listen(
+        self,
+        *,
+        connections_max=100,
+        idle_s_max=1000.0,
+        frame_s_max=1000.0,
+        log=None,
+        proxy_protocol=False,
+    ):
+        self.listener = Listener(
+            host="127.0.0.1",
+            shared=self.shared,
+            handler=self.handler,
+            routing=RoutingTable(lambda _node: None),
+            pool=NoThreads(),
+            log=log or silent_logger(),
+            connections_max=connections_max,
+            idle_s_max=idle_s_max,
+            frame_s_max=frame_s_max,
+            proxy_protocol=proxy_protocol,
+        )
+        self.listeners.append(self.listener)
+        self.port = await self.listener.open_port(DEFAULT_INSTANCE, None, 0)
+
+    @contextlib.asynccontextmanager
+    async def client(self):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+@pytest.fixture
+async def world(monkeypatch):
+    monkeypatch.setattr(module, "SWEEP_S", 0.05)
+    made = World()
+    yield made
+    for listener in made.listeners:
+        await listener.close(drain_s=0)
+    assert made.budget.used == sum(reply.request_bytes for reply in made.handler.kept)
+
+
+async def closed(reader):
+    """True once the peer has ended the connection."""
+    async with asyncio.timeout(5):
+        try:
+            return await reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def test_requests_are_answered_and_the_peer_is_known(world):
+    await world.listen()
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(3, 2) + request(PRODUCE, 3))
+        assert await reader.readexactly(6) == b"1;2;3;"
+        peer = world.handler.peers[0]
+        assert (peer.host, peer.instance) == ("127.0.0.1", DEFAULT_INSTANCE)
+        assert peer.port == writer.get_extra_info("sockname")[1]
+    await until(lambda: not world.listener.connections)
+
+
+async def test_connections_above_the_limit_are_refused(world):
+    await world.listen(connections_max=2)
+    async with world.client() as (one, writer), world.client():
+        await until(lambda: len(world.listener.connections) == 2)
+        async with world.client() as (late, _):
+            assert await closed(late)
+        assert world.listener.refused == 1
+        writer.write(request(PRODUCE, 1))
+        assert await one.readexactly(2) == b"1;"
+    await until(lambda: not world.listener.connections)
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 2))
+        assert await reader.readexactly(2) == b"2;"
+
+
+async def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world):
+    await world.listen(idle_s_max=0.2)
+    async with world.client() as (silent, _), world.client() as (busy, writer):
+        ended = asyncio.create_task(closed(silent))
+        for n in range(12):
+            writer.write(request(PRODUCE, n % 10))
+            await busy.readexactly(2)
+            await asyncio.sleep(0.05)
+        assert await ended
+        assert {c.close_reason for c in world.listener.connections} == {""}
+
+
+async def test_a_request_under_way_is_not_silence(world):
+    await world.listen(idle_s_max=0.1)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        await asyncio.sleep(0.5)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, b"5;")
+        assert await reader.readexactly(2) == b"5;"
+
+
+@pytest.mark.parametrize("begun", [request(PRODUCE, 1)[:9], (500_000).to_bytes(4, "big") + b"x"])
+async def test_a_frame_that_is_never_finished_ends_the_connection(world, begun):
+    await world.listen(frame_s_max=0.2)
+    async with world.client() as (slow, writer), world.client() as (idle, other):
+        writer.write(begun)
+        assert await closed(slow)
+        other.write(request(PRODUCE, 2))
+        assert await idle.readexactly(2) == b"2;"
+    await until(lambda: world.budget.used == 0)
+
+
+async def test_a_frame_that_is_never_finished_behind_a_request_under_way(world):
+    await world.listen(frame_s_max=0.2)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + (500_000).to_bytes(4, "big") + b"x")
+        assert await closed(reader)
+    await until(lambda: world.budget.used == sum(r.request_bytes for r in world.handler.kept))
+
+
+async def test_a_frame_that_may_not_be_read_now_is_not_its_clients_fault(world):
+    world.shared.in_flight_bytes_max = 10
+    await world.listen(frame_s_max=0.1)
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(PRODUCE, 2)[:9])
+        await asyncio.sleep(0.4)
+        reply = world.handler.kept.pop()
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 2)[9:])
+        reply.session.complete(reply, b"1;")
+        assert await reader.readexactly(4) == b"1;2;"
+
+
+async def test_a_client_that_takes_nothing_of_its_replies_is_silent(world):
+    await world.listen(idle_s_max=0.3)
+    world.handler.keep = True
+    world.budget.replies_max = 1 << 30
+    async with world.client() as (reader, writer):
+        reader._transport.pause_reading()
+        writer.write(request(PRODUCE, 1))
+        await until(lambda: world.handler.kept)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, bytes(20 << 20))
+        (connection,) = world.listener.connections
+        await until(lambda: not connection.outstanding and not world.listener.connections)
+        assert connection.close_reason == "idle"
+
+
+async def unread(world, reader, writer, number, nbytes=20 << 20):
+    """One large reply for a client that takes nothing of it; gives the gateway's end."""
+    reader._transport.pause_reading()
+    known = set(world.listener.connections)
+    writer.write(request(PRODUCE, number))
+    await until(lambda: world.handler.kept)
+    reply = world.handler.kept.pop()
+    reply.session.complete(reply, bytes(nbytes))
+    await until(lambda: reply.session.behind)
+    assert reply.session in known
+    return reply.session
+
+
+async def test_who_takes_nothing_is_closed_when_memory_is_scarce_and_only_then(world, monkeypatch):
+    await world.listen()
+    world.handler.keep = True
+    world.budget.replies_max = 30 << 20
+    async with world.client() as one, world.client() as other, world.client() as (reader, writer):
+        await until(lambda: len(world.listener.connections) == 3)
+        first = await unread(world, *one, 1)
+        await asyncio.sleep(0.05 * 2 * module.UNREAD_SWEEPS_MAX)
+        assert not first.closed, "there is room"
+        second = await unread(world, *other, 2)
+        await until(lambda: len(world.listener.connections) == 2)
+        assert (first.closed, second.closed) == (True, False), "one was enough"
+        assert "memory" in first.close_reason
+        assert not world.budget.replies_scarce
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 3))
+        assert await reader.readexactly(2) == b"3;"
+    await until(lambda: not world.listener.connections)
+    assert world.budget.replies == 0
+
+
+async def test_whoever_holds_most_is_closed_if_memory_stays_scarce(world, monkeypatch):
+    """Slow readers take something in each sweep, and yet nobody else gets anything."""
+    monkeypatch.setattr(module, "PROGRESS_BYTES_MIN", 0)
+    await world.listen()
+    world.handler.keep = True
+    world.budget.replies_max = 20 << 20
+    async with world.client() as one, world.client() as other, world.client() as third:
+        await until(lambda: len(world.listener.connections) == 3)
+        small = await unread(world, *one, 1, nbytes=12 << 20)
+        await asyncio.sleep(0.05 * 2 * module.SCARCE_SWEEPS_MAX)
+        assert not small.closed, "there is room"
+        large = await unread(world, *other, 2, nbytes=24 << 20)
+        await until(lambda: large.closed)
+        assert "most of the memory" in large.close_reason
+        await asyncio.sleep(0.05 * 2 * module.SCARCE_SWEEPS_MAX)
+        assert not small.closed, "one was enough"
+        reader, writer = third
+        world.handler.keep = False
+        writer.write(request(PRODUCE, 3))
+        assert await reader.readexactly(2) == b"3;"
+    await until(lambda: not world.listener.connections)
+    assert world.budget.replies == 0
+
+
+async def test_who_lets_replies_wait_behind_a_long_one_is_closed_when_memory_is_scarce(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1) + request(PRODUCE, 2))
+        await until(lambda: len(world.handler.kept) == 2)
+        late = world.handler.kept.pop()
+        late.session.complete_fetch(late, bytes(1 << 20))
+        assert world.budget.replies_scarce
+        assert await closed(reader)
+    assert world.budget.replies == 0
+
+
+async def test_what_a_client_sent_before_it_ended_its_side_is_done(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(3, 1))
+        await until(lambda: world.handler.kept)
+        writer.write(request(PRODUCE, 2) + request(PRODUCE, 3))
+        (connection,) = world.listener.connections
+        await until(lambda: connection.waits_to_produce)
+        writer.write_eof()
+        await asyncio.sleep(0.2)
+        first = world.handler.kept.pop()
+        first.session.complete(first, b"1;")
+        await until(lambda: len(world.handler.kept) == 2)
+        for number in (2, 3):
+            reply = world.handler.kept.pop(0)
+            reply.session.complete(reply, b"%d;" % number)
+        async with asyncio.timeout(5):
+            assert await reader.read() == b"1;2;3;"
+    await until(lambda: not world.listener.connections)
+
+
+async def test_a_taken_port_is_named(world):
+    await world.listen()
+    other = World()
+    other.listeners = world.listeners
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=str(port)):
+            await world.listener.open_port(DEFAULT_INSTANCE, 7, port)
+    assert world.listener.has_port(DEFAULT_INSTANCE, None)
+    assert not world.listener.has_port(DEFAULT_INSTANCE, 7)
+
+
+async def test_close_lets_requests_end(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        closing = asyncio.create_task(world.listener.close(drain_s=5))
+        await asyncio.sleep(0.05)
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", world.port)
+        reply = world.handler.kept.pop()
+        reply.session.complete(reply, b"5;" * 500_000)
+        assert await reader.readexactly(1_000_000) == b"5;" * 500_000
+        await closing
+        assert await closed(reader)
+        assert not world.listener.connections
+
+
+async def test_close_waits_no_longer_than_it_may(world):
+    await world.listen()
+    world.handler.keep = True
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 5))
+        await until(lambda: world.handler.kept)
+        async with asyncio.timeout(1):
+            await world.listener.close(drain_s=0.1)
+        assert await closed(reader)
+
+
+async def test_connections_that_end_in_any_way_leave_nothing(world):
+    await world.listen()
+    world.handler.keep = True
+    before = open_descriptors()
+    for n in range(30):
+        async with world.client() as (_, writer):
+            data = request(PRODUCE, n, 200_000)
+            writer.write(data[: n * 7_000])
+            await asyncio.sleep(0.002 * (n % 3))
+    await until(lambda: not world.listener.connections)
+    for reply in world.handler.kept:
+        reply.session.complete(reply, b"late")
+    world.handler.kept.clear()
+    assert world.budget.used == 0
+    await until(lambda: open_descriptors() <= before)
+
+
+class FewDescriptors:
+    """A listener in a child process that may have 60 descriptors (see few_descriptors.py)."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.gateway.sockets.few_descriptors"],
+            cwd=Path(__file__).parents[4],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.port = int(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            assert self.process.wait(20) == 0
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+
+    def counted(self):
+        self.process.stdin.write("now\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def connect(self):
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        made.sendall(request(PRODUCE, 7))
+        return made
+
+
+def is_served(sock):
+    """False if the connection was closed instead; neither is a failure (TimeoutError)."""
+    try:
+        return sock.recv(2) == b"7;"
+    except ConnectionError:
+        return False
+
+
+@pytest.mark.timeout(60)
+def test_without_descriptors_connections_are_closed_and_later_ones_are_served():
+    with FewDescriptors() as child:
+        opened = [child.connect() for _ in range(80)]
+        served = [is_served(sock) for sock in opened]
+        assert 5 <= sum(served) < 60
+        assert served[0], "who was there first stays"
+        time.sleep(0.3)  # Some sweeps in which no descriptor is free, or one.
+        counted = child.counted()
+        assert counted["shortages"] > 0
+        assert counted["connections"] == sum(served)
+        assert counted["events"] == ["out_of_descriptors"], "one line for all"
+        for sock in opened:
+            sock.close()
+        deadline = time.monotonic() + 10
+        while child.counted()["connections"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        for _ in range(3):
+            with child.connect() as sock:
+                assert is_served(sock), "the listener lives on"
+
+
+async def test_a_sweep_notices_that_no_descriptor_is_left(world, monkeypatch):
+    def no_descriptor(_fd):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    await world.listen()
+    assert world.listener.descriptor_shortages == 0
+    monkeypatch.setattr(module.os, "dup", no_descriptor)
+    await until(lambda: world.listener.descriptor_shortages >= 2)
+    async with world.client() as (reader, _):
+        assert await closed(reader)
+    monkeypatch.undo()
+    before = world.listener.descriptor_shortages
+    async with world.client() as (reader, writer):
+        writer.write(request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+    assert world.listener.descriptor_shortages == before

@@ -1,0 +1,114 @@
+"""Behind a balancer: the header comes first, whole, soon, and exactly once."""
+
+import asyncio
+
+import pytest
+import uvloop
+
+from highwater.gateway.sockets import preface as module
+from highwater.runtime.proxy_protocol import LOCAL_HEADER, ProxiedClient, tcp_header
+from tests.unit.gateway.core.session_world import PRODUCE, request
+from tests.unit.gateway.sockets.test_listener import World, closed, until
+
+HEADER = tcp_header(("203.0.113.5", 40000), ("192.0.2.1", 9092))
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    await made.listen(proxy_protocol=True)
+    yield made
+    await made.listener.close(drain_s=0)
+
+
+async def test_the_client_is_the_one_that_the_balancer_speaks_for(world):
+    async with world.client() as (reader, writer):
+        writer.write(HEADER + request(PRODUCE, 1) + request(PRODUCE, 2))
+        assert await reader.readexactly(4) == b"1;2;"
+        writer.write(request(PRODUCE, 3))
+        assert await reader.readexactly(2) == b"3;"
+    assert {ProxiedClient(peer.host, peer.port) for peer in world.handler.peers} == {
+        ProxiedClient("203.0.113.5", 40000)
+    }
+
+
+async def test_a_large_request_right_behind_the_header(world):
+    async with world.client() as (reader, writer):
+        writer.write(HEADER + request(PRODUCE, 1, size=200_000) + request(PRODUCE, 2))
+        assert await reader.readexactly(4) == b"1;2;"
+
+
+async def test_the_balancer_itself_is_known_by_its_own_address(world):
+    async with world.client() as (reader, writer):
+        writer.write(LOCAL_HEADER + request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;"
+        assert world.handler.peers[0].host == "127.0.0.1"
+        assert world.handler.peers[0].port == writer.get_extra_info("sockname")[1]
+
+
+@pytest.mark.parametrize("size", range(1, 24, 3))
+async def test_a_header_that_arrives_in_pieces(world, size):
+    data = HEADER + request(PRODUCE, 1)
+    async with world.client() as (reader, writer):
+        for start in range(0, len(data), size):
+            writer.write(data[start : start + size])
+            await asyncio.sleep(0.001)
+        assert await reader.readexactly(2) == b"1;"
+    assert world.handler.peers[0].host == "203.0.113.5"
+
+
+@pytest.mark.parametrize("bad", [request(PRODUCE, 1), HEADER[:13] + b"\x41" + HEADER[14:]])
+async def test_without_a_good_header_nobody_is_served(world, bad):
+    async with world.client() as (reader, writer):
+        writer.write(bad)
+        assert await closed(reader)
+    assert world.handler.peers == []
+    assert world.listener.refused == 1
+    assert not world.listener.connections
+
+
+async def test_silence_instead_of_a_header(world, monkeypatch):
+    monkeypatch.setattr(module, "HEADER_S_MAX", 0.05)
+    async with world.client() as (reader, writer):
+        writer.write(HEADER[:20])
+        assert await closed(reader)
+    assert world.listener.refused == 1
+
+
+async def test_ending_before_the_header_is_nothing_to_tell(world):
+    async with world.client() as (_, writer):
+        writer.write(HEADER[:5])
+        await until(lambda: len(world.listener._prefaces) == 1)
+    await until(lambda: not world.listener._prefaces)
+    assert world.listener.refused == 0
+
+
+async def test_connections_without_a_header_yet_count_too():
+    world = World()
+    await world.listen(proxy_protocol=True, connections_max=2)
+    async with world.client(), world.client() as (reader, writer):
+        await until(lambda: len(world.listener._prefaces) == 2)
+        async with world.client() as (late, _):
+            assert await closed(late)
+        assert world.listener.refused == 1
+        writer.write(HEADER + request(PRODUCE, 1))
+        assert await reader.readexactly(2) == b"1;", "the limit holds those who came first"
+        await world.listener.close(drain_s=0)
+        assert await closed(reader)
+    assert not world.listener._prefaces
+
+
+def test_the_same_on_the_loop_that_gateways_run_on():
+    async def scenario():
+        world = World()
+        await world.listen(proxy_protocol=True)
+        async with asyncio.timeout(20), world.client() as (reader, writer):
+            for piece in (HEADER[:7], HEADER[7:20], HEADER[20:] + request(PRODUCE, 1, size=90_000)):
+                writer.write(piece)
+                await asyncio.sleep(0.01)
+            writer.write(request(3, 2))
+            assert await reader.readexactly(4) == b"1;2;"
+        await world.listener.close(drain_s=0)
+        return world.handler.peers[0].host
+
+    assert uvloop.run(scenario()) == "203.0.113.5"

@@ -1,0 +1,83 @@
+"""The node's metrics tell what the live objects hold."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.groups.core.state import GroupState
+from highwater.partition.groups.core.values import GroupKey
+from highwater.partition.groups.runtime import GroupStats
+from highwater.partition.metrics.node import PartitionCollector
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.runtime.clock import SystemClock
+from tests.unit.partition.data_plane.roles import NODE, lead
+
+
+def make_service(path: Path) -> Any:
+    log = PartitionLog.open(
+        path, topic="orders", partition=3, config=LogConfig(), clock=SystemClock()
+    )
+    replica = PartitionReplica(
+        node=NODE,
+        topic_id=TopicId(b"metrics-topic-16"),
+        topic_name="orders",
+        partition=3,
+        log=log,
+        log_dir=0,
+        policy=AppendPolicy(),
+        clock=SystemClock(),
+        on_log_failure=lambda _replica, _error: None,
+    )
+    lead(replica, 0)
+    replica.high_watermark = 40
+    stats = GroupStats(
+        groups=dict.fromkeys(GroupState, 2),
+        members=5,
+        offsets=1,
+        parked=0,
+        shards_active=1,
+        shards_loading=0,
+    )
+    commits = [
+        (GroupKey(DEFAULT_INSTANCE, "readers"), "orders", 3, 15),
+        (GroupKey(DEFAULT_INSTANCE, "readers"), "elsewhere", 0, 1),
+    ]
+    return SimpleNamespace(
+        plane=SimpleNamespace(
+            replicas={(replica.topic_id, 3): replica},
+            appended_bytes=100,
+            fetched_bytes=30,
+            waiting_fetches=4,
+        ),
+        logs=SimpleNamespace(scrubber=SimpleNamespace(checked_bytes=70, damages=1)),
+        groups=SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
+    )
+
+
+def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    registry.register(PartitionCollector(make_service(tmp_path / "orders-3")))
+    where = {"topic": "orders", "partition": "3"}
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"highwater_partition_{name}", labels)
+
+    assert value("high_watermark", **where) == 40
+    assert value("log_end_offset", **where) == 0
+    assert value("appended_bytes_total") == 100
+    assert value("fetched_bytes_total") == 30
+    assert value("waiting_fetches") == 4
+    assert value("leaders") == 1
+    assert value("scrubbed_bytes_total") == 70
+    assert value("damages_found_total") == 1
+    assert value("damaged_logs") == 0
+    assert value("group_members") == 5
+    assert value("groups", state="stable") == 2
+    assert value("group_lag", group="readers", **where) == 25
+    assert value("group_lag", group="readers", topic="elsewhere", partition="0") is None

@@ -1,0 +1,104 @@
+"""Sizes by directory, and what a directory that is offline or hangs is told as."""
+
+import shutil
+import threading
+
+import pytest
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.node.log_dirs import LogDirQueries, VolumeSpace, space_of
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import TOPIC
+from tests.unit.partition.data_plane.node import Node
+
+ALL = pb.DescribeLogDirsRequest(instance="default", all_topics=True)
+SPACE = VolumeSpace(total_bytes=100, usable_bytes=40)
+
+
+@pytest.fixture
+def node(tmp_path):
+    made = Node(tmp_path)
+    made.add(0)
+    made.add(1).log_dir = 1
+    made.append(make_batch(value=b"x" * 100))
+    return made
+
+
+def queries(node, tmp_path, *, offline=(), space=lambda _: SPACE, **settings):
+    def replicas(instance):
+        assert instance == "default"
+        return node.plane.replicas.values()
+
+    return LogDirQueries(
+        [tmp_path / "a", tmp_path / "b"],
+        replicas=replicas,
+        is_online=lambda index: index not in offline,
+        space=space,
+        **settings,
+    )
+
+
+def found(directory):
+    return [(replica.topic_id, replica.partition) for replica in directory.replicas]
+
+
+async def test_every_directory_has_its_replicas(node, tmp_path):
+    a, b = (await queries(node, tmp_path).describe(ALL)).dirs
+    assert (a.path, b.path) == (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (found(a), found(b)) == ([(TOPIC, 0)], [(TOPIC, 1)])
+    on_disk = (tmp_path / "orders-0" / "00000000000000000000.log").stat().st_size
+    assert (a.replicas[0].size_bytes, b.replicas[0].size_bytes) == (on_disk, 0)
+    assert on_disk > 100
+    assert (a.error_code, a.total_bytes, a.usable_bytes) == (0, 100, 40)
+
+
+async def test_only_what_is_asked_for(node, tmp_path):
+    request = pb.DescribeLogDirsRequest(instance="default")
+    request.topics.add(topic_id=TOPIC, partitions=[1, 7])
+    request.topics.add(topic_id=b"another", partitions=[0])
+    a, b = (await queries(node, tmp_path).describe(request)).dirs
+    assert (found(a), found(b)) == ([], [(TOPIC, 1)])
+    nothing = await queries(node, tmp_path).describe(pb.DescribeLogDirsRequest(instance="default"))
+    assert [found(directory) for directory in nothing.dirs] == [[], []]
+
+
+async def test_a_directory_that_is_offline(node, tmp_path):
+    a, b = (await queries(node, tmp_path, offline={1}).describe(ALL)).dirs
+    assert (a.error_code, b.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (found(b), b.total_bytes, b.usable_bytes) == ([], -1, -1)
+
+
+async def test_a_volume_that_cannot_be_looked_at(node, tmp_path):
+    def fails(_path):
+        raise OSError("gone")
+
+    answer = await queries(node, tmp_path, space=fails).describe(ALL)
+    assert [one.error_code for one in answer.dirs] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+async def test_a_volume_that_hangs_is_asked_once(node, tmp_path):
+    release, asked = threading.Event(), []
+
+    def hangs(path):
+        asked.append(path)
+        assert release.wait(10)
+        return SPACE
+
+    made = queries(node, tmp_path, space=hangs, space_timeout_s=0.05)
+    try:
+        for _ in range(3):
+            a, _b = (await made.describe(ALL)).dirs
+            assert (a.error_code, a.total_bytes, found(a)) == (0, -1, [(TOPIC, 0)])
+        assert sorted(asked) == [str(tmp_path / "a"), str(tmp_path / "b")]
+    finally:
+        release.set()
+    made._space_timeout_s = 10
+    a, _b = (await made.describe(ALL)).dirs
+    assert a.total_bytes == 100
+
+
+def test_space_is_the_volumes(tmp_path):
+    space = space_of(str(tmp_path))
+    assert space.total_bytes == shutil.disk_usage(tmp_path).total
+    assert 0 < space.usable_bytes <= space.total_bytes

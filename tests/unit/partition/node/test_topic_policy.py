@@ -1,0 +1,89 @@
+from dataclasses import replace
+
+import pytest
+
+from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.ids import NodeId
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.node.topic_policy import TopicPolicies, append_policy, broker_defaults
+from tests.support.controller_images import topic_state
+
+NODE = NodeId(1)
+IMAGE = ClusterImage(revision=1, cluster_id="c")
+
+
+def topic(replicas: int = 1, **configs: str) -> TopicState:
+    given = {name.replace("_", "."): value for name, value in configs.items()}
+    return replace(topic_state("t", [tuple(range(1, replicas + 1))]), configs=given)
+
+
+def test_a_topic_that_sets_nothing_has_the_plain_policy() -> None:
+    assert append_policy(topic(), {}) == AppendPolicy()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("max.message.bytes", "2000", "message_bytes_max", 2000),
+        ("segment.bytes", "1048576", "segment_bytes", 1 << 20),
+        ("message.timestamp.type", "LogAppendTime", "log_append_time", True),
+        ("message.timestamp.before.max.ms", "60000", "timestamp_before_ms_max", 60_000),
+        ("message.timestamp.after.max.ms", "1000", "timestamp_after_ms_max", 1000),
+        ("record.validation", "deep", "validate_records", True),
+        ("cleanup.policy", "compact", "compacted", True),
+        ("cleanup.policy", "delete", "compacted", False),
+    ],
+)
+def test_what_a_topic_sets_holds(name: str, value: str, field: str, expected: object) -> None:
+    state = replace(topic(), configs={name: value})
+    assert getattr(append_policy(state, {}), field) == expected
+
+
+def test_compacted_topics_are_validated_deeply() -> None:
+    assert append_policy(topic(cleanup_policy="compact,delete"), {}).deep
+
+
+def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:
+    """A single node may not have its own, or leaders and controller would not agree."""
+    policies = TopicPolicies({"min.insync.replicas": "5"})
+    assert policies.min_isr(topic(3)) == 1
+    policies.follow(replace(IMAGE, node_configs={NODE: {"min.insync.replicas": "4"}}), NODE)
+    assert policies.min_isr(topic(3)) == 1
+    policies.follow(replace(IMAGE, cluster_configs={"min.insync.replicas": "2"}), NODE)
+    assert policies.min_isr(topic(3)) == 2
+    assert policies.min_isr(replace(topic(3), configs={"min.insync.replicas": "3"})) == 3
+
+
+def test_brokers_configs_are_the_defaults_of_topics() -> None:
+    brokers = {"message.max.bytes": "5000", "log.message.timestamp.type": "LogAppendTime"}
+    policy = append_policy(topic(max_message_bytes="7"), brokers)
+    assert policy.message_bytes_max == 7
+    assert policy.log_append_time
+    assert append_policy(topic(), brokers).message_bytes_max == 5000
+
+
+def test_a_node_s_own_come_before_everybody_s_before_its_settings() -> None:
+    image = replace(
+        IMAGE,
+        cluster_configs={"a": "cluster", "b": "cluster"},
+        node_configs={NODE: {"a": "node"}, NodeId(2): {"b": "other"}},
+    )
+    assert broker_defaults(image, NODE, {"a": "static", "b": "static", "c": "static"}) == {
+        "a": "node",
+        "b": "cluster",
+        "c": "static",
+    }
+
+
+def test_policies_follow_the_image() -> None:
+    policies = TopicPolicies({"log.flush.interval.ms": "9"})
+    assert policies.broker_configs == {"log.flush.interval.ms": "9"}
+    assert policies.follow(IMAGE, NODE)
+    assert not policies.follow(replace(IMAGE, revision=2), NODE)
+    changed = replace(IMAGE, cluster_configs={"message.max.bytes": "5"})
+    assert policies.follow(changed, NODE)
+    assert policies.broker_configs == {"log.flush.interval.ms": "9", "message.max.bytes": "5"}
+    assert policies.append_policy(topic()).message_bytes_max == 5
+    assert not policies.follow(changed, NODE)
+    assert policies.follow(IMAGE, NODE)
+    assert policies.append_policy(topic()) == AppendPolicy()

@@ -1,0 +1,91 @@
+"""The lag timer: leaders with followers hear the time, thousands of them in small parts."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from highwater.partition.core.replica_events import LagChecked
+from highwater.partition.replication.leader import lag_timer
+from highwater.partition.replication.leader.lag_timer import LagTimer
+from tests.support.log_batches import ManualClock
+
+
+class Replica:
+    """What the timer sees of a replica; `followers` is 0 for one that does not lead."""
+
+    def __init__(self, followers: int = 2) -> None:
+        self.core = SimpleNamespace(progress=(None,) * followers)
+        self.heard: list[LagChecked] = []
+        self.expired_at: list[int] = []
+        self.failed = False
+
+    def handle(self, event: LagChecked) -> None:
+        self.heard.append(event)
+
+    def expire_appends(self, now_ms: int) -> None:
+        self.expired_at.append(now_ms)
+
+    def fail(self) -> None:
+        self.failed = True
+
+
+class Broken(Replica):
+    def handle(self, event: LagChecked) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+def timer(replicas: list[Any], *, lag_ms_max: int = 10_000, bugs: list[Any] | None = None) -> Any:
+    return LagTimer(
+        lambda: replicas,
+        lag_ms_max=lag_ms_max,
+        clock=ManualClock(700),
+        on_bug=lambda _replica, error: None if bugs is None else bugs.append(error),
+    )
+
+
+def test_only_leaders_with_followers_are_asked() -> None:
+    alone, leader = Replica(0), Replica()
+    ((part),) = timer([alone, leader]).parts()
+    assert part == [leader]
+
+
+def test_nobody_leads() -> None:
+    assert timer([]).parts() == [[]], "a round lasts as long all the same"
+
+
+def test_a_few_share_a_part_and_thousands_are_spread() -> None:
+    few = timer([Replica() for _ in range(lag_timer.PART_MIN)]).parts()
+    assert [len(part) for part in few] == [lag_timer.PART_MIN]
+    replicas = [Replica() for _ in range(5_001)]
+    many = timer(replicas).parts()
+    assert len(many) <= lag_timer.TICKS_MAX
+    assert max(map(len, many)) == 51
+    assert [replica for part in many for replica in part] == replicas, "each of them once"
+
+
+def test_they_hear_the_time_and_a_bug_is_one_replicas() -> None:
+    bugs: list[Any] = []
+    good, bad = Replica(), Broken()
+    timer([], bugs=bugs).check([bad, good])
+    assert good.heard == [LagChecked(now_ms=700)]
+    assert bad.failed
+    assert [str(bug) for bug in bugs] == ["a bug"]
+
+
+async def test_every_half_of_the_time() -> None:
+    replica = Replica()
+    running = asyncio.create_task(timer([replica], lag_ms_max=100).run())
+    await asyncio.sleep(0.04)
+    assert replica.heard == []
+    async with asyncio.timeout(5):
+        while len(replica.heard) < 3:
+            await asyncio.sleep(0.005)
+    running.cancel()
+
+
+def test_appends_that_nobody_waits_for_are_forgotten() -> None:
+    leader = Replica()
+    timer([leader]).check([leader])
+    assert leader.expired_at == [700]

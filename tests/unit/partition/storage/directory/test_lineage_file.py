@@ -1,0 +1,65 @@
+"""The lineage on disk: what is written is read, and anything else proves nothing."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from highwater.partition.core.lineage import DirectoryRecord, Lineage
+from highwater.partition.storage.directory.lineage_file import decode, encode
+
+RECORD = DirectoryRecord(
+    directory="x",
+    directories=("x", "y"),
+    lineage=Lineage(boot_id="boot", incarnations=("a", "b"), clean=True),
+    place="8:17",
+    home="8:17",
+)
+
+
+def test_what_is_written_is_read() -> None:
+    assert decode(encode(RECORD)) == RECORD
+
+
+def test_the_file_is_as_documented() -> None:
+    assert json.loads(encode(RECORD)) == {
+        "version": 1,
+        "directory": "x",
+        "directories": ["x", "y"],
+        "boot_id": "boot",
+        "incarnations": ["a", "b"],
+        "clean": True,
+        "place": "8:17",
+        "home": "8:17",
+    }
+
+
+def test_a_file_of_before_there_was_a_place() -> None:
+    values = json.loads(encode(RECORD))
+    del values["place"], values["home"]
+    assert decode(json.dumps(values).encode()) == replace(RECORD, place="", home="")
+
+
+@pytest.mark.parametrize("length", range(len(encode(RECORD))))
+def test_a_torn_file(length: int) -> None:
+    assert decode(encode(RECORD)[:length]) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"clean": "yes"},
+        {"directory": 1},
+        {"directories": [1]},
+        {"incarnations": None},
+        {"boot_id": None},
+    ],
+)
+def test_what_somebody_else_wrote(change: dict[str, object]) -> None:
+    assert decode(json.dumps(json.loads(encode(RECORD)) | change).encode()) is None
+
+
+def test_what_is_no_object() -> None:
+    assert decode(b"[]") is None
+    assert decode(b"\xff") is None

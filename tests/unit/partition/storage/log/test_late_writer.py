@@ -1,0 +1,201 @@
+"""Appends on the writer thread of a directory that hangs; the test plays the thread."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwater.kafka.records.batch import read_header, set_base_offset_and_epoch
+from highwater.partition.core.producers import ACCEPT
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log import late_writer, log_writer
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.log.log_durability import PRODUCERS_ENTRIES
+from highwater.partition.storage.log.stall import FAST_WRITES_TO_RECOVER
+from tests.support.log_batches import ManualClock, append, make_batch, open_log, read_all
+
+
+def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 0.010, 0.0, 0.051])
+    monkeypatch.setattr(log_writer, "monotonic", lambda: next(times))
+    monkeypatch.setattr(late_writer, "monotonic", lambda: 0.0)
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    assert not log.stall.stalled
+    append(log, make_batch())
+    assert log.stall.stalled
+    for number in range(FAST_WRITES_TO_RECOVER):
+        assert log.stall.stalled
+        append_later(log, make_batch(timestamps=(number,)))
+    assert not log.stall.stalled
+    assert len(read_all(log)) == 2 + FAST_WRITES_TO_RECOVER
+    assert log.max_timestamp() == (1000, 0)
+
+
+def append_later(log: PartitionLog, batch: bytearray, *, epoch: int | None = None) -> list[int]:
+    offset = log.log_end_offset
+    set_base_offset_and_epoch(batch, 0, offset, log.epochs.latest)
+    timestamp = read_header(batch).max_timestamp
+    done: list[int] = []
+    under_way = log.append_later(
+        [batch], len(batch), [offset], [len(batch)], offset + 1, timestamp, offset,
+        log.epochs.latest if epoch is None else epoch, lambda: done.append(offset),
+    )  # fmt: skip
+    assert under_way
+    return done
+
+
+class Threads(InlineEnvironment):
+    """Writes wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+    def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self.jobs.append((work, done))
+
+    def finish(self) -> None:
+        work, done = self.jobs.pop(0)
+        work()
+        done()
+
+
+def test_a_later_append_counts_when_it_is_written(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(), epoch=0)
+    done = append_later(log, make_batch(timestamps=(2000,)))
+    assert (log.writing, log.log_end_offset, done) == (True, 1, [])
+    assert len(read_all(log)) == 1
+    with pytest.raises(AssertionError):
+        append_later(log, make_batch())
+    environment.finish()
+    assert (log.writing, log.log_end_offset, done) == (False, 2, [1])
+    assert log.max_timestamp() == (2000, 1)
+    append(log, make_batch())
+    assert len(read_all(log)) == 3
+
+
+def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(), epoch=0)
+    done = append_later(log, make_batch())
+    segment = log.active_segment
+    log.delete("0" * 32)
+    environment.finish()
+    assert done == []
+    assert segment.fd < 0
+
+
+def test_a_roll_comes_before_a_later_append(tmp_path: Path) -> None:
+    environment = Threads()
+    batch = make_batch(producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(1000,))
+    log = open_log(
+        tmp_path / "topic-0", LogConfig(segment_bytes=len(batch)), environment=environment
+    )
+    append(log, batch, epoch=0)
+    done = append_later(log, make_batch(), epoch=1)
+    assert (log.writing, len(log.segments), log.log_end_offset) == (True, 2, 1)
+    assert log.epochs.latest == 1
+    environment.finish()
+    assert done == [1]
+    assert log.log_end_offset == 2
+    assert (tmp_path / "topic-0" / "00000000000000000002.snapshot").exists()
+    done = append_later(log, make_batch())
+    environment.finish()
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert len(read_all(log)) == 3
+
+
+def test_the_first_write_of_a_segment_is_a_later_one(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    done = append_later(log, make_batch(timestamps=(2000,)), epoch=0)
+    environment.finish()
+    assert done == [0]
+    assert log.active_segment.first_timestamp == 2000
+    append(log, make_batch(timestamps=(3000,)))
+    log.close(clean=True)
+    assert len(read_all(open_log(tmp_path / "topic-0", clean=True))) == 2
+
+
+def test_a_group_across_the_end_of_a_segment_is_written_at_once(tmp_path: Path) -> None:
+    environment = Threads()
+    batches = [make_batch(base_offset=number) for number in range(3)]
+    size = len(batches[0])
+    log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=2 * size), environment=environment)
+    sizes = [size] * 3
+    done: list[int] = []
+    under_way = log.append_later(
+        batches, 3 * size, [0, 1, 2], sizes, 3, 1000, 0, 0, lambda: done.append(1)
+    )
+    assert (under_way, log.writing, done) == (False, False, [])
+    assert log.log_end_offset == 3
+    assert len(log.segments) == 2
+    assert len(read_all(log)) == 3
+
+
+def test_a_log_that_is_closed_while_it_is_written(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(), epoch=0)
+    done = append_later(log, make_batch())
+    segment = log.active_segment
+    with pytest.raises(AssertionError):
+        log.close(clean=True)
+    log.close(clean=False)
+    assert segment.fd >= 0, "the thread writes to it"
+    environment.finish()
+    assert (done, log.log_end_offset, segment.fd) == ([], 1, -1)
+    assert len(read_all(open_log(tmp_path / "topic-0"))) == 2
+
+
+def test_retention_waits_while_a_log_is_written(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", LogConfig(retention_ms=0), environment=environment)
+    append(log, make_batch(), epoch=0)
+    log.high_watermark = 1
+    append_later(log, make_batch())
+    assert log.apply_retention() == 0
+    environment.finish()
+    log.high_watermark = 2
+    assert log.apply_retention() == 1
+
+
+def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> None:
+    """Another log's fast writes have cleared the directory's mark before this one's turn came."""
+    environment, clock = Threads(), ManualClock(1000)
+    config = LogConfig(index_interval_bytes=50)
+    log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
+    while len(log.active_segment.index) < PRODUCERS_ENTRIES:
+        append(log, make_batch(), epoch=0)
+    log.producers.record_append(7, 0, 0, 0, log.log_end_offset, log.log_end_offset, 1000)
+    append_later(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))
+    log.shorten_tail()
+    log.close(clean=False)
+    again = open_log(tmp_path / "topic-0", clock=clock, cache_intact=True)
+    assert again.producers.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
+    again.close(clean=False)
+
+
+def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:
+    environment = Threads()
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(), epoch=0)
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    log._pwritev = fail
+    append_later(log, make_batch())
+    with pytest.raises(LogDirFailure):
+        environment.finish()
+    assert log.log_end_offset == 1

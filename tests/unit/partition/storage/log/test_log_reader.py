@@ -1,0 +1,495 @@
+"""Reading a log: slices, wrong indexes, few descriptors, timestamps."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.errors import (
+    DamagedHeaderError,
+    DamagedRecordsError,
+    OffsetOutOfRange,
+)
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log import log_reader
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.log import PartitionLog
+from tests.support.log_batches import (
+    append,
+    headers_in,
+    make_batch,
+    open_log,
+    read_all,
+    slice_bytes,
+)
+
+
+def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    for offset in (4, 6):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(offset, 100, end_offset=5)
+    assert log.read(5, 100, end_offset=5) is None
+
+
+def test_a_slice_names_the_file_by_path_and_inode(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    found = log.read(0, 1000, end_offset=1)
+    assert found is not None
+    assert found.segment.path == "topic-0/00000000000000000000.log"
+    assert (tmp_path / found.segment.path).stat().st_ino == found.segment.inode
+    assert os.fstat(found.segment.fd).st_ino == found.segment.inode
+
+
+def test_sequential_reads_after_the_first_touch_no_index(tmp_path: Path) -> None:
+    filesystem = FileSystem()
+    log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
+    for _ in range(300):
+        append(log, make_batch(value=b"x" * 300), epoch=0)
+    reads: list[int] = []
+    pread = filesystem.pread
+    filesystem.pread = lambda fd, n, position: reads.append(n) or pread(fd, n, position)
+    assert len(read_all(log, 20_000)) == 300
+    # Two headers a slice: how large its first batch is, and where the next slice begins.
+    assert 3 <= len(reads) <= 14
+    assert set(reads) == {61}
+
+
+def test_pinned_segments_survive_deletion_and_eviction(tmp_path: Path) -> None:
+    environment = InlineEnvironment(open_files=1)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    append(log, make_batch(value=b"first"), epoch=0)
+    found = log.read(0, 1000, end_offset=1)
+    assert found is not None
+    found.segment.pin()
+    log.roll()
+    append(log, make_batch(value=b"second"))
+    log.advance_log_start(1)
+    assert not Path(found.segment.file).exists()
+    data = os.pread(found.segment.fd, found.length, found.position)
+    assert b"first" in data
+    found.segment.unpin()
+    assert found.segment.fd < 0
+
+
+def test_few_descriptors_are_enough_for_many_segments(tmp_path: Path) -> None:
+    environment = InlineEnvironment(open_files=3)
+    log = open_log(tmp_path / "topic-0", environment=environment)
+    for number in range(20):
+        append(log, make_batch(value=b"%d" % number), epoch=0)
+        log.roll()
+    for offset in list(range(20)) + list(range(19, -1, -1)):
+        found = log.read(offset, 1000, end_offset=20)
+        assert headers_in(slice_bytes(found))[0].base_offset == offset
+        assert sum(segment.is_open() for segment in log.segments) <= 3
+    assert environment.files.evictions > 20
+    append(log, make_batch())
+    assert len(read_all(log)) == 21
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\x01" * 13, b"\x7f" * 160])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_wrong_index_of_a_sealed_segment_is_rebuilt_when_it_is_used(
+    tmp_path: Path, content: bytes, suffix: str
+) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory, LogConfig(index_interval_bytes=100))
+    for number in range(30):
+        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
+    log.roll()
+    log.close(clean=True)
+    (directory / f"00000000000000000000{suffix}").write_bytes(content)
+    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
+    for number in range(30):
+        found = log.read(number, 1, end_offset=30)
+        assert headers_in(slice_bytes(found))[0].base_offset == number
+        assert log.offset_for_timestamp(1000 + number) == (1000 + number, number, 0)
+    assert log.max_timestamp() == (1029, 29)
+
+
+def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory, LogConfig(index_interval_bytes=100))
+    for number in range(30):
+        append(log, make_batch(value=b"x" * (number % 7)), epoch=0)
+    log.roll()
+    for _ in range(30):
+        append(log, make_batch(value=b"y" * 50))
+    log.roll()
+    log.close(clean=True)
+    second = directory / "00000000000000000030.index"
+    (directory / "00000000000000000000.index").write_bytes(second.read_bytes())
+    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
+    for offset in (29, 3, 17, 8, 0):
+        found = log.read(offset, 1, end_offset=60)
+        assert headers_in(slice_bytes(found))[0].base_offset == offset
+
+
+def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(timestamps=(10, 30, 20, 50), compression=4), epoch=0)
+    append(log, make_batch(timestamps=(40, 60), compression=1), epoch=2)
+    assert log.offset_for_timestamp(0) == (10, 0, 0)
+    assert log.offset_for_timestamp(20) == (30, 1, 0)
+    assert log.offset_for_timestamp(40) == (50, 3, 0)
+    assert log.offset_for_timestamp(55) == (60, 5, 2)
+    assert log.offset_for_timestamp(61) is None
+    assert log.max_timestamp() == (60, 5)
+    log.advance_log_start(2)
+    assert log.offset_for_timestamp(0) == (20, 2, 0)
+
+
+def test_batch_header_at(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(timestamps=(10, 30)), make_batch(timestamps=(5,)), epoch=3)
+    header = log.batch_header_at(1)
+    assert header is not None
+    assert (header.base_offset, header.record_count, header.leader_epoch) == (0, 2, 3)
+    assert log.batch_header_at(3) is None
+
+
+def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(3):
+        append(log, make_batch(timestamps=(1, 2)), epoch=0)
+    size = log.size_bytes // 3
+    for max_bytes, end_offset, following in ((10, 6, 2), (2 * size, 6, 4), (10**6, 4, 4)):
+        found = log.read(0, max_bytes, end_offset=end_offset)
+        assert found is not None
+        assert found.next_offset == following
+    assert log.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
+
+
+def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> None:
+    jobs = []
+
+    class Slow(InlineEnvironment):
+        def run_later(self, work: object, done: object) -> None:
+            jobs.append((work, done))
+
+    log = open_log(tmp_path / "topic-0", environment=Slow())
+    append(log, make_batch(value=b"first"), epoch=0)
+    append(log, make_batch(value=b"second"), epoch=0)
+    loaded: list[bytes] = []
+    found = log.read(0, 10**6, end_offset=1)
+    assert found is not None
+    log.load(found, loaded.append)
+    log.truncate_fully_and_start_at(0)
+    assert (found.segment.pins, loaded) == (1, [])
+    (work, done), *_ = jobs
+    work()
+    done()
+    assert [slice_of[:8] for slice_of in loaded] == [b"\0" * 8]
+    assert len(loaded[0]) == found.length
+    assert found.segment.pins == 0
+
+
+def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    assert not log.rotten
+    log.note_damage(2, 4)
+    assert log.rotten
+
+    def read(offset: int) -> list[int]:
+        found = log.read(offset, 1 << 20, end_offset=6)
+        return [header.base_offset for header in headers_in(slice_bytes(found))]
+
+    assert (read(0), read(1), read(4), read(5)) == ([0, 1], [1], [4, 5], [5])
+    for offset in (2, 3):
+        with pytest.raises(DamagedRecordsError):
+            read(offset)
+    log.close(clean=False)
+    log = open_log(tmp_path / "topic-0")
+    assert log.lost == ((2, 4),), "a restart knows it"
+    log.truncate_to(3)
+    append(log, make_batch(), make_batch(), epoch=1)
+    assert log.lost == ((2, 3),)
+    log.high_watermark = log.log_end_offset
+    log.advance_log_start(3)
+    assert not log.rotten
+    log.truncate_fully_and_start_at(1)
+    assert log.lost == ()
+    log.close(clean=False)
+    (tmp_path / "topic-0" / ".highwater_damage").write_text("0\n1\nx")
+    log = open_log(tmp_path / "topic-0")
+    assert log.lost == ((0, 1),), "something is, and nobody knows what"
+    log.close(clean=False)
+
+
+def closed_with_damage(directory: Path, at: int) -> PartitionLog:
+    """Six batches of a record in a closed segment, the fourth damaged from byte `at` on; then one."""
+    log = open_log(directory)
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    with Path(log.segments[0].file).open("r+b") as file:
+        file.seek(log.segments[0].size // 2 + at)
+        file.write(b"\xff\xff")
+    return log
+
+
+def offsets(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
+    found = log.read(offset, max_bytes, end_offset=7)
+    assert found is not None
+    return [header.base_offset for header in headers_in(slice_bytes(found))]
+
+
+HEADER_FIELDS = {"base offset": 0, "length": 8, "magic": 16, "last offset delta": 23}
+
+
+@pytest.mark.parametrize("at", HEADER_FIELDS.values(), ids=HEADER_FIELDS)
+def test_records_before_a_damaged_header_are_read(tmp_path: Path, at: int) -> None:
+    log = closed_with_damage(tmp_path / "topic-0", at)
+    log.note_damage(3, 6)
+    for _ in range(2):
+        assert [offsets(log, offset) for offset in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
+        with pytest.raises(DamagedRecordsError):
+            log.read(3, 1 << 20, end_offset=7)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    log.close(clean=True)
+
+
+def six_closed(directory: Path) -> PartitionLog:
+    """Six batches of a record in a closed segment, all of a size, then one; a millisecond apart."""
+    log = open_log(directory)
+    for number in range(7):
+        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
+        if number == 5:
+            log.roll()
+    return log
+
+
+def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
+    """Changes an integer in the header of a batch of the first segment."""
+    with Path(log.segments[0].file).open("r+b") as file:
+        file.seek(log.segments[0].size // 6 * batch + at)
+        value = int.from_bytes(file.read(nbytes))
+        file.seek(-nbytes, os.SEEK_CUR)
+        file.write(how(value).to_bytes(nbytes))
+
+
+CHANGES: dict[str, tuple[int, int, Callable[[int], int]]] = {
+    "length ^ 0x01000000": (8, 4, lambda length: length ^ 0x01000000),
+    "length ^ 0x10000000": (8, 4, lambda length: length ^ 0x10000000),
+    "length x 2": (8, 4, lambda length: length * 2),
+    "length + 8": (8, 4, lambda length: length + 8),
+    "length - 8": (8, 4, lambda length: length - 8),
+    "last offset delta ^ 0x01000000": (23, 4, lambda delta: delta ^ 0x01000000),
+    "last offset delta + 1": (23, 4, lambda delta: delta + 1),
+    "last offset delta + 2": (23, 4, lambda delta: delta + 2),
+    "base offset back": (0, 8, lambda offset: offset - 1),
+    "base offset ahead": (0, 8, lambda offset: offset + 4),
+}
+
+
+@pytest.mark.parametrize("max_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("offset", [3, 4, 5])
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_header_that_does_not_fit_is_damage(
+    tmp_path: Path, how: str, offset: int, max_bytes: int
+) -> None:
+    """No record is passed over as if it had been compacted away, and no slice ends elsewhere."""
+    log = six_closed(tmp_path / "topic-0")
+    change(log, 3, *CHANGES[how])
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(offset, max_bytes, end_offset=7)
+    error = told.value
+    assert (error.first, error.end, error.position) == (3, 6, log.segments[0].size // 2)
+    log.note_damage(error.first, error.end)
+    for _ in range(2):
+        assert [offsets(log, start) for start in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
+        assert [offsets(log, start, 100) for start in (0, 1, 2, 6)] == [[0], [1], [2], [6]]
+        with pytest.raises(DamagedRecordsError):
+            log.read(offset, max_bytes, end_offset=7)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("max_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("batch", [3, 4])
+def test_a_length_that_goes_over_a_batch_makes_no_gap(
+    tmp_path: Path, batch: int, max_bytes: int
+) -> None:
+    log = six_closed(tmp_path / "topic-0")
+    change(log, batch, 8, 4, lambda length: 2 * length + 12)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(batch + 1, max_bytes, end_offset=7)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.note_damage(batch, 6)
+    assert offsets(log, 0) == list(range(batch))
+    assert offsets(log, batch - 1) == [batch - 1]
+    log.close(clean=True)
+
+
+def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(2):
+        append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
+    with Path(log.active_segment.file).open("r+b") as file:
+        file.seek(23)
+        file.write(bytes(4))
+    assert [log.read(n, 1, end_offset=6).next_offset for n in (3, 5)] == [6, 6]  # type: ignore[union-attr]
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(2, 1 << 20, end_offset=6)
+    assert (told.value.first, told.value.end) == (0, -1)
+    log.close(clean=False)
+
+
+@pytest.mark.parametrize("max_bytes", [10, 100, 1 << 20])
+@pytest.mark.parametrize("change_length", [lambda n: n ^ 0x01000000, lambda n: n * 2])
+@pytest.mark.parametrize("batch", [0, 2, 5])
+def test_lengths_are_looked_at_where_a_reader_goes_on(
+    tmp_path: Path, batch: int, change_length: Callable[[int], int], max_bytes: int
+) -> None:
+    """Where a segment begins, and where another read has stopped, nothing is looked up."""
+    log = six_closed(tmp_path / "topic-0")
+    size = log.segments[0].size // 6
+    if batch:
+        assert log.read(0, batch * size, end_offset=7).next_offset == batch  # type: ignore[union-attr]
+    change(log, batch, 8, 4, change_length)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(batch, max_bytes, end_offset=7)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.close(clean=True)
+
+
+def test_damage_above_the_high_watermark_is_not_looked_at(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(6):
+        append(log, make_batch(), epoch=0)
+    log.read(3, 1, end_offset=6)
+    change(log, 4, 8, 4, lambda length: length ^ 0x01000000)
+    for max_bytes in (1, log.size_bytes // 6, 1 << 20):
+        found = log.read(3, max_bytes, end_offset=4)
+        assert found is not None
+        assert (found.length, found.next_offset) == (log.size_bytes // 6, 4)
+    log.close(clean=True)
+
+
+def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Path) -> None:
+    log = six_closed(tmp_path / "topic-0")
+    log.close(clean=True)
+    change(log, 3, *CHANGES["length x 2"])
+    for name in ("index", "timeindex"):
+        (tmp_path / "topic-0" / f"{0:020d}.{name}").unlink()
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(4, 100, end_offset=7)
+    assert (told.value.first, told.value.end) == (3, 6)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_timestamps_are_found_around_damage_that_is_known(
+    tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it is before the segment's first index entry."""
+    log = six_closed(tmp_path / "topic-0")
+    change(log, batch, *CHANGES["length ^ 0x01000000"])
+    log.close(clean=True)
+    rebuilt: list[int] = []
+    rebuild = log_reader.rebuild_indexes
+
+    def counted(*args: Any, **options: Any) -> None:
+        rebuilt.append(1)
+        rebuild(*args, **options)
+
+    monkeypatch.setattr(log_reader, "rebuild_indexes", counted)
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    with pytest.raises(DamagedHeaderError) as told:
+        log.offset_for_timestamp(1000)
+    assert (told.value.first, told.value.end) == (batch, 6)
+    log.note_damage(batch, 6)
+    for _ in range(2):
+        for timestamp in range(1000, 1007):
+            number = timestamp - 1000
+            expected = number if number < batch else 6
+            assert log.offset_for_timestamp(timestamp) == (1000 + expected, expected, 0)
+        assert log.offset_for_timestamp(1007) is None
+        assert log.max_timestamp() == (1006, 6)
+        log.close(clean=True)
+        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
+    assert len(rebuilt) <= 2, "once, and once more after a start"
+    log.high_watermark = 7
+    log.log_start_offset = 4
+    assert log.offset_for_timestamp(1000) == (1006, 6, 0)
+    log.close(clean=True)
+
+
+def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -> None:
+    log = closed_with_damage(tmp_path / "topic-0", HEADER_FIELDS["magic"])
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(4, 1 << 20, end_offset=7)
+    error = told.value
+    assert (error.first, error.end, error.file) == (3, 6, log.segments[0].path)
+    assert error.position == log.segments[0].size // 2
+    log.note_damage(error.first, error.end)
+    assert offsets(log, 1) == [1, 2]
+    log.close(clean=False)
+    log = open_log(tmp_path / "topic-0", cache_intact=True, recovery_point=6)
+    assert [offsets(log, offset) for offset in (0, 6)] == [[0, 1, 2], [6]]
+    log.close(clean=True)
+
+
+def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(3):
+        append(log, make_batch(), epoch=0)
+    segment = log.active_segment
+    with Path(segment.file).open("r+b") as file:
+        file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
+        file.write(b"\xff")
+    log._positions.clear()  # As if they had been forgotten, as those of others are.
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(2, 1 << 20, end_offset=3)
+    assert (told.value.first, told.value.end) == (1, -1)
+    log.close(clean=True)
+
+
+def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
+    """A compacted log may lack the end of a segment; the read goes on in the next one."""
+    log = open_log(tmp_path / "topic-0")
+    for _ in range(4):
+        append(log, make_batch(), make_batch(), epoch=0)
+        log.roll()
+    append(log, make_batch(), epoch=0)
+    first, second = log.segments[:2]
+    first.size //= 2  # As if its second batch had been compacted away.
+    with Path(second.file).open("r+b") as file:
+        file.seek(second.size // 2 + HEADER_FIELDS["magic"])
+        file.write(b"\xff")
+    with pytest.raises(DamagedHeaderError) as told:
+        log.read(1, second.size - 1, end_offset=log.log_end_offset)
+    assert (told.value.first, told.value.end, told.value.file) == (3, 4, second.path)
+    log.close(clean=True)
+
+
+@pytest.mark.parametrize("position", ["looked up", "remembered"])
+def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, position: str) -> None:
+    """There is nothing to read before it, now or ever."""
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    log.segments[0].size //= 2  # As if its second batch had been compacted away.
+    if position == "remembered":
+        log._positions[1] = log.segments[0].size
+    assert log.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
+    log.note_damage(2, 3)
+    assert log.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]
+    for _ in range(2):
+        with pytest.raises(DamagedRecordsError):
+            log.read(1, 1 << 20, end_offset=4)
+    log.close(clean=True)
