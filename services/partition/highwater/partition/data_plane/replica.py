@@ -29,7 +29,6 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
-from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
@@ -203,7 +202,9 @@ class PartitionReplica(ReplicaRole):
                     timestamp = now_ms
             known = -1
             if failure is None and pid >= 0:
-                known = self._check_sequence(header, offset, timestamp)
+                known = log.producers.append(
+                    pid, header[10], header[11], last_delta, offset, timestamp
+                )
                 if known < -1:
                     failure = Failure(-known)
             if failure is not None or known >= 0:
@@ -253,18 +254,6 @@ class PartitionReplica(ReplicaRole):
             self._appended(group, offsets, None, offset, nbytes)
         else:
             self._appended(group, outcome.base_offsets, outcome.failures, offset, nbytes)
-
-    def _check_sequence(self, header: tuple[int, ...], offset: int, timestamp: int) -> int:
-        """-1 and noted if the batch is next in its producer's sequence; else see `check`."""
-        _, _, _, _, _, _, last_delta, _, _, producer_id, epoch, first, _ = header
-        last = (first + last_delta) & SEQUENCE_MAX
-        producers = self.log.producers
-        verdict = producers.check(producer_id, epoch, first, last)
-        if verdict == ACCEPT:
-            producers.record_append(
-                producer_id, epoch, first, last, offset, offset + last_delta, timestamp
-            )
-        return verdict
 
     def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
         self.log_failed(error)

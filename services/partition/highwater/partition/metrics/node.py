@@ -26,6 +26,7 @@ class PartitionCollector(Collector):
         yield from self._groups()
         yield from self._lag()
         yield from self._damage()
+        yield from self._producers()
 
     def _replicas(self) -> Iterable[Metric]:
         plane = self._service.plane
@@ -89,3 +90,15 @@ class PartitionCollector(Collector):
         yield GaugeMetricFamily(
             f"{_PREFIX}_damaged_logs", "Logs with records that cannot be read.", value=rotten
         )
+
+    def _producers(self) -> Iterable[Metric]:
+        """Idempotent producers that partitions remember."""
+        budget = self._service.logs.manager.producers
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_producer_ids", "Idempotent producers with state.", value=budget.count
+        )
+        evicted = CounterMetricFamily(
+            f"{_PREFIX}_producer_ids_evicted", "Forgotten because there were too many."
+        )
+        evicted.add_metric((), budget.evicted)
+        yield evicted

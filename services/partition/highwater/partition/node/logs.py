@@ -12,6 +12,7 @@ from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.producer_budget import ProducerLimits
 from highwater.partition.node.membership import Membership, NodeIdentity
 from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
 from highwater.partition.storage.directory.log_maintenance import (
@@ -58,6 +59,11 @@ class NodeLogs:
             on_dir_failure=on_dir_failure,
             jitter_share=random.random,
             lineage=self._lineage,
+            producer_limits=ProducerLimits(
+                expiration_ms=config.producer_id_expiration_ms,
+                per_partition=config.producer_ids_per_partition_max,
+                per_node=config.producer_ids_per_node_max,
+            ),
         )
         self._maintenance = LogMaintenance(
             self.manager,
@@ -67,6 +73,7 @@ class NodeLogs:
                 checkpoint_ms=config.checkpoint_interval_ms,
                 high_watermark_ms=config.high_watermark_checkpoint_interval_ms,
             ),
+            log=log,
         )
         self.cleaner = Cleaner(
             self.manager,

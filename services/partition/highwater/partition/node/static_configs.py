@@ -4,7 +4,6 @@ from typing import Final
 
 from highwater.partition.config import PartitionConfig
 from highwater.partition.groups.core.config import GroupConfig
-from highwater.partition.storage.config import LogConfig
 
 DOUBLE_MAX: Final = "1.7976931348623157E308"
 """As Java writes it: no limit, for which Kafka has no 0."""
@@ -28,7 +27,7 @@ def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, st
         "log.retention.check.interval.ms": config.retention_check_interval_ms,
         "offset.metadata.max.bytes": groups.offset_metadata_bytes_max,
         "offsets.retention.minutes": groups.offsets_retention_ms // 60_000,
-        "producer.id.expiration.ms": LogConfig().producer_id_expiration_ms,
+        "producer.id.expiration.ms": config.producer_id_expiration_ms,
         "replica.high.watermark.checkpoint.interval.ms": (
             config.high_watermark_checkpoint_interval_ms
         ),

@@ -24,6 +24,7 @@ from highwater.partition.storage.errors import (
     StorageError,
 )
 from highwater.partition.storage.filesystem import FileSystem
+from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
@@ -101,7 +102,9 @@ class Node:
         raise AssertionError("the condition did not come true in time")
 
     def maintenance(self) -> LogMaintenance:
-        return LogMaintenance(self.manager, clock=self.clock, intervals=MaintenanceIntervals())
+        return LogMaintenance(
+            self.manager, clock=self.clock, intervals=MaintenanceIntervals(), log=silent_logger()
+        )
 
     def run(self, steps: Iterator[None]) -> None:
         for _ in steps:

@@ -13,10 +13,10 @@ from highwater.partition.storage.errors import (
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log_durability import (
-    PRODUCERS_ENTRIES,
     TAIL_BYTES,
     TAIL_ENTRIES,
 )
+from highwater.partition.storage.log.producer_tail import ENTRIES_MIN
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -161,7 +161,7 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log.shorten_tail()
     assert index.stat().st_size == TAIL_ENTRIES * 8
     assert not recent.exists()
-    while len(log.active_segment.index) < PRODUCERS_ENTRIES:
+    while len(log.active_segment.index) < ENTRIES_MIN:
         append(
             log,
             make_batch(producer_id=1, producer_epoch=0, base_sequence=sequence, value=b"x" * 50),
@@ -196,7 +196,7 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
 
     def grow() -> None:
         nonlocal sequence
-        wanted = len(log.active_segment.index) + PRODUCERS_ENTRIES
+        wanted = len(log.active_segment.index) + ENTRIES_MIN
         while len(log.active_segment.index) < wanted:
             batch = make_batch(
                 timestamps=(sequence,), producer_id=1, producer_epoch=0, base_sequence=sequence

@@ -222,7 +222,7 @@ def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) ->
         batch = make_batch(
             producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
         )
-        log.producers.record_append(5, 0, sequence, sequence, sequence, sequence, now)
+        log.producers.record_append(5, 0, sequence, sequence, 0, now)
         append(log, batch, epoch=0)
     log.roll()
     log.truncate_to(1)

@@ -11,6 +11,7 @@ truncated; roles and the high watermark's rules live with the replica, not here.
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -31,7 +32,7 @@ from highwater.partition.storage.log.retention import expired_segments
 from highwater.partition.storage.names import deleted_directory, stray_directory
 from highwater.partition.storage.recovery.loader import LogLoader
 from highwater.partition.storage.recovery.producer_recovery import (
-    newest_snapshot,
+    load_newest_snapshot,
     remove_snapshots,
     replay,
 )
@@ -173,8 +174,7 @@ class PartitionLog(CleanableLog):
         self.life.truncations += 1
         self._directory_dirty = True  # The recovery point must not pass names that may come back.
         self._forget_lost(end)
-        if self._producers_end > end:
-            self._producers_end = 0
+        self.producer_tail.cut(end)
         self._positions.clear()
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
@@ -185,7 +185,8 @@ class PartitionLog(CleanableLog):
         self._set_flush_offset()
         self._forget_epochs_from(end)
         filesystem = self._environment.filesystem
-        self.producers, start = newest_snapshot(
+        start = load_newest_snapshot(
+            self.producers,
             filesystem,
             self.directory,
             limit=end,
@@ -307,8 +308,8 @@ class PartitionLog(CleanableLog):
         self._set_limits()
         self._set_flush_offset()
 
-    def expire_producers(self) -> int:
-        """Forgets producers that have been silent for too long; returns how many."""
+    def expire_producers(self) -> Iterator[int]:
+        """Forgets producers that have been silent for too long; see `ProducerStates.expire`."""
         return self.producers.expire(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
 
     def _drop(self, segments: list[Segment]) -> None:
@@ -333,6 +334,7 @@ class PartitionLog(CleanableLog):
         is still being written (`writing`) cannot be closed clean.
         """
         assert not (clean and self.writing)
+        self.producer_tail.close()
         try:
             self._stop_cleaning()
             if clean:
@@ -341,7 +343,7 @@ class PartitionLog(CleanableLog):
                 producer_snapshots.write(
                     self._environment.filesystem,
                     producer_snapshots.snapshot_path(self.directory, self.log_end_offset),
-                    list(self.producers.entries()),
+                    self.producers.packed(),
                 )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
@@ -364,6 +366,7 @@ class PartitionLog(CleanableLog):
     def _move(self, name: str) -> None:
         target = os.path.join(os.path.dirname(self.directory), name)
         self._stop_cleaning()
+        self.producer_tail.close()
         self.life.ended = True
         try:
             self._environment.filesystem.rename(self.directory, target)

@@ -21,18 +21,14 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.environment import LogEnvironment
 from highwater.partition.storage.log.flush import FlushJob
 from highwater.partition.storage.log.log_reader import LogReader
+from highwater.partition.storage.log.producer_tail import ProducerTail
 from highwater.partition.storage.names import DAMAGE, LEADER_EPOCH_CHECKPOINT
 from highwater.partition.storage.recovery.loader import LoadedLog
-from highwater.partition.storage.recovery.producer_recovery import write_recent
 
 TAIL_ENTRIES: Final = 32
 TAIL_BYTES: Final = 1 << 20
 """Behind the last index entry on disk; more is written by `shorten_tail`. Small batches have an
 entry every 4 KiB: about 700 of them, a few milliseconds of recovery."""
-PRODUCERS_ENTRIES: Final = 128
-"""Index entries after which the producers are written again; only headers are read there."""
-PRODUCERS_MAX: Final = 1000
-"""Of a partition with more the producers are written when a segment ends, off the loop."""
 
 
 class DurableLog(LogReader):
@@ -43,11 +39,10 @@ class DurableLog(LogReader):
         "_epoch",
         "_epochs_unsynced",
         "_epochs_unwritten",
-        "_producers_at",
-        "_producers_end",
         "flush_at_offset",
         "flushed_ms",
         "life",
+        "producer_tail",
         "recovery_point",
         "writing",
     )
@@ -88,10 +83,12 @@ class DurableLog(LogReader):
         self._epochs_unsynced = loaded.files_created and len(self.epochs) > 0
         self._directory_dirty = loaded.files_created
         active = loaded.segments[-1]
-        self._producers_at = (active.base_offset, 0 if loaded.files_created else len(active.index))
-        """Base offset of the active segment and its index entries when producers were written."""
-        self._producers_end = 0
-        """The log end offset then; 0 if they were not, or are gone since."""
+        self.producer_tail = ProducerTail(
+            environment,
+            directory,
+            self.life,
+            written=(active.base_offset, 0 if loaded.files_created else len(active.index)),
+        )
         self._set_flush_offset()
 
     def begin_epoch(self, epoch: int) -> None:
@@ -192,7 +189,8 @@ class DurableLog(LogReader):
 
     def shorten_tail(self) -> None:
         """Writes what a start after kill -9 would have to find out from the batches: index entries,
-        producers. Nothing is synced, and nothing written while there is little of it.
+        and, on the directory's worker, producers. Nothing is synced, and nothing written while
+        there is little of it.
 
         Raises LogDirFailure.
         """
@@ -206,19 +204,12 @@ class DurableLog(LogReader):
                 waiting >= TAIL_ENTRIES or segment.size - index.first_waiting >= TAIL_BYTES
             ):
                 index.flush()
-            base, entries = self._producers_at
-            written = entries if base == segment.base_offset else 0
-            if not 0 <= len(index) - written < PRODUCERS_ENTRIES:
-                self._producers_at = segment.base_offset, len(index)
-                if len(self.producers) <= PRODUCERS_MAX:
-                    write_recent(
-                        self._environment.filesystem,
-                        self.directory,
-                        self.log_end_offset,
-                        list(self.producers.history()),
-                        keep=self._producers_end <= self.high_watermark,
-                    )
-                    self._producers_end = self.log_end_offset
+            self.producer_tail.follow(
+                self.producers,
+                place=(segment.base_offset, len(index)),
+                end_offset=self.log_end_offset,
+                high_watermark=lambda: self.high_watermark,
+            )
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
 

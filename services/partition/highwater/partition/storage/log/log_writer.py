@@ -391,7 +391,7 @@ class LogWriter(DurableLog):
                 self._environment.filesystem,
                 self.directory,
                 self.log_end_offset,
-                list(self.producers.entries()),
+                self.producers.packed(),
                 life=self.life,
             )
         except OSError as error:

@@ -39,7 +39,11 @@ from highwater.partition.storage.names import (
     offset_file,
     parse_offset_file,
 )
-from highwater.partition.storage.recovery.producer_recovery import RECENT, newest_snapshot, replay
+from highwater.partition.storage.recovery.producer_recovery import (
+    RECENT,
+    load_newest_snapshot,
+    replay,
+)
 from highwater.partition.storage.recovery.recovery import (
     BatchReplay,
     ResumePoint,
@@ -131,7 +135,8 @@ class LogLoader:
                 self._unlink(name)
         epochs = self._epochs()
         before = epochs.entries()
-        producers, snapshot = self._newest_snapshot(None)
+        producers = ProducerStates(self._config.producers_max)
+        snapshot = self._load_snapshot(producers, None)
         batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
         end = self._find_end(segments, batch_replay)
         start = max(self._log_start_offset, segments[0].base_offset if segments else 0)
@@ -139,9 +144,9 @@ class LogLoader:
             self._discard(segments)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
             end = self._first_base = start
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+            batch_replay.producers_from = self._load_snapshot(producers, end)
         elif snapshot > end:
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+            batch_replay.producers_from = self._load_snapshot(producers, end)
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known or not batch_replay.epochs_agree:
             epochs = self._rebuild_epochs(segments)
@@ -156,7 +161,7 @@ class LogLoader:
             log_end_offset=end,
             recovery_point=min(end if self._clean else self._recovery_point, end),
             epochs=epochs,
-            producers=batch_replay.producers,
+            producers=producers,
             gaps=marked,
             recovered_segments=self._recovered,
             files_created=not (names and self._clean),
@@ -332,7 +337,7 @@ class LogLoader:
             self._replay_producers(segments, batch_replay, end=end, limit=end_position)
             end_position, end = self._recover(segment, batch_replay, start)
         if end_position == start.position:
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(None)
+            batch_replay.producers_from = self._load_snapshot(batch_replay.producers, None)
             return None
         if end_position < segment.size:
             self._note_damage(segment, end_position, end, last=True)
@@ -410,8 +415,9 @@ class LogLoader:
             for path in (segment.file, segment.index.path, segment.time_index.path):
                 unlink_if_present(self._filesystem, path)
 
-    def _newest_snapshot(self, limit: int | None) -> tuple[ProducerStates, int]:
-        return newest_snapshot(
+    def _load_snapshot(self, producers: ProducerStates, limit: int | None) -> int:
+        return load_newest_snapshot(
+            producers,
             self._filesystem,
             self._directory,
             limit=limit,
