@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.core.producer_entry import ProducerEntry
 from highwater.partition.core.producers import (
     ACCEPT,
@@ -254,39 +253,3 @@ def test_expiration_goes_on_while_producers_come_and_go() -> None:
     states.evict(10)
     assert sum(steps) == 2500 - EXPIRED_AT_ONCE - 1 - 10
     assert ids(states) == [2400]
-
-
-def test_the_node_s_budget_is_kept_by_the_largest_partition() -> None:
-    budget = ProducerBudget(100)
-    small, large = ProducerStates(), ProducerStates()
-    budget.adopt(small)
-    for pid in range(10):
-        append(small, 0, 0, 0, pid, pid=pid)
-    for pid in range(80):
-        append(large, 0, 0, 0, pid, pid=pid)
-    budget.adopt(large)
-    assert (budget.count, budget.evicted) == (90, 0)
-    for pid in range(1000, 1500):
-        append(large, 0, 0, 0, pid, pid=pid)
-        assert budget.count == len(small) + len(large) <= 100
-    assert len(small) == 10
-    assert budget.evicted == large.evicted > 400
-    list(large.expire(1 << 40, 1))
-    assert budget.count == 10
-    small.clear()
-    assert budget.count == 0
-    budget.dismiss(large)
-    append(large, 0, 0, 0, 0, pid=1)
-    assert budget.count == 0
-
-
-def test_a_node_without_room_keeps_the_newest() -> None:
-    budget = ProducerBudget(ProducerLimits(per_node=1).per_node)
-    states = [ProducerStates(), ProducerStates()]
-    for one in states:
-        budget.adopt(one)
-    for pid in range(5):
-        for one in states:
-            append(one, 0, 0, 0, pid, pid=pid)
-            assert pid in one
-    assert budget.count == sum(len(one) for one in states) <= 2

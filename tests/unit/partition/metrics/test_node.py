@@ -55,7 +55,10 @@ def make_service(path: Path) -> Any:
             fetched_bytes=30,
             waiting_fetches=4,
         ),
-        logs=SimpleNamespace(scrubber=SimpleNamespace(checked_bytes=70, damages=1)),
+        logs=SimpleNamespace(
+            scrubber=SimpleNamespace(checked_bytes=70, damages=1),
+            manager=SimpleNamespace(producers=SimpleNamespace(count=12, evicted=3)),
+        ),
         groups=SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
     )
 
@@ -77,6 +80,8 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("scrubbed_bytes_total") == 70
     assert value("damages_found_total") == 1
     assert value("damaged_logs") == 0
+    assert value("producer_ids") == 12
+    assert value("producer_ids_evicted_total") == 3
     assert value("group_members") == 5
     assert value("groups", state="stable") == 2
     assert value("group_lag", group="readers", **where) == 25

@@ -12,6 +12,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.partition.core.producer_budget import ProducerLimits
 from highwater.partition.storage.directory.hosted_directory import HandleLimits
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
@@ -24,7 +25,7 @@ from highwater.partition.storage.errors import (
     StorageError,
 )
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.runtime.logging import silent_logger
+from highwater.runtime.logging import Logger, silent_logger
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
@@ -68,7 +69,12 @@ def placed(name: str, number: int, *, replicas: tuple[tuple[int, ...], ...]) -> 
 class Node:
     """A manager, its clock, and the loop that it posts to."""
 
-    def __init__(self, *dirs: Path, filesystems: dict[str, FileSystem] | None = None) -> None:
+    def __init__(
+        self,
+        *dirs: Path,
+        filesystems: dict[str, FileSystem] | None = None,
+        producer_limits: ProducerLimits | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.failures: list[tuple[int, LogDirFailure]] = []
@@ -80,6 +86,7 @@ class Node:
             on_dir_failure=lambda index, failure: self.failures.append((index, failure)),
             limits=LIMITS,
             make_filesystem=lambda path: made.get(path) or FileSystem(),
+            producer_limits=producer_limits,
         )
         self.identity = self.manager.open()
         self.manager.start()
@@ -101,9 +108,12 @@ class Node:
                 continue
         raise AssertionError("the condition did not come true in time")
 
-    def maintenance(self) -> LogMaintenance:
+    def maintenance(self, log: Logger | None = None) -> LogMaintenance:
         return LogMaintenance(
-            self.manager, clock=self.clock, intervals=MaintenanceIntervals(), log=silent_logger()
+            self.manager,
+            clock=self.clock,
+            intervals=MaintenanceIntervals(),
+            log=log or silent_logger(),
         )
 
     def run(self, steps: Iterator[None]) -> None:

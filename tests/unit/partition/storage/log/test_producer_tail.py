@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,8 @@ CONFIG = LogConfig(index_interval_bytes=50)
 
 
 @pytest.fixture(autouse=True)
-def _often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_tail, "ENTRIES_MIN", 3)
-    yield
 
 
 def opened(path: Path, environment: Waiting | None = None, **start: bool) -> PartitionLog:
