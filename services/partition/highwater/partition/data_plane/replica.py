@@ -22,6 +22,8 @@ from highwater.kafka.records.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_BIT,
     MAGIC,
+    TRANSACTIONAL_BIT,
+    correct_max_timestamp,
     patched_prefix,
     restamp_log_append_time,
     set_base_offset_and_epoch,
@@ -32,7 +34,7 @@ from highwater.partition.core import replica_effects as effect
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
-from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.refusals import verdict_on
 from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.stalled_appends import StalledAppends
@@ -40,7 +42,7 @@ from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.log import PartitionLog
 
-_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from
 
 
@@ -194,12 +196,17 @@ class PartitionReplica(ReplicaRole):
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )
             if not good:
-                failure = refusal_of(batch, policy, now_ms)
-                if failure is None and policy.log_append_time:
+                verdict = verdict_on(batch, policy, now_ms)
+                if isinstance(verdict, Failure):
+                    failure = verdict
+                elif policy.log_append_time or verdict != timestamp:
+                    timestamp = verdict
                     if not writable:
-                        batch = bytearray(batch)  # noqa: PLW2901 - a copy to be stamped.
-                    restamp_log_append_time(batch, 0, size, now_ms)
-                    timestamp = now_ms
+                        batch = bytearray(batch)  # noqa: PLW2901 - a copy to be changed.
+                    if policy.log_append_time:
+                        restamp_log_append_time(batch, 0, size, now_ms)
+                    else:
+                        correct_max_timestamp(batch, 0, size, timestamp)
             known = -1
             if failure is None and pid >= 0:
                 known = log.producers.append(
