@@ -145,6 +145,14 @@ def ids(states: ProducerStates) -> list[int]:
     return [entry.producer_id for entry in states.entries()]
 
 
+def test_compaction_is_told_of_the_newest_batches() -> None:
+    states = ProducerStates()
+    append(states, 0, 0, 4, 100, pid=1)
+    append(states, 0, 0, 0, 105, pid=2)
+    append(states, 0, 5, 6, 106, pid=1)
+    assert states.last_offsets() == {1: 107, 2: 105}
+
+
 def test_a_batch_that_is_refused_changes_nothing() -> None:
     states = ProducerStates()
     append(states, 1, 0, 4, 100)

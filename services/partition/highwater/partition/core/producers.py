@@ -257,6 +257,11 @@ class ProducerStates:
             for batches in self._known.batches()
         ]
 
+    def last_offsets(self) -> dict[int, int]:
+        """By producer, the last offset of its newest batch, which compaction must not take away."""
+        entries = b"".join([newest(batches) for batches in self.packed()])
+        return {fields[0]: fields[3] for fields in ENTRY.iter_unpack(entries)}
+
     def entries(self) -> Iterator[ProducerEntry]:
         """Every producer's newest batch."""
         return unpacked(b"".join(newest(batches) for batches in self.packed()))

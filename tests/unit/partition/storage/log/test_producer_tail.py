@@ -185,3 +185,16 @@ def test_a_disk_that_refuses_it_has_failed(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure):
         producer_tail._TailJob(environment, log.directory, 1, [], log.life).run()
     log.close(clean=False)
+
+
+def test_a_directory_that_stalls_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """A name that hangs on the owner's thread would hold up all other logs."""
+    environment = Waiting()
+    log = opened(tmp_path / "topic-0", environment)
+    grow(log, 7, range(10))
+    log.shorten_tail()
+    environment.stall.slow_write()
+    assert environment.stall.stalled
+    environment.run()
+    assert RECENT not in names(tmp_path / "topic-0")
+    log.close(clean=False)
