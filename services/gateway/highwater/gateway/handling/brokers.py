@@ -19,7 +19,7 @@ class Broker(NamedTuple):
 def visible_brokers(image: ClusterImage) -> list[Broker]:
     """All nodes that some gateway serves, by id.
 
-    A fenced node stays among them (architecture decision 1): clients may still know it, its
+    A fenced node stays among them (decision 1): clients may still know it, its
     address goes on working, and every id that a partition names has to be in the list.
     """
     brokers = (_broker(image, image.nodes[node_id]) for node_id in sorted(image.nodes))
