@@ -9,7 +9,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NodeId
 from highwater.partition.core.replica_events import LagChecked
-from highwater.partition.replication.node_replication import NodeReplication
+from highwater.partition.node.node_replication import NodeReplication
 from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
