@@ -61,7 +61,7 @@ def add_to_server(
     ) -> pb.DescribeLogDirsResponse:
         return await log_dirs.describe(request)
 
-    handlers = {
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Append": grpc.stream_stream_rpc_method_handler(append),
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
