@@ -13,6 +13,7 @@ from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
 from highwater.controller.core.membership import change_nodes
 from highwater.model.cluster import PartitionState
+from highwater.model.ids import LeaderEpoch
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
@@ -299,7 +300,7 @@ def moves_at_once(*args: Any, **more: Any) -> Any:
             replicas=target,
             isr=target,
             leader=target[0],
-            leader_epoch=after.leader_epoch + 1,
+            leader_epoch=LeaderEpoch(after.leader_epoch + 1),
             last_known_leader=target[0],
             eligible_leaders=(),
             adding_replicas=(),
