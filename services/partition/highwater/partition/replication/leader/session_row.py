@@ -17,7 +17,7 @@ from highwater.partition.storage.errors import DamagedRecordsError
 from highwater.partition.storage.log.log_slice import LogSlice
 
 NO_RECORDS: Final = memoryview(b"")
-NOT_PARTED: Final = (NONE, NONE)
+NOT_DIVERGED: Final = (NONE, NONE)
 
 
 class Records(Protocol):
@@ -44,7 +44,7 @@ class SessionRow:
 
     __slots__ = (
         "_notice",
-        "_parted",
+        "_divergence",
         "_told_high_watermark",
         "_told_log_start",
         "asked",
@@ -89,8 +89,8 @@ class SessionRow:
         self.refused = 0 if replica is not None else int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         """Kafka's error code for what was asked, for good."""
         self._notice = notice
-        self._parted: tuple[int, int] | None = None
-        """Where the logs part, if they do; it holds as long as this node leads in this epoch."""
+        self._divergence: tuple[int, int] | None = None
+        """Where the logs diverge, if they do; it holds as long as this node leads in this epoch."""
         self._told_high_watermark = NONE
         self._told_log_start = NONE
         if replica is not None:
@@ -126,8 +126,10 @@ class SessionRow:
             return
         log, offset = replica.log, asked.fetch_offset
         # Not `core.divergence`: while a flush is awaited, the core's log end lies behind.
-        self._parted = divergence(log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch)
-        if self._parted is None and offset >= log.log_start_offset:
+        self._divergence = divergence(
+            log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch
+        )
+        if self._divergence is None and offset >= log.log_start_offset:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
@@ -137,7 +139,7 @@ class SessionRow:
             return
         asked = self.asked
         if (
-            self._parted is not None
+            self._divergence is not None
             or asked.fetch_offset < replica.log.log_start_offset
             or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
@@ -200,10 +202,10 @@ class SessionRow:
             return self.refusal(refused)
         log = replica.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset or self._parted == UNKNOWN_EPOCH:
+        if offset < log.log_start_offset or self._divergence == UNKNOWN_EPOCH:
             return self._with_offsets(replica, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-        if self._parted is not None:
-            return self._with_offsets(replica, parted=self._parted)
+        if self._divergence is not None:
+            return self._with_offsets(replica, diverging=self._divergence)
         end = log.log_end_offset
         if offset >= end:
             return None
@@ -248,7 +250,7 @@ class SessionRow:
         replica: PartitionReplica,
         *,
         error_code: int = 0,
-        parted: tuple[int, int] = NOT_PARTED,
+        diverging: tuple[int, int] = NOT_DIVERGED,
         records: memoryview | SegmentPlace = NO_RECORDS,
         waiting: bool = False,
     ) -> Answered:
@@ -260,6 +262,6 @@ class SessionRow:
             replica.high_watermark,
             log.log_start_offset,
             log.log_end_offset,
-            *parted,
+            *diverging,
             records,
         )
