@@ -1,7 +1,7 @@
 """Authorized operations as bit fields (KIP-430).
 
-Without an authorizer everything that makes sense for a resource is allowed. Bits are numbered as
-AclOperation, sets are those of Kafka's AclEntry.supportedOperations.
+Without an authorizer, clients may do everything that a resource supports: the sets are those of
+Kafka 4's `AclEntry.supportedOperations`, and bits are numbered as its `AclOperation`.
 """
 
 from enum import IntEnum
@@ -36,6 +36,14 @@ TOPIC_OPERATIONS: Final = _bits(
     AclOperation.CREATE,
     AclOperation.DELETE,
     AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+
+GROUP_OPERATIONS: Final = _bits(
+    AclOperation.READ,
+    AclOperation.DELETE,
     AclOperation.DESCRIBE,
     AclOperation.DESCRIBE_CONFIGS,
     AclOperation.ALTER_CONFIGS,
