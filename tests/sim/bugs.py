@@ -78,8 +78,10 @@ class FollowsAhead(Replica):
 
     __slots__ = ()
 
-    def replicated(self, log_end_offset: int, leader_high_watermark: int) -> int | None:
-        super().replicated(log_end_offset, leader_high_watermark)
+    def replicated(
+        self, log_end_offset: int, counted_end_offset: int, leader_high_watermark: int
+    ) -> int | None:
+        super().replicated(log_end_offset, counted_end_offset, leader_high_watermark)
         self.high_watermark = max(self.high_watermark, leader_high_watermark)
         return self.high_watermark
 
@@ -89,8 +91,7 @@ class CommitsBelowMinIsr(Replica):
 
     __slots__ = ()
 
-    @property
-    def under_min_isr(self) -> bool:
+    def _is_under_min_isr(self) -> bool:
         return False
 
 

@@ -155,7 +155,7 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     log = replica.log
     for _ in range(3):
         append(log, make_batch(), epoch=replica.leader_epoch)
-    replica.moved(replica.core.appended(log.log_end_offset))
+    replica.moved(replica.core.appended(log.log_end_offset, log.log_end_offset))
     damaged = log.active_segment
     flip_magic(damaged.file, damaged.size // 3)
     log._positions.clear()

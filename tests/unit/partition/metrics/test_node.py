@@ -35,7 +35,7 @@ def make_parts(path: Path) -> Any:
         on_log_failure=lambda _replica, _error: None,
     )
     lead(replica, 0)
-    replica.high_watermark = 40
+    replica.core.high_watermark = 40
     stats = GroupStats(
         groups=dict.fromkeys(GroupState, 2),
         members=5,

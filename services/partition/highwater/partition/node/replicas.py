@@ -11,7 +11,11 @@ from typing import Final, Protocol
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
-from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
+from highwater.partition.core.replica_events import (
+    IneligibleChanged,
+    NodeRegistered,
+    PartitionChanged,
+)
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -147,7 +151,7 @@ class Replicas:
         """The controller knows this incarnation of the node by `node_epoch`."""
         self._node_epoch = node_epoch
         for replica in self._plane.replicas.values():
-            replica.core.node_epoch = node_epoch
+            replica.handle(NodeRegistered(node_epoch=node_epoch))
 
     def apply(self, image: ClusterImage, node_id: NodeId) -> None:
         """Makes replicas and roles what the image says, and their configs."""

@@ -66,4 +66,8 @@ class LateRows:
     def flush(self, replica: PartitionReplica) -> None:
         """Syncs what the replica's log has; the replica is late until that is done."""
         self._rows.setdefault(replica, 0)
-        self._flush(replica.log, lambda: self.end(replica))
+        self._flush(replica.log, lambda: self._flushed(replica))
+
+    def _flushed(self, replica: "PartitionReplica") -> None:
+        replica.log_end_moved()
+        self.end(replica)

@@ -338,7 +338,7 @@ class LeaderSession:
             row.lingering = False
             # One that is noticed has more to tell, or else lingers anew.
             if row.waiting and not row.noticed and row.untold:
-                answered.append(row.offsets(self._node))
+                answered.append(row.offsets())
 
     # ---- time ----
 

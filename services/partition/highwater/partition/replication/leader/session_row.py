@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.core.divergence import UNKNOWN_EPOCH, divergence
+from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.core.replica_events import IsrDue
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -17,7 +17,7 @@ from highwater.partition.storage.errors import DamagedRecordsError
 from highwater.partition.storage.log.log_slice import LogSlice
 
 NO_RECORDS: Final = memoryview(b"")
-NOT_DIVERGED: Final = (NONE, NONE)
+NOT_DIVERGING: Final = (NONE, NONE)
 
 
 class Records(Protocol):
@@ -44,7 +44,7 @@ class SessionRow:
 
     __slots__ = (
         "_notice",
-        "_divergence",
+        "_diverging",
         "_told_high_watermark",
         "_told_log_start",
         "asked",
@@ -89,7 +89,7 @@ class SessionRow:
         self.refused = 0 if replica is not None else int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         """Kafka's error code for what was asked, for good."""
         self._notice = notice
-        self._divergence: tuple[int, int] | None = None
+        self._diverging: tuple[int, int] | None = None
         """Where the logs diverge, if they do; it holds as long as this node leads in this epoch."""
         self._told_high_watermark = NONE
         self._told_log_start = NONE
@@ -125,11 +125,8 @@ class SessionRow:
         if self.refused:
             return
         log, offset = replica.log, asked.fetch_offset
-        # Not `core.divergence`: while a flush is awaited, the core's log end lies behind.
-        self._divergence = divergence(
-            log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch
-        )
-        if self._divergence is None and offset >= log.log_start_offset:
+        self._diverging = replica.core.divergence(offset, asked.last_fetched_epoch)
+        if self._diverging is None and offset >= log.log_start_offset:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
@@ -139,7 +136,7 @@ class SessionRow:
             return
         asked = self.asked
         if (
-            self._divergence is not None
+            self._diverging is not None
             or asked.fetch_offset < replica.log.log_start_offset
             or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
@@ -202,10 +199,10 @@ class SessionRow:
             return self.refusal(refused)
         log = replica.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset or self._divergence == UNKNOWN_EPOCH:
+        if offset < log.log_start_offset or self._diverging == UNKNOWN_EPOCH:
             return self._with_offsets(replica, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-        if self._divergence is not None:
-            return self._with_offsets(replica, diverging=self._divergence)
+        if self._diverging is not None:
+            return self._with_offsets(replica, diverging=self._diverging)
         end = log.log_end_offset
         if offset >= end:
             return None
@@ -224,14 +221,14 @@ class SessionRow:
         if records is None:
             self.later = True
             return None
-        self._tell(replica, node)
+        self._tell(replica)
         return self._with_offsets(replica, records=records)
 
-    def offsets(self, node: int) -> Answered:
+    def offsets(self) -> Answered:
         """Tells the offsets alone; the row waits on. Only after `answer` had nothing to tell."""
         replica = self.replica
         assert replica is not None
-        self._tell(replica, node)
+        self._tell(replica)
         self.waiting = True
         return self._with_offsets(replica, waiting=True)
 
@@ -240,17 +237,16 @@ class SessionRow:
         self.waiting = False
         return Answered(*self.asked, int(error_code), NONE, NONE, NONE, NONE, NONE, NO_RECORDS)
 
-    def _tell(self, replica: PartitionReplica, node: int) -> None:
+    def _tell(self, replica: PartitionReplica) -> None:
         self._told_high_watermark = replica.high_watermark
         self._told_log_start = replica.log.log_start_offset
-        replica.core.followers[node].told_high_watermark = replica.high_watermark
 
     def _with_offsets(
         self,
         replica: PartitionReplica,
         *,
         error_code: int = 0,
-        diverging: tuple[int, int] = NOT_DIVERGED,
+        diverging: tuple[int, int] = NOT_DIVERGING,
         records: memoryview | SegmentPlace = NO_RECORDS,
         waiting: bool = False,
     ) -> Answered:
