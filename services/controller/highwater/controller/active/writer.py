@@ -99,8 +99,8 @@ class MetadataWriter:
         """
 
         def at_once(image: ClusterImage) -> Steps[Decision[_R]]:
+            yield from ()
             return decide(image)
-            yield  # What makes it a generator.
 
         return await self.commit_in_steps(at_once)
 
