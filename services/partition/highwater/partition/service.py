@@ -29,12 +29,12 @@ from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.groups.coordinator_log import DataPlaneLog
-from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
+from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
@@ -104,10 +104,7 @@ class PartitionService:
         self._streams = StreamDrain()
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
-        group_config = GroupConfig(
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms
-        )
-        self.static_configs = static_configs(config, group_config)
+        self.static_configs = static_configs(config)
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -115,7 +112,7 @@ class PartitionService:
             partitions=group_metadata_partitions,
             clock=clock,
             logger=log,
-            config=group_config,
+            config=group_config(config),
         )
         self._client = ControllerClient(endpoints)
         wanted = config.acks_1_needs_session

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
@@ -41,6 +42,7 @@ from highwater.partition.storage.names import partition_directory
 STOP_TIMEOUT_S: Final = 10.0
 """How long a directory's worker may take to finish at shutdown before it is left behind."""
 _TOKEN_BYTES: Final = 16
+_PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class LogManager:
         self._on_dir_failure = on_dir_failure
         self._jitter_share = jitter_share
         self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
+        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[str, HostedLog] = {}
         self._doubles: list[HostedLog] = []
         """Logs of the same name as one of `_logs`, of other topics, in other directories."""
@@ -287,11 +290,11 @@ class LogManager:
         return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows a topic's changed configs."""
+        """Follows a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
-            producer_id_expiration_ms=self._default_config.producer_id_expiration_ms,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
         )
         if topic.internal and not config.compact:
             # Nothing may expire that coordinators still need, whatever somebody has configured.
@@ -299,8 +302,9 @@ class LogManager:
         log.reconfigure(config)
 
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
-        """The brokers' dynamic configs, which are topics' defaults; then `reconfigure` the logs."""
+        """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
+        self._producer_id_expiration_ms = int(broker_number(_PRODUCER_ID_EXPIRATION, configs))
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""
