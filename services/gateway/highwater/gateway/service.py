@@ -39,6 +39,7 @@ from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
@@ -314,19 +315,26 @@ class GatewayService:
         finally:
             self._registering = False
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         relink = self.links.apply(image)
-        self.routing.apply(image)
-        if relink:
-            self.routing.relink()
-        moves, gone = self.routing.take_changes()
-        if not self._embedded:
-            self.held.follow(moves, gone)
+        for _ in self.routing.applying(image, delta):
+            self._follow_moves()
+            yield
+        for _ in self.routing.relinking() if relink else ():
+            self._follow_moves()
+            yield
+        self._follow_moves()
         self.links.heed_fencing()
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):
             self._tasks.start(self._open_ports(), name="open-ports")
+
+    def _follow_moves(self) -> None:
+        """Batches go the new ways of their partitions; before any other batch comes."""
+        moves, gone = self.routing.take_changes()
+        if not self._embedded and (moves or gone):
+            self.held.follow(moves, gone)
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)

@@ -86,6 +86,9 @@ async def test_a_new_incarnation_gets_a_new_link(links, opened):
     first, second = opened
     assert links.link_to(1) is second
     await asyncio.sleep(0.01)
+    assert first.closed == 0, "what is on its way there may still be taken back"
+    links.heed_fencing()
+    await asyncio.sleep(0.01)
     assert (first.closed, second.closed) == (1, 0)
 
 
@@ -93,6 +96,7 @@ async def test_a_node_that_is_gone_loses_its_link(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     assert links.apply(image_of([node_state(2)]))
     assert links.link_to(1) is None
+    links.heed_fencing()
     await asyncio.sleep(0.01)
     assert [link.closed for link in opened] == [1, 0]
     links.expire(77)
