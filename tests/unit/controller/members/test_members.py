@@ -564,3 +564,34 @@ async def test_a_heartbeat_between_the_two_commits_of_a_registration_is_stale() 
     state = partition_of(service.active.image, "t")
     assert (state.leader, service.active.image.nodes[NodeId(1)].fenced) == (NO_NODE, True)
     await service.stop()
+
+
+async def test_who_was_nearly_replaced_may_register_again() -> None:
+    service = await started(session_timeout_ms=60_000)
+    client = ControllerClient(service.in_process_endpoints())
+    former = await node(client, 1).join()
+    assert service.active is not None
+    members = service.active.members
+    commit = members._writer.commit
+
+    async def fails(_: Callable[[ClusterImage], Decision[Any]]) -> tuple[Any, int]:
+        raise StoreUnavailableError("not now")
+
+    members.nodes.stream_opened(NodeId(1), epoch=former.epoch)
+    members.nodes.stream_closed(NodeId(1), epoch=former.epoch, now_ms=0)
+    members._writer.commit = fails  # type: ignore[method-assign,assignment]
+    successor = Registration(
+        node_id=NodeId(1),
+        address=former.address,
+        rack="",
+        incarnation="b1",
+        log_dirs=(),
+        previous_node_epoch=former.epoch,
+        lineage=(),
+    )
+    with pytest.raises(StoreUnavailableError):
+        await members.register_node(successor, "")
+    members._writer.commit = commit  # type: ignore[method-assign]
+    assert (await former.beat()).error.error_code == ErrorCode.STALE_BROKER_EPOCH
+    await former.join()
+    await service.stop()

@@ -259,6 +259,7 @@ class Members:
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
+            self._superseded.pop(node_id, None)  # Whoever began to replace it did not come through.
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
         whole = True
