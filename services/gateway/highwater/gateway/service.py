@@ -20,6 +20,7 @@ from highwater.gateway.core.budget import MemoryBudget
 from highwater.gateway.core.session import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.follow_image import ImageFollower
 from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
@@ -85,6 +86,7 @@ class GatewayService:
         )
         # The node of an embedded gateway lives and dies with it, and leads all there is.
         self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
+        self._follower = ImageFollower(self.links, self.routing, None if embedded else self.held)
         self.meter = RequestMeter()
         self.controller = ControllerClient(endpoints)
         self.watch = ClusterWatch(endpoints, log=log)
@@ -316,25 +318,11 @@ class GatewayService:
             self._registering = False
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
-        relink = self.links.apply(image)
-        for _ in self.routing.applying(image, delta):
-            self._follow_moves()
-            yield
-        for _ in self.routing.relinking() if relink else ():
-            self._follow_moves()
-            yield
-        self._follow_moves()
-        self.links.heed_fencing()
+        yield from self._follower.following(image, delta)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):
             self._tasks.start(self._open_ports(), name="open-ports")
-
-    def _follow_moves(self) -> None:
-        """Batches go the new ways of their partitions; before any other batch comes."""
-        moves, gone = self.routing.take_changes()
-        if not self._embedded and (moves or gone):
-            self.held.follow(moves, gone)
 
     def _route_of(self, topic_id: TopicId, partition: int) -> PartitionRoute | None:
         return self.routing.route(topic_id, partition)

@@ -73,7 +73,7 @@ class NodeLinks:
         return present is not link or link.node_id in self._fenced or not present.takes_appends
 
     def apply(self, image: ClusterImage) -> bool:
-        """Follows the image; True if any link changed. `heed_fencing` ends what nobody needs."""
+        """Follows the image; True if any link changed. `routes_followed` ends what nobody needs."""
         changed = False
         self._fenced = {node_id for node_id, state in image.nodes.items() if state.fenced}
         for node_id, link in list(self._links.items()):
@@ -88,8 +88,8 @@ class NodeLinks:
                 changed = True
         return changed
 
-    def heed_fencing(self) -> None:
-        """Ends what waits for fenced and former nodes; after routes have followed the image."""
+    def routes_followed(self) -> None:
+        """Closes former links and ends what waits for fenced nodes; no route needs them any more."""
         for link in self._replaced:
             self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
         self._replaced.clear()
