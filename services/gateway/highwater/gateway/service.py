@@ -21,6 +21,7 @@ from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.follow_image import ImageFollower
 from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
@@ -40,6 +41,7 @@ from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
@@ -86,6 +88,7 @@ class GatewayService:
         # The node of an embedded gateway lives and dies with it, and leads all there is.
         self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
         self.meters = RequestMeters()
+        self._follower = ImageFollower(self.links, self.routing, None if embedded else self.held)
         self.controller = ControllerClient(endpoints)
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness = Readiness()
@@ -326,15 +329,8 @@ class GatewayService:
         finally:
             self._registering = False
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
-        relink = self.links.apply(image)
-        self.routing.apply(image)
-        if relink:
-            self.routing.relink()
-        moves, gone = self.routing.take_changes()
-        if not self._embedded:
-            self.held.follow(moves, gone)
-        self.links.heed_fencing()
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
+        yield from self._follower.following(image, delta)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):

@@ -19,6 +19,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.controller_session import ControllerSession
@@ -356,16 +357,15 @@ class PartitionService:
     def _registered(self, node_epoch: int) -> None:
         """An image that names this registration may have come before its answer."""
         self.replicas.registered(node_epoch)
-        if self.watch.image is not None:
-            self._image_changed(self.watch.image, None)
+        self.watch.repeat(self._image_changed)
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
+    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
         membership = self.membership
         state = image.nodes.get(membership.node_id)
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
-        self.replicas.apply(image, membership.node_id)
+        yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True
