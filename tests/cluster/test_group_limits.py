@@ -12,7 +12,8 @@ from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequestDescribeConfigsResource,
 )
 from highwater.kafka.messages.find_coordinator import FindCoordinatorRequest
-from tests.conformance.protocol.groups import Member
+from highwater.kafka.messages.offset_fetch import OffsetFetchRequest
+from tests.conformance.protocol.groups import OFFSET_FETCH_VERSION, Member
 from tests.conformance.topics import make_topic
 from tests.support.embedded_cluster import EmbeddedCluster
 from tests.support.process import wait_until
@@ -45,12 +46,15 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 def member(limited: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[Member]:
     group = request.node.name
     with RawConnection.to(limited.bootstrap) as connection:
-        wait_until(
-            lambda: connection.ask(FindCoordinatorRequest(key=group), 3).error_code == 0,
-            timeout_s=20,
-            what="a coordinator",
-        )
+        wait_until(lambda: _is_served(connection, group), timeout_s=20, what="a coordinator")
         yield Member(connection=connection, group=group)
+
+
+def _is_served(connection: RawConnection, group: str) -> bool:
+    """Whether the group has a coordinator, and that has read its log."""
+    found = connection.ask(FindCoordinatorRequest(key=group), 3).error_code
+    asked = OffsetFetchRequest(group_id=group, topics=[])
+    return not found and not connection.ask(asked, OFFSET_FETCH_VERSION).error_code
 
 
 def test_session_timeouts(member: Member) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
-from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
@@ -42,7 +41,6 @@ from highwater.partition.storage.names import partition_directory
 STOP_TIMEOUT_S: Final = 10.0
 """How long a directory's worker may take to finish at shutdown before it is left behind."""
 _TOKEN_BYTES: Final = 16
-_PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +80,14 @@ class LogManager:
         make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
         lineage: NodeLineage | None = None,
     ) -> None:
-        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is
-        called on the owner's thread, once for each directory, after its logs were taken away.
-        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms. `lineage` is
-        kept in the directories; None for logs that no node will register.
+        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is called
+        there once for each directory, when its logs are gone. `jitter_share` draws a number in
+        [0, 1) for each log (segment.jitter.ms). `lineage` is kept in the directories, if given.
         """
         self._lineage = lineage
         self._on_dir_failure = on_dir_failure
         self._jitter_share = jitter_share
         self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
-        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[str, HostedLog] = {}
         self._doubles: list[HostedLog] = []
         """Logs of the same name as one of `_logs`, of other topics, in other directories."""
@@ -294,7 +290,7 @@ class LogManager:
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
-            producer_id_expiration_ms=self._producer_id_expiration_ms,
+            producer_id_expiration_ms=self._default_config.producer_id_expiration_ms,
         )
         if topic.internal and not config.compact:
             # Nothing may expire that coordinators still need, whatever somebody has configured.
@@ -304,7 +300,7 @@ class LogManager:
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
         """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
-        self._producer_id_expiration_ms = int(broker_number(_PRODUCER_ID_EXPIRATION, configs))
+        self._default_config = LogConfig.of_node(configs)
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""
