@@ -34,6 +34,6 @@ def test_errors_count_by_code():
 
 def test_every_api_has_one_meter():
     meters = RequestMeters()
-    assert meters.of(PRODUCE) is meters.produce
-    assert meters.of(FETCH) is meters.fetch
-    assert meters.of(18) is meters.of(18)
+    assert meters.apis[PRODUCE] is meters.produce
+    assert meters.apis[FETCH] is meters.fetch
+    assert meters.apis[18] is meters.apis[18]

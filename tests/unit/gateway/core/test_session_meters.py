@@ -35,7 +35,7 @@ def peer(clock):
 
 
 def meter(peer, key):
-    return peer.world.shared.meters.of(key)
+    return peer.world.shared.meters.apis[key]
 
 
 def latencies_ms(one):

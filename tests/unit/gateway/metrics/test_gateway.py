@@ -17,7 +17,7 @@ def scraped(meters, readings):
 
 def test_a_scrape():
     meters, readings = RequestMeters(), GatewayReadings()
-    fetch = meters.of(FETCH)
+    fetch = meters.apis[FETCH]
     fetch.answered(3, 288, 5000, 700_000)
     fetch.answered(1, 12, 0, 40_000_000_000)
     fetch.failed(ErrorCode.OFFSET_OUT_OF_RANGE)

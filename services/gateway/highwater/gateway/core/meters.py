@@ -5,6 +5,7 @@ A session counts its replies where they leave, those of one API and one arrival 
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -58,7 +59,7 @@ class RequestMeters:
     __slots__ = ("apis", "failed_replies", "fetch", "produce", "refused")
 
     def __init__(self) -> None:
-        self.apis: dict[int, ApiMeter] = {PRODUCE: ApiMeter(), FETCH: ApiMeter()}
+        self.apis: defaultdict[int, ApiMeter] = defaultdict(ApiMeter)
         """By API key. Only APIs that are served get here, so there are never many."""
         self.produce = self.apis[PRODUCE]
         self.fetch = self.apis[FETCH]
@@ -66,10 +67,3 @@ class RequestMeters:
         """Requests that closed their connection: malformed, unknown, or not served."""
         self.failed_replies = 0
         """Replies that could not be made, which is a bug; each closed its connection."""
-
-    def of(self, api_key: int) -> ApiMeter:
-        """The meter of one API."""
-        meter = self.apis.get(api_key)
-        if meter is None:
-            meter = self.apis[api_key] = ApiMeter()
-        return meter

@@ -263,9 +263,8 @@ class Session(Generic[Client]):
     def complete_unanswered(self, reply: Reply) -> None:
         """A Produce with acks=0 is done: it had no place among the replies."""
         shared = self.shared
-        shared.meters.produce.answered(
-            1, reply.request_bytes, 0, shared.turn.clock_ns() - reply.arrived_ns
-        )
+        latency_ns = shared.turn.clock_ns() - reply.arrived_ns
+        shared.meters.produce.answered(1, reply.request_bytes, 0, latency_ns)
         self.finished(reply.request_bytes)
 
     def finished(self, request_bytes: int) -> None:
@@ -289,28 +288,27 @@ class Session(Generic[Client]):
     def flush(self) -> None:
         """Sends the replies that are ready, in order, and starts requests that waited."""
         self.dirty = False
-        replies = self.replies
         if self.closed:
             return
-        if replies and replies[0].parts is not None:
-            self._send_ready()
-        if self._waiting and not self.paused & reading.TURN_OVER:
-            self.go_on()
-        elif self.paused:
-            self.update_reading()
-
-    def _send_ready(self) -> None:
-        """Sends what is ready at the head, and counts it: those of one arrival together."""
         replies = self.replies
+        shared = self.shared
+        apis = shared.meters.apis
+        now_ns = shared.turn.now_ns
         out: list[Part] = []
-        first = replies[0]
-        requests = bytes_in = bytes_out = 0
-        while replies and (parts := replies[0].parts) is not None:
-            reply = replies.popleft()
-            if reply.arrived_ns != first.arrived_ns or reply.api_key != first.api_key:
-                self._count(first, requests, bytes_in, bytes_out)
-                requests = bytes_in = bytes_out = 0
-                first = reply
+        requests = bytes_in = bytes_out = arrived_ns = api_key = 0
+        while replies:
+            reply = replies[0]
+            parts = reply.parts
+            if parts is None:
+                break
+            replies.popleft()
+            # Those of one arrival are counted together: clients send several at a time.
+            if reply.arrived_ns != arrived_ns or reply.api_key != api_key:
+                if requests:
+                    apis[api_key].answered(requests, bytes_in, bytes_out, now_ns - arrived_ns)
+                    requests = bytes_in = bytes_out = 0
+                arrived_ns = reply.arrived_ns
+                api_key = reply.api_key
             requests += 1
             bytes_in += reply.request_bytes
             if isinstance(parts, bytes):
@@ -319,17 +317,15 @@ class Session(Generic[Client]):
             else:
                 out.extend(parts)
                 bytes_out += length_of(parts)
-        self._count(first, requests, bytes_in, bytes_out)
         if self.reply_bytes:
             self._count_waiting()
-        self.wire.send(out)
-
-    def _count(self, reply: Reply, requests: int, bytes_in: int, bytes_out: int) -> None:
-        """So many requests, which arrived with that of `reply`, are answered."""
-        shared = self.shared
-        shared.meters.of(reply.api_key).answered(
-            requests, bytes_in, bytes_out, shared.turn.now_ns - reply.arrived_ns
-        )
+        if requests:
+            apis[api_key].answered(requests, bytes_in, bytes_out, now_ns - arrived_ns)
+            self.wire.send(out)
+        if self._waiting and not self.paused & reading.TURN_OVER:
+            self.go_on()
+        elif self.paused:
+            self.update_reading()
 
     def _count_waiting(self) -> None:
         """Replies have left: what is still held for those that wait? Few fetch so far ahead."""

@@ -71,7 +71,7 @@ async def _response_body(
             raise UnknownApiKeyError(header.api_key)
         raise UnsupportedVersionError(header.api_key, version)
     handler = _handler_of(api)
-    meter = meters.of(api.key)
+    meter = meters.apis[api.key]
     if not api.serves(version):
         refusal = handler.failure(None, version, ErrorCode.UNSUPPORTED_VERSION)
         count_errors(meter, refusal)

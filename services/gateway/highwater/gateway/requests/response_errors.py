@@ -5,7 +5,6 @@ looked at once: which of its fields hold an error code, or messages that may hol
 """
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from highwater.gateway.core.meters import ApiMeter
@@ -25,8 +24,7 @@ def count_errors(meter: ApiMeter, response: Message) -> None:
     stack = [response]
     while stack:
         message = stack.pop()
-        kind: type[Any] = type(message)  # A Message cannot be hashed; its class can.
-        has_code, nested = _fields_of(kind)
+        has_code, nested = _fields_of(type(message))
         if has_code:
             code = message.error_code  # type: ignore[attr-defined]
             if code:
@@ -39,9 +37,14 @@ def count_errors(meter: ApiMeter, response: Message) -> None:
                 stack.extend(value)
 
 
-@cache
-def _fields_of(kind: type[Any]) -> _Fields:
-    """At most one entry for each generated class."""
+def _fields_of(kind: type[Message]) -> _Fields:
+    known = _KNOWN.get(kind.__qualname__)
+    if known is None:
+        known = _KNOWN[kind.__qualname__] = _look_at(kind)
+    return known
+
+
+def _look_at(kind: type[Message]) -> _Fields:
     hints = get_type_hints(kind.__init__)
     nested = (
         name
@@ -51,14 +54,19 @@ def _fields_of(kind: type[Any]) -> _Fields:
     return _Fields(ERROR_FIELD in kind.__slots__, tuple(nested))
 
 
-def _tells_errors(kind: type[Any]) -> bool:
+def _tells_errors(kind: type[Message]) -> bool:
     has_code, nested = _fields_of(kind)
     return has_code or bool(nested)
 
 
-def _messages_in(hint: Any) -> Iterator[type[Any]]:
+def _messages_in(hint: Any) -> Iterator[type[Message]]:
     """The message classes that a field's type names."""
     if isinstance(hint, type) and issubclass(hint, Message):
         yield hint
     for argument in get_args(hint):
         yield from _messages_in(argument)
+
+
+# What was found out about classes that never change; at most one entry for each generated class,
+# by its name, which begins with the API's. A class itself is no key, since messages have no hash.
+_KNOWN: dict[str, _Fields] = {}
