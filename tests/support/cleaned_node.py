@@ -12,7 +12,8 @@ from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.cleaning.settings import CleanerSettings
-from highwater.partition.storage.directory.hosted_directory import HandleLimits, HostedLog
+from highwater.partition.storage.directory.handle_limits import HandleLimits
+from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
