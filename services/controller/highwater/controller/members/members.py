@@ -104,6 +104,8 @@ class Members:
             session_timeout_ms=times[0], stream_grace_ms=times[1]
         )
         self._registering = asyncio.Lock()
+        self._replacing: set[NodeId] = set()
+        """Nodes whose former incarnation has lost its office, while the next one is admitted."""
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
