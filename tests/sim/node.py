@@ -369,7 +369,8 @@ class NodeProcess:
     def _compare(self, offset: int, last: int) -> tuple[int, int] | None:
         if offset < self.log.start:
             return UNKNOWN_EPOCH
-        return self.replica.divergence(offset, last)
+        parted: tuple[int, int] | None = self.replica.divergence(offset, last)
+        return parted
 
     def _follower_progress(self, node: int, incarnation: int, offset: int) -> None:
         replica = self.replica

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from highwater.model.cluster import TopicState
@@ -40,13 +41,17 @@ class CleanedNode:
 
     def __init__(self, directory: Path, filesystem: FileSystem | None = None) -> None:
         loop = asyncio.get_running_loop()
+
+        def post(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
         self.clock = ManualClock()
         self.failures: list[LogDirFailure] = []
         self._stream = io.StringIO()
         self.manager = LogManager(
             [directory],
             clock=self.clock,
-            post=loop.call_soon_threadsafe,
+            post=post,
             on_dir_failure=lambda _, failure: self.failures.append(failure),
             limits=HandleLimits(files=100, maps=50),
             make_filesystem=lambda _: filesystem or FileSystem(),

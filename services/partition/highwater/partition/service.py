@@ -39,13 +39,13 @@ from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
+from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
-from highwater.partition.replication.node_replication import NodeReplication
 from highwater.partition.storage.errors import (
     CorruptLogError,
     DamageFoundError,
@@ -233,8 +233,18 @@ class PartitionService:
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
-        self._registry.register(PartitionCollector(self))
-        self._registry.register(ReplicationCollector(self))
+        self._registry.register(
+            PartitionCollector(plane=self.plane, groups=self.groups, scrubber=self.logs.scrubber)
+        )
+        self._registry.register(
+            ReplicationCollector(
+                plane=self.plane,
+                replicas=self.replicas,
+                replication=self.replication,
+                watch=self.watch,
+                membership=self._membership,
+            )
+        )
         self._registry.register(CleanerCollector(self.logs.cleaner.stats))
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)

@@ -96,7 +96,7 @@ async def test_all_configs_of_a_broker(version):
     assert set(configs) == set(BROKER_CONFIGS)
     assert (configs["node.id"].value, configs["node.id"].config_source) == ("2", 4)
     assert configs["log.dirs"].value == "/data/2"
-    assert configs["num.partitions"].value == "4"
+    assert configs["num.partitions"].value == "1"
     assert configs["auto.create.topics.enable"].value == "true"
     assert configs["advertised.listeners"].value == "PLAINTEXT://10.1.1.1:9094"
     assert configs["connections.max.idle.ms"].value == "600000"

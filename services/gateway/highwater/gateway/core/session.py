@@ -1,6 +1,6 @@
 """One client connection without its socket: bytes in, requests out, ordered replies back.
 
-Rules (architecture decision 13): Produce and Fetch of a connection may overlap one another, so many
+Rules (decision 13): Produce and Fetch of a connection may overlap one another, so many
 Fetch as `fetches_max` says; any other request starts when all earlier ones are done and nothing
 later starts before it ends. Replies leave in request order. acks=0 takes no reply slot.
 

@@ -32,8 +32,8 @@ class HandlerSettings:
     """The gateway's choices that handlers need; plain values (see GatewayConfig)."""
 
     auto_create_topics: bool = True
-    partitions_default: int = 4
-    """num.partitions: Kafka's default is 1, clients' own test suites expect 4."""
+    partitions_default: int = 1
+    """num.partitions"""
     replication_factor_default: int = 1
     request_timeout_ms: int = 30_000
     group_metadata_partitions: int = 50

@@ -89,7 +89,7 @@ class PartitionReplica(ReplicaRole):
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
         flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
-        port: ReplicationPort | None = None,
+        port: "ReplicationPort[PartitionReplica] | None" = None,
         **place: Any,
     ) -> None:
         """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
@@ -97,7 +97,7 @@ class PartitionReplica(ReplicaRole):
         `port` is None on a node without others. `place`: see `ReplicaRole`.
         """
         super().__init__(**place)
-        self.port: ReplicationPort = Alone() if port is None else port
+        self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
         self._flush = flush

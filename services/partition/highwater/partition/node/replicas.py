@@ -101,7 +101,7 @@ class Replicas:
         clock: Clock,
         log: Logger,
         on_log_failure: Callable[[PartitionReplica, StorageError], None],
-        port: ReplicationPort | None = None,
+        port: ReplicationPort[PartitionReplica] | None = None,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
     ) -> None:

@@ -4,22 +4,34 @@ Hot path: thousands of rows are in a session, so plain slots are changed in plac
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.core.replica_events import IsrDue
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.replication.leader.record_source import HELD
 from highwater.partition.replication.rows import NONE, Answered, Asked, SegmentPlace
+from highwater.partition.replication.throttle import HELD, Throttle
 from highwater.partition.storage.errors import DamagedRecordsError
-
-if TYPE_CHECKING:
-    from highwater.partition.replication.leader.record_source import RecordSource
+from highwater.partition.storage.log.log_slice import LogSlice
 
 NO_RECORDS: Final = memoryview(b"")
 NOT_DIVERGING: Final = (NONE, NONE)
+
+
+class Records(Protocol):
+    """Where a row's records come from; see `RecordSource`."""
+
+    throttle: Throttle
+
+    def limit(self, row: "SessionRow", max_bytes: int) -> int:
+        """How many bytes of a throttled row may go now; `HELD` if it has to wait."""
+        ...
+
+    def records(self, row: "SessionRow", found: LogSlice) -> memoryview | SegmentPlace | None:
+        """The records, or where they lie; None while they are read. Raises LogDirFailure."""
+        ...
 
 
 class SessionRow:
@@ -171,7 +183,7 @@ class SessionRow:
         node_epoch: int,
         max_bytes: int,
         min_one_batch: bool,
-        source: "RecordSource",
+        source: Records,
     ) -> Answered | None:
         """What there is to tell beside offsets; the row then waits no longer. None if nothing.
 
