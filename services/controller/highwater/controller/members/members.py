@@ -34,6 +34,9 @@ from highwater.runtime.logging import Logger
 
 K = TypeVar("K")
 
+_NEVER: Final = 1 << 62
+"""A revision that nobody applies."""
+
 APPLIED_WAIT_MS_MAX: Final = 1_000
 """How long a mutating admin call waits for live members to have its revision (architecture 9)."""
 
@@ -105,8 +108,6 @@ class Members:
             session_timeout_ms=times[0], stream_grace_ms=times[1]
         )
         self._registering = asyncio.Lock()
-        self._replacing: set[NodeId] = set()
-        """Nodes whose former incarnation has lost its office, while the next one is admitted."""
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
@@ -272,6 +273,8 @@ class Members:
             # one can serve it will say before it may lead.
             self._offline.pop(node_id, None)
             whole = has_its_tail(before, wanted.lineage)
+            # A heartbeat of the old incarnation that comes late must not bring it back meanwhile.
+            self._fenced_at[node_id] = _NEVER
             await self._writer.commit_in_steps(
                 lambda image: changing_nodes(
                     image,

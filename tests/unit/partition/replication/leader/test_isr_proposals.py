@@ -312,12 +312,14 @@ async def test_who_is_refused_again_and_again_asks_less_often(
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
     replica = leaders.add()
     pauses = isr_proposals.REFUSED_PAUSES_MS
-    for calls, pause_ms in enumerate((0, *pauses, pauses[-1]), 1):
+    leaders.caught_up(replica)
+    await leaders.later(0)
+    for calls, pause_ms in enumerate((*pauses, pauses[-1]), 1):
         leaders.caught_up(replica)
         await leaders.later(pause_ms - 1)
-        assert len(controller.calls) == calls - (pause_ms > 0)
-        await leaders.later(1)
         assert len(controller.calls) == calls
+        await leaders.later(1)
+        assert len(controller.calls) == calls + 1
 
 
 async def test_nobody_looks_all_the_time_whether_a_pause_is_over(
