@@ -460,37 +460,6 @@ async def test_only_who_lost_nothing_stays_eligible(
     assert partition_of(image, "t").eligible_leaders == eligible
 
 
-async def test_a_late_heartbeat_does_not_bring_back_who_is_being_replaced(
-    controller: ControllerService,
-    client: ControllerClient,
-    watch: ClusterWatch,
-    endpoints: ControllerEndpoints,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Between the commit that takes its leaderships and the one that admits its successor."""
-    one, _, _ = await pair(client)
-    await die(endpoints, one)
-    assert controller.active is not None
-    members = controller.active.members
-    late = NodeHeartbeat(node_id=NodeId(1), node_epoch=one.epoch, applied_revision=1 << 40)
-    commit = members._writer.commit
-    answers = []
-
-    async def between(decide: Any) -> Any:
-        monkeypatch.undo()
-        answers.append(await members.heartbeat(late))
-        return await commit(decide)
-
-    monkeypatch.setattr(members._writer, "commit", between)
-    again = node(client, 1, "b")
-    again.lineage = (one.incarnation,)
-    assert (await again.register()).error.error_code == 0
-    assert [answer.fenced for answer in answers] == [True]
-    image = await image_when(watch, lambda i: i.nodes[1].node_epoch == again.epoch)
-    assert image.nodes[1].fenced  # type: ignore[index]
-    assert partition_of(image, "t").leader == 2
-
-
 async def test_a_draining_node_may_end_when_everybody_knows(client: ControllerClient) -> None:
     one, _, _ = await pair(client)
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))

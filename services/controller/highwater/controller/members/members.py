@@ -34,11 +34,8 @@ from highwater.runtime.logging import Logger
 
 K = TypeVar("K")
 
-_NEVER: Final = 1 << 62
-"""A revision that nobody applies."""
-
 APPLIED_WAIT_MS_MAX: Final = 1_000
-"""How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+"""How long a mutating admin call waits for live members to have its revision (decision 9)."""
 
 DRAIN_WAIT_MS: Final = 300
 """How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
@@ -278,8 +275,6 @@ class Members:
             self._superseded[node_id] = before.node_epoch
             self._offline.pop(node_id, None)
             whole = has_its_tail(before, wanted.lineage)
-            # A heartbeat of the old incarnation that comes late must not bring it back meanwhile.
-            self._fenced_at[node_id] = _NEVER
             await self._writer.commit_in_steps(
                 lambda image: changing_nodes(
                     image,
