@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwater.partition.core.producers import ProducerEntry
-from highwater.partition.storage.cleaning import compaction_swap
 from highwater.partition.storage.cleaning.job import GroupWritten
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.recovery import compaction_swap
 from tests.support.compacted_logs import job_of, keyed_batch, newest, records_in, rewritten
 from tests.support.log_batches import ManualClock, append, open_log
 

@@ -17,7 +17,6 @@ from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage import checkpoint
-from highwater.partition.storage.cleaning import compaction_swap
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
@@ -39,6 +38,7 @@ from highwater.partition.storage.names import (
     offset_file,
     parse_offset_file,
 )
+from highwater.partition.storage.recovery import compaction_swap
 from highwater.partition.storage.recovery.producer_recovery import RECENT, newest_snapshot, replay
 from highwater.partition.storage.recovery.recovery import (
     BatchReplay,
