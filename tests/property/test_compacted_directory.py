@@ -76,7 +76,7 @@ def write(
                 compression=codec,
                 producer_id=producer,
                 base_sequence=known.get(producer, -1) + 1 if producer >= 0 else -1,
-                timestamp_ms=log.clock.wall_ms(),
+                timestamp_ms=log._place.clock.wall_ms(),
             ),
         )
     log.roll()

@@ -53,7 +53,11 @@ class LogDeletion:
         self.delete_before(offset)
 
     def delete_before(self, offset: int) -> int:
-        """See `PartitionLog.delete_segments_before`."""
+        """Deletes the sealed segments that end at or before `offset`; returns how many.
+
+        Files are renamed now and removed after file.delete.delay.ms, so that readers who hold
+        them can finish. Raises LogDirFailure.
+        """
         segments = self._segments
         count = segments.number_of(offset)
         if count <= 0:
