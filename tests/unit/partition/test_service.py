@@ -32,7 +32,7 @@ from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support import controller as support
 from tests.support.controller import FakeNode
-from tests.support.log_batches import append, make_batch
+from tests.support.log_batches import append, forget_positions, make_batch
 from tests.unit.partition.data_plane.node import Fetched
 
 NODE = NodeId(1)
@@ -163,7 +163,7 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     replica.moved(replica.core.appended(log.log_end_offset, log.log_end_offset))
     damaged = log.active_segment
     flip_magic(damaged.file, damaged.size // 3)
-    log._positions.clear()
+    forget_positions(log)
     asked = FetchPartition(replica.topic_id, 0, -1, 1, -1, 1 << 20)
     fetched = Fetched((asked,))
     service.plane.fetch(fetched.work)
@@ -208,11 +208,11 @@ async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_hav
     key, replica = one_of_two(service, leading=True)
     error = CorruptLogError("somewhere")
     if writing:
-        replica.log.writing = True
+        replica.log._late_writer.writing = True
         error = DamagedHeaderError("there", file="file", position=0, first=0)
     service.plane.unreadable(replica, error)
     assert replica.failed
-    replica.log.writing = False
+    replica.log._late_writer.writing = False
     async with asyncio.timeout(10):
         while service.plane.replicas[key] is replica:
             await asyncio.sleep(0.01)

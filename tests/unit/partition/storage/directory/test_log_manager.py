@@ -24,7 +24,7 @@ from highwater.partition.storage.errors import (
     StorageError,
 )
 from highwater.partition.storage.filesystem import FileSystem
-from tests.support.log_batches import ManualClock, append, make_batch, read_all
+from tests.support.log_batches import ManualClock, append, append_info, make_batch, read_all
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
 LIMITS = HandleLimits(files=100, maps=50)
@@ -534,7 +534,8 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     assert node.manager.stats().stalled_dirs == 1
     batch = make_batch(base_offset=1)
     done: list[int] = []
-    log.append_later([batch], len(batch), [1], [len(batch)], 2, 1000, 1, 0, lambda: done.append(1))
+    info = append_info([batch], [1], next_offset=2, max_timestamp=(1000, 1), epoch=0)
+    log.append_later(info, lambda: done.append(1))
     assert log.writing
     node.drain(lambda: bool(done))
     assert not log.writing

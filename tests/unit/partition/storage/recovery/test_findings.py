@@ -25,7 +25,14 @@ from highwater.partition.storage.names import (
     RECOVERY_POINT_CHECKPOINT,
     STRAY_DIRECTORY_SUFFIX,
 )
-from tests.support.log_batches import ManualClock, append, make_batch, open_log, read_all
+from tests.support.log_batches import (
+    ManualClock,
+    append,
+    append_info,
+    make_batch,
+    open_log,
+    read_all,
+)
 
 TOPIC = TopicState(
     topic_id=TopicId(b"t" * 16), instance=InstanceId("default"), name="orders", partitions=()
@@ -175,7 +182,9 @@ def append_at(log: PartitionLog, *bases: int) -> None:
     """As a follower does: batches of one record where a compacted leader has them."""
     for base in bases:
         batch = make_batch(base_offset=base, value=b"x" * 20)
-        log.append([batch], len(batch), [base], [len(batch)], base + 1, 1000, base, 0)
+        log.append(
+            append_info([batch], [base], next_offset=base + 1, max_timestamp=(1000, base), epoch=0)
+        )
 
 
 @pytest.fixture

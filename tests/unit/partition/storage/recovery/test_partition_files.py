@@ -10,7 +10,7 @@ def files(tmp_path: Path) -> PartitionFiles:
         append(log, make_batch(), epoch=0)
         log.roll()
     log.close(clean=False)
-    return PartitionFiles(log.directory, log._factory)
+    return PartitionFiles(log.directory, log._roll._factory)
 
 
 def test_deletions_that_were_under_way(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import assert_never
 
-from highwater.partition.storage.cleaning import compaction_swap
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
 from highwater.partition.storage.names import (
@@ -23,6 +22,7 @@ from highwater.partition.storage.names import (
     parse_offset_file,
     stray_directory,
 )
+from highwater.partition.storage.recovery import compaction_swap
 from highwater.partition.storage.segment.batches import headers
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
