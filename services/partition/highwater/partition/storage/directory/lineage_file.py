@@ -2,7 +2,9 @@
 
     {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
      "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false,
-     "place": "<device>:<inode of the directory>", "home": "<the same, see there>"}
+     "place": "<device>:<inode of the directory>", "home": "<the same, see there>",
+     "volume": {"superblock": "ext4:18263", "mount_namespace": "4", "mount": "2147483693",
+                "errors": "0:0:0"}}
 
 See `highwater.partition.core.lineage` for what it means.
 """
@@ -10,10 +12,12 @@ See `highwater.partition.core.lineage` for what it means.
 import json
 from typing import Any, Final
 
-from highwater.partition.core.lineage import DirectoryRecord, Lineage
+from highwater.partition.core.lineage import DirectoryRecord, Lineage, Volume
 
 LINEAGE_FILE: Final = ".highwater_lineage"
 VERSION: Final = 1
+_VOLUME: Final = ("superblock", "mount_namespace", "mount", "errors")
+"""What has to be compared with what is true at the next start; unknown in earlier versions' files."""
 
 
 def encode(record: DirectoryRecord) -> bytes:
@@ -27,6 +31,7 @@ def encode(record: DirectoryRecord) -> bytes:
         "clean": record.lineage.clean,
         "place": record.place,
         "home": record.home,
+        "volume": {name: getattr(record.volume, name) for name in _VOLUME},
     }
     return json.dumps(values, separators=(",", ":")).encode()
 
@@ -47,6 +52,9 @@ def decode(content: bytes) -> DirectoryRecord | None:
             ),
             place=_text(values.get("place", "")),
             home=_text(values.get("home", "")),
+            volume=Volume(
+                **{name: _text(values.get("volume", {}).get(name, "")) for name in _VOLUME}
+            ),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
