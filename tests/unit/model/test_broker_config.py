@@ -32,7 +32,7 @@ def test_names_are_in_order():
 def test_dynamic_configs_are_rates_and_the_defaults_of_topic_configs_that_are_acted_upon():
     synonyms = {name for names in TOPIC_CONFIG_SYNONYMS.values() for name in names}
     dynamic = {name for name, config in BROKER_CONFIGS.items() if config.dynamic}
-    acted_upon = synonyms - {"compression.type", "log.preallocate"}
+    acted_upon = synonyms - {"compression.type"}
     assert dynamic == acted_upon | RATES
     assert dynamic >= CLUSTER_WIDE
 

@@ -223,12 +223,6 @@ _STATIC: Final = (
         "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."
     ),
     _static(
-        "log.preallocate",
-        ConfigType.BOOLEAN,
-        "false",
-        "Reserve disk space for whole segments: never.",
-    ),
-    _static(
         "log.flush.offset.checkpoint.interval.ms",
         ConfigType.INT,
         "60000",
@@ -342,6 +336,12 @@ _DYNAMIC: Final = (
         ConfigType.STRING,
         "CreateTime",
         "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
+    ),
+    _dynamic(
+        "log.preallocate",
+        ConfigType.BOOLEAN,
+        "false",
+        "Reserve disk space for a whole segment when it begins.",
     ),
     _dynamic(
         "log.retention.bytes",

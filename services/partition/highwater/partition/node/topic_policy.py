@@ -4,8 +4,8 @@ A config that the topic does not set has the brokers' value: set for this node, 
 by the node's own settings, in this order (`broker_defaults`). Logs take the same two mappings
 (`storage.log_manager`).
 
-Records of compacted topics must have keys, which takes deep validation. `compression.type` and
-`preallocate` change nothing: batches are stored as they come, and files grow as they are written.
+Records of compacted topics must have keys, which takes deep validation. `compression.type` changes
+nothing: batches are stored as they come.
 """
 
 from collections.abc import Mapping
