@@ -16,8 +16,7 @@ from highwater.runtime.settings import parse_assignments
 SECTIONS: Final = ("controller", "quota", "partition", "gateway")
 
 UP_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    # Topics that do not say get as many partitions as clients' auto-created ones.
-    "controller": {"default_partitions": 4},
+    "controller": {},
     "quota": {},
     # As in Kafka's own server.properties: on a laptop nobody wants to wait for three seconds.
     "partition": {"group_initial_rebalance_delay_ms": 0},

@@ -84,7 +84,7 @@ def _coordinator(context: RequestContext, topic: TopicState | None, group_id: st
         )
     partition = topic.partitions[coordinator_partition(group_id, len(topic.partitions))]
     broker = broker_of(context.backend.image, partition.leader)
-    if broker is None:
+    if broker is None or broker.fenced:
         return _Found(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"partition {partition.partition} of {topic.name} has no leader at the moment",

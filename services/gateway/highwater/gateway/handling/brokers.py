@@ -16,14 +16,19 @@ class Broker(NamedTuple):
     fenced: bool
 
 
-def visible_brokers(image: ClusterImage) -> list[Broker]:
-    """All nodes that some gateway serves, by id.
-
-    A fenced node stays among them (architecture decision 1): clients may still know it, its
-    address goes on working, and every id that a partition names has to be in the list.
-    """
+def registered_brokers(image: ClusterImage) -> list[Broker]:
+    """All nodes that some gateway serves, by id; fenced ones among them."""
     brokers = (_broker(image, image.nodes[node_id]) for node_id in sorted(image.nodes))
     return [broker for broker in brokers if broker is not None]
+
+
+def live_brokers(image: ClusterImage) -> list[Broker]:
+    """Those of `registered_brokers` that are not fenced: the brokers that clients are told of.
+
+    A fenced node leads nothing, and what stands in its place comes from its gateway: its address
+    goes on working for clients that know it (Kafka: `MetadataCache.getAliveBrokerNodes`).
+    """
+    return [broker for broker in registered_brokers(image) if not broker.fenced]
 
 
 def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
@@ -32,14 +37,13 @@ def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
     return None if node is None else _broker(image, node)
 
 
-def controller_among(brokers: list[Broker]) -> NodeId:
+def controller_among(live: list[Broker]) -> NodeId:
     """The broker that clients send admin requests to, -1 if there is none.
 
-    Any will do, as every gateway forwards to the true controller; the first live one keeps the
-    answer the same for everybody.
+    Any will do, as every gateway forwards to the true controller; the first one keeps the answer
+    the same for everybody.
     """
-    live = (broker.node_id for broker in brokers if not broker.fenced)
-    return next(live, brokers[0].node_id if brokers else NO_NODE)
+    return live[0].node_id if live else NO_NODE
 
 
 def _broker(image: ClusterImage, node: NodeState) -> Broker | None:

@@ -130,6 +130,8 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
         set=wanted.set,
         deleted=wanted.deleted,
         replace_all=wanted.replace_all,
+        appended=wanted.appended,
+        subtracted=wanted.subtracted,
     )
 
 
@@ -166,7 +168,11 @@ def _refusal(target: Target, wanted: Assignments) -> Refused | None:
 
 
 def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
-    errors = [dynamic_name_error(name, all_nodes=all_nodes) for name in wanted.deleted]
+    """Taking away what cannot be set is no mistake, as in Kafka; an earlier version may have set it."""
+    errors = [
+        dynamic_name_error(name, all_nodes=all_nodes)
+        for name in (*wanted.appended, *wanted.subtracted)
+    ]
     errors += [
         dynamic_config_error(name, value, all_nodes=all_nodes) for name, value in wanted.set.items()
     ]

@@ -13,7 +13,9 @@ from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.node.membership import Membership, NodeIdentity
-from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
+from highwater.partition.node.static_configs import static_configs
+from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.cleaning.settings import cleaner_settings
 from highwater.partition.storage.directory.failure_notes import (
     RuntimeNotes,
     runtime_directories,
@@ -62,6 +64,7 @@ class NodeLogs:
             post=post,
             on_dir_failure=on_dir_failure,
             jitter_share=random.random,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
             lineage=self._lineage,
         )
         self._maintenance = LogMaintenance(
@@ -77,14 +80,9 @@ class NodeLogs:
             self.manager,
             clock=clock,
             log=log,
-            settings=CleanerSettings(
-                enable=config.log_cleaner_enable,
-                backoff_ms=config.log_cleaner_backoff_ms,
-                dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_bytes,
-                io_bytes_per_s=config.log_cleaner_io_bytes_per_s,
-            ),
+            enable=config.log_cleaner_enable,
+            settings=cleaner_settings(static_configs(config)),
         )
-
         self.scrubber = LogScrubber(
             self.manager,
             bytes_per_s=config.log_scrub_bytes_per_s,
@@ -192,6 +190,7 @@ class NodeLogs:
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
         """See LogStore."""
         self.manager.set_broker_configs(configs)
+        self.cleaner.reconfigure(cleaner_settings(configs))
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         """Syncs a log off the loop, then calls `done` on it (flush.messages)."""

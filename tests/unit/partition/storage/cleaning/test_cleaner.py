@@ -12,6 +12,7 @@ import pytest
 
 from highwater.partition.storage.cleaning import cleaner as module
 from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.cleaning.settings import CleanerSettings
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
@@ -370,6 +371,21 @@ async def test_a_bug_does_not_end_the_node(
     assert len(node.logged("cleaner_failed")) == 1
     assert len(records_in(log)) == 61
     assert log.cleaning is None
+    await stopped(task)
+
+
+async def test_a_shorter_pause_begins_at_once(node: CleanedNode) -> None:
+    """A change of log.cleaner.backoff.ms does not wait for the pause that it is about."""
+    log = node.log()
+    node.fill(log)
+    cleaner = node.cleaner(backoff_ms=3_600_000)
+    task = asyncio.create_task(cleaner.run())
+    await asyncio.sleep(0)
+    cleaner.reconfigure(CleanerSettings(backoff_ms=3_600_000, io_bytes_per_s=1 << 30))
+    await asyncio.sleep(0)
+    assert cleaner.stats.runs == 0
+    cleaner.reconfigure(CleanerSettings(backoff_ms=100, dedupe_buffer_bytes=2 << 20))
+    await until(lambda: cleaner.stats.runs == 1)
     await stopped(task)
 
 

@@ -528,6 +528,20 @@ def test_preallocate_reserves_a_whole_segment_when_it_begins(
     node.manager.close()
 
 
+def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(), 0)
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 5_000
+    node.manager.set_broker_configs({})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+
+    node.manager.close()
+
+
 def test_stats(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(), 0)

@@ -81,10 +81,9 @@ class LogManager:
         make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
         lineage: NodeLineage | None = None,
     ) -> None:
-        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is
-        called on the owner's thread, once for each directory, after its logs were taken away.
-        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms. `lineage` is
-        kept in the directories; None for logs that no node will register.
+        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is called
+        there once for each directory, when its logs are gone. `jitter_share` draws a number in
+        [0, 1) for each log (segment.jitter.ms). `lineage` is kept in the directories, if given.
         """
         self._lineage = lineage
         self._on_dir_failure = on_dir_failure
@@ -279,7 +278,7 @@ class LogManager:
         return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows a topic's changed configs."""
+        """Follows a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
@@ -291,8 +290,9 @@ class LogManager:
         log.reconfigure(config)
 
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
-        """The brokers' dynamic configs, which are topics' defaults; then `reconfigure` the logs."""
+        """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
+        self._default_config = LogConfig.of_node(configs)
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""
