@@ -17,7 +17,7 @@ from highwater.partition.core.lineage import DirectoryRecord, Lineage, Volume
 LINEAGE_FILE: Final = ".highwater_lineage"
 VERSION: Final = 1
 _VOLUME: Final = ("superblock", "mount_namespace", "mount", "errors")
-"""What has to be compared with what is true at the next start; unknown in earlier versions' files."""
+"""What is compared with what is true at the next start."""
 
 
 def encode(record: DirectoryRecord) -> bytes:
@@ -52,12 +52,20 @@ def decode(content: bytes) -> DirectoryRecord | None:
             ),
             place=_text(values.get("place", "")),
             home=_text(values.get("home", "")),
-            volume=Volume(
-                **{name: _text(values.get("volume", {}).get(name, "")) for name in _VOLUME}
-            ),
+            volume=_volume(values.get("volume", {})),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _volume(values: Any) -> Volume:
+    """What is not known is empty, as in files of earlier versions."""
+    return Volume(
+        superblock=_text(values.get("superblock", "")),
+        mount_namespace=_text(values.get("mount_namespace", "")),
+        mount=_text(values.get("mount", "")),
+        errors=_text(values.get("errors", "")),
+    )
 
 
 def _text(value: Any) -> str:
