@@ -1,11 +1,12 @@
 """Whose records a node's directories hold without a gap: eligibility after a crash (KIP-966, R12).
 
 A record of it is kept in every log directory, as small as {boot id, incarnations, clean}. A killed
-process leaves the page cache to the next one, as long as kernel and directory are the same; an
-orderly end leaves synced files to any kernel, in any place; a power cut, a failed write, a copy put
-in the directory's place or another disk begins anew. What
-the node sends at registration lets the controller see whether the incarnation that it knows is
-among those whose records are all there.
+process leaves the page cache to the next one, as long as the kernel is the same, the directory is in
+its place and its file system has been mounted all along (`Volume`). An orderly end leaves synced files
+to any kernel, in any place. A power cut, a failed write, a copy put in the directory's place, another
+disk, or a log that turns out to have lost records begins anew. What the node sends at registration
+lets the controller see whether the incarnation that it knows is among those whose records are all
+there.
 
 Order of steps: `agree` and `begin`, and write the result to all directories before anything else
 is written to them; register with the evidence; then `registered`. On a failed write `failed`, on an
