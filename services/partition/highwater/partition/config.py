@@ -139,6 +139,11 @@ class PartitionConfig(ServiceSettings):
         ge=100,
         description="from the end of one such round over all segments to the next one",
     )
+    lineage_notes_dir: Path | None = Field(
+        default=None,
+        description="where a failed write to a log directory is remembered, outside of it, until the "
+        "machine boots; unless set /run/highwater, $XDG_RUNTIME_DIR/highwater or a directory in /tmp",
+    )
     drain_s: float = Field(
         default=2.0,
         ge=0,

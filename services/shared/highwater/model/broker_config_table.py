@@ -389,7 +389,7 @@ DYNAMIC: Final = (
         "log.preallocate",
         ConfigType.BOOLEAN,
         "false",
-        "Reserve disk space for whole segments: never.",
+        "Reserve disk space for a whole segment when it begins.",
     ),
     _dynamic(
         "producer.id.expiration.ms",

@@ -16,6 +16,11 @@ from highwater.partition.node.membership import Membership, NodeIdentity
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.cleaning.settings import cleaner_settings
+from highwater.partition.storage.directory.failure_notes import (
+    RuntimeNotes,
+    runtime_directories,
+)
+from highwater.partition.storage.directory.kernel_volume import KernelVolumes
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
@@ -48,7 +53,7 @@ class NodeLogs:
         self._config = config
         self._log = log
         self._membership: Membership | None = None
-        self._lineage = NodeLineage(incarnation=uuid.uuid4().hex, boot_id=_boot_id())
+        self._lineage = _lineage(config)
 
         def post(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
@@ -205,6 +210,16 @@ class NodeLogs:
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""
         self.manager.fail_dir(index, failure)
+
+
+def _lineage(config: PartitionConfig) -> NodeLineage:
+    boot_id = _boot_id()
+    return NodeLineage(
+        incarnation=uuid.uuid4().hex,
+        boot_id=boot_id,
+        volumes=KernelVolumes(),
+        notes=RuntimeNotes(runtime_directories(config.lineage_notes_dir), boot_id=boot_id),
+    )
 
 
 def _boot_id() -> str:

@@ -9,6 +9,7 @@ from highwater.partition.storage.names import GAPS_MARKER
 from highwater.partition.storage.recovery.segment_ends import (
     End,
     Gaps,
+    offsets_rise,
     read_gaps,
     segment_end,
     shorter_than_indexed,
@@ -84,6 +85,27 @@ def test_an_index_that_was_written_after_its_batches_tells_that_they_are_gone(
     garble(log, last - 2 * len(BATCH), b"\1" * 8)
     assert not shorter_than_indexed(FILES, segment), "an index of something else proves nothing"
     assert not shorter_than_indexed(FILES, cut(log, 0))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("offset", [0, 3, 4, 6, 1 << 40])
+def test_an_offset_that_has_changed_is_damage_and_no_hole(
+    tmp_path: Path, offset: int, clean: bool
+) -> None:
+    """Of the last batch of a closed segment, before the recovery point: nothing may be cut."""
+    made = open_log(tmp_path / "topic-0")
+    for _ in range(2):
+        append(made, *[BATCH] * 6, epoch=0)
+        made.roll()
+    append(made, BATCH)
+    made.close(clean=clean)
+    with Path(made.segments[0].file).open("r+b") as file:
+        file.seek(5 * len(BATCH))
+        file.write(offset.to_bytes(8))
+    log = open_log(tmp_path / "topic-0", clean=clean, recovery_point=13)
+    assert (log.log_end_offset, len(log.segments), log.damaged) == (13, 3, False)
+    assert offsets_rise(FILES, log.segments[0]) == (offset >= 5)
+    log.close(clean=False)
 
 
 def test_the_marker(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@
       in another                                       the log ends at the hole    yes
     a closed segment ends inside of a batch            cut behind the last whole   yes
                                                        batch, the log ends there
-    a closed segment has bytes that are no batch
+    a closed segment has bytes that are no batch, or
+    offsets that do not rise up to the next segment
       before the recovery point                        left to readers, scrubber   they say so
       behind it                                        cut, the log ends there     yes
-    the next segment begins before this one ends       what begins there goes      yes
+    the next segment begins before this one ends,
+    behind the recovery point                          what begins there goes      yes
     the first segment begins behind the first epoch
       while a deletion of older ones was under way     nothing                     no: deleted
       otherwise                                        the log begins anew, empty  yes

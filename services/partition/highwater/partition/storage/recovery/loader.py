@@ -46,6 +46,7 @@ from highwater.partition.storage.recovery.recovery import (
 from highwater.partition.storage.recovery.segment_ends import (
     End,
     Gaps,
+    offsets_rise,
     read_gaps,
     segment_end,
     shorter_than_indexed,
@@ -266,17 +267,24 @@ class LogLoader:
         all_written = self._clean or self._cache_intact
         stop = len(segments) - 1 if all_written else recovery
         for number in range(stop):
-            end = segment_end(self._filesystem, segments[number])
-            if end is End.UNREADABLE and (self._clean or number < recovery):
-                continue  # Readers and the scrubber find it, and other replicas may mend it.
             following = segments[number + 1].base_offset
-            if (
-                not isinstance(end, int)
-                or end > following
-                or (end < following and self._gaps is not Gaps.ANYWHERE)
+            end = segment_end(self._filesystem, segments[number])
+            if end == following or (
+                isinstance(end, int) and end < following and self._gaps is Gaps.ANYWHERE
             ):
-                return number
+                continue
+            if (self._clean or number < recovery) and self._bytes_changed(
+                segments[number], end, following
+            ):
+                continue  # Readers and the scrubber find it, and other replicas may mend it.
+            return number
         return len(segments) if self._clean else stop
+
+    def _bytes_changed(self, segment: Segment, end: int | End, following: int) -> bool:
+        """Whether a segment that was on disk as a whole has other bytes now, but not fewer."""
+        if not isinstance(end, int):
+            return end is End.UNREADABLE
+        return end > following or not offsets_rise(self._filesystem, segment)
 
     def _end_after_clean_stop(self, segments: list[Segment], unchecked: int) -> int | None:
         """The end offset if the log is as it was left; None if batches have to be checked."""

@@ -5,7 +5,7 @@ Nothing here looks at records, but for the end of a segment that a cleaner had j
 
 import os
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
@@ -26,7 +26,7 @@ from highwater.partition.storage.recovery import compaction_swap
 from highwater.partition.storage.segment.batches import headers
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
-_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class PartitionFiles:

@@ -17,7 +17,12 @@ from highwater.partition.storage.errors import CorruptIndexError, CorruptLogErro
 from highwater.partition.storage.filesystem import FileSystem, read_file, write_all
 from highwater.partition.storage.names import GAPS_MARKER
 from highwater.partition.storage.recovery.recovery import CRC_COVERS_FROM
-from highwater.partition.storage.segment.batches import HEADER, HEADER_BYTES, last_boundary
+from highwater.partition.storage.segment.batches import (
+    HEADER,
+    HEADER_BYTES,
+    headers,
+    last_boundary,
+)
 from highwater.partition.storage.segment.segment import Segment
 
 _MARKER_BYTES_MAX: Final = 64
@@ -120,6 +125,25 @@ def _goes_on(left: bytes) -> bool:
     following = (fields[0] + fields[6] + 1) & _OFFSET_MAX
     found = left.find(following.to_bytes(8), HEADER_BYTES)
     return found >= 0 and left[found + _MAGIC_AT : found + _MAGIC_AT + 1] == bytes([MAGIC])
+
+
+def offsets_rise(filesystem: FileSystem, segment: Segment) -> bool:
+    """Whether each batch begins where the one before ends, or later: no checksum covers a base offset.
+
+    Reads all headers; asked only of a segment that does not end where the next one begins. Raises
+    OSError.
+    """
+    following = segment.base_offset
+    try:
+        if segment.size:
+            walk = headers(filesystem.pread, segment.open(), position=0, limit=segment.size)
+            for _, fields in walk:
+                if fields[0] < following:
+                    return False
+                following = fields[0] + fields[6] + 1
+    except CorruptLogError:
+        return False
+    return True
 
 
 def shorter_than_indexed(filesystem: FileSystem, segment: Segment) -> bool:
