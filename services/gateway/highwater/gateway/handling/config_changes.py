@@ -1,4 +1,8 @@
-"""From the resources of the two alter-config APIs to changes that the controller makes."""
+"""What AlterConfigs and IncrementalAlterConfigs share: from a request's resources to the controller.
+
+The gateway refuses what cannot be right, with Kafka's codes; the controller checks again, against
+the newest image, and stores what is left.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
