@@ -93,7 +93,8 @@ def markdown(
     problems: Sequence[str],
 ) -> str:
     """The section of docs/benchmarks.md."""
-    versions = {each.peer: each.version for each in [*restarts, *grown]}
+    versions = {each.peer: each.version for each in restarts}
+    versions |= {each.peer: each.version for each in grown}
     parts = [f"Command: `{command}`", "", *(f"- {line}" for line in machine())]
     parts += [f"- {peer}: {version}" for peer, version in versions.items()]
     parts += ["", *markdown_table(RESTART_HEADER, restart_table(restarts))]

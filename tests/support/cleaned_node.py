@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.cleaning.settings import CleanerSettings
-from highwater.partition.storage.directory.hosted_directory import HandleLimits, HostedLog
+from highwater.partition.storage.directory.handle_limits import HandleLimits
+from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
@@ -41,13 +43,17 @@ class CleanedNode:
 
     def __init__(self, directory: Path, filesystem: FileSystem | None = None) -> None:
         loop = asyncio.get_running_loop()
+
+        def post(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
         self.clock = ManualClock()
         self.failures: list[LogDirFailure] = []
         self._stream = io.StringIO()
         self.manager = LogManager(
             [directory],
             clock=self.clock,
-            post=loop.call_soon_threadsafe,
+            post=post,
             on_dir_failure=lambda _, failure: self.failures.append(failure),
             limits=HandleLimits(files=100, maps=50),
             make_filesystem=lambda _: filesystem or FileSystem(),

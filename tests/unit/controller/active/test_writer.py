@@ -24,6 +24,7 @@ from highwater.controller.store.port import (
 )
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, InstanceState
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
@@ -67,7 +68,8 @@ async def term() -> AsyncIterator[Term]:
     store = TroubledStore()
     made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
     fence = Fence(key="election/me", controller_epoch=made.revision)
-    term = Term(store, MetadataWriter(store, fence, load(await store.range(""))))
+    state = load(await store.range(""))
+    term = Term(store, MetadataWriter(store, fence, state, slices=Slices(lambda: 0)))
     store.count, store.sizes = 0, []
     yield term
     await term.tasks.close(timeout_s=1)
@@ -95,7 +97,11 @@ async def test_unclean_elections_are_told_once_they_are_stored() -> None:
     fence = Fence(key="election/me", controller_epoch=made.revision)
     told: list[int] = []
     writer = MetadataWriter(
-        store, fence, load(await store.range("")), lambda some: told.append(len(some))
+        store,
+        fence,
+        load(await store.range("")),
+        slices=Slices(lambda: 0),
+        on_unclean=lambda some: told.append(len(some)),
     )
     lost = UncleanElection(topic="t", partition=0, leader=NodeId(1), leader_epoch=LeaderEpoch(1))
     tasks = TaskOwner(lambda _name, _error: None)

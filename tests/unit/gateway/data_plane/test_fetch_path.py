@@ -1,16 +1,18 @@
 """Fetch from frame to reply: the short way and the long way, one node and several."""
 
 import gc
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.session import Session
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
 from highwater.gateway.data_plane.fetch_path import FetchPath
-from highwater.gateway.metrics.gateway import RequestMeter
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
@@ -48,8 +50,9 @@ class World:
         routing = self.routing = RoutingTable(self.links.get)
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
         self.shared = SharedInput(
-            turn=Turn(self.due.append),
+            turn=Turn(self.due.append, time.monotonic_ns),
             budget=MemoryBudget(1 << 20),
+            meters=RequestMeters(),
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
@@ -58,7 +61,7 @@ class World:
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
-        self.fetch = FetchPath(routing=routing, meter=RequestMeter(), now_ms=lambda: 1000)
+        self.fetch = FetchPath()
 
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame

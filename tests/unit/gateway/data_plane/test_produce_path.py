@@ -1,14 +1,16 @@
 """Produce from frame to reply: the short way and the long way answer alike."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.session import Session
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
-from highwater.gateway.metrics.gateway import RequestMeter
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -55,14 +57,15 @@ class World:
         ]
         self.routing.apply(image_of(topics=self.topics))
         self.shared = SharedInput(
-            turn=Turn(self.due.append),
+            turn=Turn(self.due.append, time.monotonic_ns),
             budget=MemoryBudget(1 << 20),
+            meters=RequestMeters(),
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
-        self.produce = ProducePath(routing=self.routing, meter=RequestMeter(), now_ms=lambda: 1000)
+        self.produce = ProducePath(now_ms=lambda: 1000)
         self.muted = []
         self.wire.unmute_after = self.muted.append
 

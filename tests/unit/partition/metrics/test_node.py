@@ -19,7 +19,7 @@ from highwater.runtime.clock import SystemClock
 from tests.unit.partition.data_plane.roles import NODE, lead
 
 
-def make_service(path: Path) -> Any:
+def make_parts(path: Path) -> Any:
     log = PartitionLog.open(
         path, topic="orders", partition=3, config=LogConfig(), clock=SystemClock()
     )
@@ -35,7 +35,7 @@ def make_service(path: Path) -> Any:
         on_log_failure=lambda _replica, _error: None,
     )
     lead(replica, 0)
-    replica.high_watermark = 40
+    replica.core.high_watermark = 40
     stats = GroupStats(
         groups=dict.fromkeys(GroupState, 2),
         members=5,
@@ -48,21 +48,21 @@ def make_service(path: Path) -> Any:
         (GroupKey(DEFAULT_INSTANCE, "readers"), "orders", 3, 15),
         (GroupKey(DEFAULT_INSTANCE, "readers"), "elsewhere", 0, 1),
     ]
-    return SimpleNamespace(
-        plane=SimpleNamespace(
+    return {
+        "plane": SimpleNamespace(
             replicas={(replica.topic_id, 3): replica},
             appended_bytes=100,
             fetched_bytes=30,
             waiting_fetches=4,
         ),
-        logs=SimpleNamespace(scrubber=SimpleNamespace(checked_bytes=70, damages=1)),
-        groups=SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
-    )
+        "scrubber": SimpleNamespace(checked_bytes=70, damages=1),
+        "groups": SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
+    }
 
 
 def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    registry.register(PartitionCollector(make_service(tmp_path / "orders-3")))
+    registry.register(PartitionCollector(**make_parts(tmp_path / "orders-3")))
     where = {"topic": "orders", "partition": "3"}
 
     def value(name: str, **labels: str) -> float | None:

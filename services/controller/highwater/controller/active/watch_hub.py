@@ -4,7 +4,7 @@ No watcher has a queue: each one reads the shared, bounded history at its own re
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -14,7 +14,7 @@ from highwater.model.errors import LimitExceededError
 
 HISTORY_DELTAS_MAX: Final = 1_000
 HISTORY_PARTITIONS_MAX: Final = 200_000
-"""Deltas hold whole topics; this bounds what the history keeps alive."""
+"""Bounds the partitions that the history keeps alive."""
 
 WATCHERS_MAX: Final = 1_000
 """Tens of nodes and gateways are planned for."""
@@ -25,8 +25,8 @@ class WatchHub:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._history: deque[tuple[int, ClusterDelta]] = deque()
-        """(the revision that the delta applies to, the delta)"""
+        self._history: OrderedDict[int, ClusterDelta] = OrderedDict()
+        """Deltas by the revision that they apply to. Each applies to what the last one made."""
         self._partitions = 0
         self._changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = False
@@ -40,12 +40,12 @@ class WatchHub:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Takes the next image, which is the present one with the delta applied."""
         assert image.revision > self._image.revision
-        self._history.append((self._image.revision, delta))
+        self._history[self._image.revision] = delta
         self._partitions += _size(delta)
         while len(self._history) > HISTORY_DELTAS_MAX or (
             self._partitions > HISTORY_PARTITIONS_MAX and len(self._history) > 1
         ):
-            self._partitions -= _size(self._history.popleft()[1])
+            self._partitions -= _size(self._history.popitem(last=False)[1])
         self._image = image
         self._wake()
 
@@ -81,20 +81,10 @@ class WatchHub:
             if revision == image.revision:
                 await asyncio.shield(self._changed)
                 continue
-            deltas = self._since(revision)
-            if deltas is None:
-                revision = image.revision
-                yield image
-                continue
-            for delta in deltas:
-                revision = delta.revision
-                yield delta
-
-    def _since(self, revision: int) -> list[ClusterDelta] | None:
-        """The deltas from exactly that revision on, None if they are not all there."""
-        found = [delta for before, delta in self._history if before >= revision]
-        starts_there = any(before == revision for before, _ in self._history)
-        return found if starts_there else None
+            delta = self._history.get(revision)
+            change = image if delta is None else delta
+            revision = change.revision
+            yield change
 
     def _wake(self) -> None:
         self._changed.set_result(None)
@@ -102,4 +92,5 @@ class WatchHub:
 
 
 def _size(delta: ClusterDelta) -> int:
-    return 1 + sum(len(topic.partitions) for topic in delta.topics)
+    whole = sum(len(topic.partitions) for topic in delta.topics)
+    return 1 + whole + sum(map(len, delta.partitions.values()))

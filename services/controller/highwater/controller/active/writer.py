@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 from highwater.controller.active.watch_hub import WatchHub
 from highwater.controller.core.gateways import assign_gateways
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection
+from highwater.controller.core.partition_index import PartitionIndex, index_of
 from highwater.controller.errors import NotActiveError
 from highwater.controller.store import keys
 from highwater.controller.store.head import put_head
-from highwater.controller.store.image_store import StoredState, operations
+from highwater.controller.store.image_store import StoredState, making_operations
 from highwater.controller.store.port import (
     CreateRevisionIs,
     DeletePrefix,
@@ -30,6 +31,8 @@ from highwater.controller.store.port import (
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import GatewayId, NodeId
+from highwater.model.steps import Steps, in_one_step
+from highwater.runtime.slices import Slices
 
 JOBS_MAX: Final = 10_000
 """Changes that may wait; a controller this far behind must push back."""
@@ -48,7 +51,7 @@ class Fence:
 
 @dataclass(slots=True)
 class _Job:
-    decide: Callable[[ClusterImage], Decision[Any]]
+    decide: Callable[[ClusterImage], Steps[Decision[Any]]]
     done: "asyncio.Future[tuple[Any, int]]"
 
 
@@ -60,9 +63,12 @@ class MetadataWriter:
         store: MetadataStore,
         fence: Fence,
         state: StoredState,
+        *,
+        slices: Slices,
         on_unclean: Callable[[Sequence[UncleanElection]], None] = lambda _: None,
     ) -> None:
         """`on_unclean` hears of elections that may have lost records, once they are durable."""
+        self._slices = slices
         self._on_unclean = on_unclean
         self._store = store
         self._fence = fence
@@ -70,6 +76,7 @@ class MetadataWriter:
         image = replace(state.image, controller_epoch=fence.controller_epoch)
         gateways = assign_gateways(image.nodes.values(), image.gateways)
         self.hub = WatchHub(replace(image, node_gateways=gateways))
+        self._index = index_of(image)
         self.next_producer_id = state.next_producer_id
         self._raise_epochs = state.head.raise_epochs
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
@@ -80,8 +87,22 @@ class MetadataWriter:
         """The present image."""
         return self.hub.image
 
+    @property
+    def index(self) -> PartitionIndex:
+        """Of the present image."""
+        return self._index
+
     async def commit(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
         """Decides on the then-present image, makes it durable, and gives result and revision.
+
+        Goes on and raises like `commit_in_steps`.
+        """
+        return await self.commit_in_steps(lambda image: in_one_step(lambda: decide(image)))
+
+    async def commit_in_steps(
+        self, decide: Callable[[ClusterImage], Steps[Decision[_R]]]
+    ) -> tuple[_R, int]:
+        """`commit` of a decision that takes long: the image stays the same between its steps.
 
         Goes on if the caller is cancelled. Raises StoreUnavailableError, NotActiveError and
         LimitExceededError (nothing changed), OutcomeUnknownError, and what `decide` raises.
@@ -133,14 +154,16 @@ class MetadataWriter:
         if not result.succeeded:
             raise NotActiveError
 
-    async def _carry_out(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
-        decision = decide(self.image)
+    async def _carry_out(
+        self, decide: Callable[[ClusterImage], Steps[Decision[_R]]]
+    ) -> tuple[_R, int]:
+        decision = await self._slices.run(decide(self.image))
         changes: list[Operation] = []
         if decision.next_producer_id is not None:
             value = keys.encode({"next": decision.next_producer_id})
             changes.append(Put(key=keys.PRODUCER_IDS, value=value))
         if decision.delta is not None:
-            changes += operations(self.image, decision.delta)
+            changes += await self._slices.run(making_operations(self.image, decision.delta))
         if not changes:
             return decision.result, self.image.revision
         first, last = await self._txns(changes)
@@ -148,7 +171,7 @@ class MetadataWriter:
             self.next_producer_id = decision.next_producer_id
         if decision.delta is not None:
             # Registrations stand in the first transaction, whose revision is their epoch.
-            self._publish(decision.delta, registered=first, revision=last)
+            await self._publish(decision.delta, registered=first, revision=last)
         if decision.unclean:
             self._on_unclean(decision.unclean)
         return decision.result, last
@@ -178,7 +201,7 @@ class MetadataWriter:
             last = result.revision
         return first, last
 
-    def _publish(self, delta: ClusterDelta, *, registered: int, revision: int) -> None:
+    async def _publish(self, delta: ClusterDelta, *, registered: int, revision: int) -> None:
         nodes = tuple(
             replace(node, node_epoch=registered) if node.node_epoch == PENDING_REVISION else node
             for node in delta.nodes
@@ -189,12 +212,14 @@ class MetadataWriter:
             controller_epoch=self._fence.controller_epoch,
             nodes=nodes,
         )
-        image = self.image.apply(final)
+        index = await self._slices.run(self._index.after(self.image, final))
+        image = await self._slices.run(self.image.applying(final))
         if final.nodes or final.removed_nodes or final.gateways or final.removed_gateways:
             mapping: dict[NodeId, GatewayId] = assign_gateways(image.nodes.values(), image.gateways)
             if mapping != image.node_gateways:
                 final = replace(final, node_gateways=mapping)
                 image = replace(image, node_gateways=mapping)
+        self._index = index
         self.hub.publish(image, final)
 
 

@@ -1,7 +1,7 @@
 """Everything a connection sends, in order: bytes, and ranges of segment files by sendfile.
 
 The transport only reads; all sending is done here on a duplicate of its descriptor, since uvloop
-can neither send files nor share its write queue (measured, DECISIONS). Small pieces are sent on
+can neither send files nor share its write queue (measured, decision 21). Small pieces are sent on
 the loop without blocking; a large range goes to a sender thread, which waits for the client at
 most `SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
 

@@ -112,6 +112,11 @@ def failed(present: Lineage) -> Lineage:
     return replace(present, incarnations=())
 
 
+def lost(present: Lineage, *, incarnation: str) -> Lineage:
+    """A start found less than earlier incarnations wrote; what this one writes is not concerned."""
+    return replace(present, incarnations=(incarnation,) if present.incarnations else ())
+
+
 def closed(present: Lineage) -> Lineage:
     """Everything is synced and no more will be written."""
     return replace(present, clean=True)

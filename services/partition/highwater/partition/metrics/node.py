@@ -1,14 +1,14 @@
 """The node's metrics, read from the live objects at a scrape: LEO, HW, sizes, groups, lag."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from highwater.partition.service import PartitionService
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.storage.scrubbing.scrubber import LogScrubber
 
 _PREFIX = "highwater_partition"
 _PER_REPLICA = ("topic", "partition")
@@ -17,18 +17,22 @@ _PER_REPLICA = ("topic", "partition")
 class PartitionCollector(Collector):
     """Prometheus' view of one node."""
 
-    def __init__(self, service: "PartitionService") -> None:
-        self._service = service
+    def __init__(
+        self, *, plane: DataPlane, groups: GroupCoordinator, scrubber: LogScrubber
+    ) -> None:
+        self._plane = plane
+        self._groups = groups
+        self._scrubber = scrubber
 
     def collect(self) -> Iterable[Metric]:
         """One pass over all replicas and groups."""
         yield from self._replicas()
-        yield from self._groups()
+        yield from self._group_counts()
         yield from self._lag()
         yield from self._damage()
 
     def _replicas(self) -> Iterable[Metric]:
-        plane = self._service.plane
+        plane = self._plane
         leo = GaugeMetricFamily(f"{_PREFIX}_log_end_offset", "LEO.", labels=_PER_REPLICA)
         hw = GaugeMetricFamily(f"{_PREFIX}_high_watermark", "HW.", labels=_PER_REPLICA)
         start = GaugeMetricFamily(
@@ -52,8 +56,8 @@ class PartitionCollector(Collector):
             f"{_PREFIX}_waiting_fetches", "Long polls.", value=plane.waiting_fetches
         )
 
-    def _groups(self) -> Iterable[Metric]:
-        stats = self._service.groups.stats()
+    def _group_counts(self) -> Iterable[Metric]:
+        stats = self._groups.stats()
         groups = GaugeMetricFamily(f"{_PREFIX}_groups", "Groups by state.", labels=("state",))
         for state, count in stats.groups.items():
             groups.add_metric((state.name.lower(),), count)
@@ -65,13 +69,13 @@ class PartitionCollector(Collector):
         """Lag of committed offsets whose partitions this node leads too."""
         ends = {
             (r.topic_name, r.partition): r.high_watermark
-            for r in self._service.plane.replicas.values()
+            for r in self._plane.replicas.values()
             if r.leading
         }
         lag = GaugeMetricFamily(
             f"{_PREFIX}_group_lag", "HW minus commit.", labels=("group", *_PER_REPLICA)
         )
-        for key, topic, partition, offset in self._service.groups.committed_offsets():
+        for key, topic, partition, offset in self._groups.committed_offsets():
             end = ends.get((topic, partition))
             if end is not None:
                 lag.add_metric((key.group_id, topic, str(partition)), max(0, end - offset))
@@ -79,12 +83,12 @@ class PartitionCollector(Collector):
 
     def _damage(self) -> Iterable[Metric]:
         """What the scrubber does and has found."""
-        scrubber = self._service.logs.scrubber
+        scrubber = self._scrubber
         checked = CounterMetricFamily(f"{_PREFIX}_scrubbed_bytes", "Closed segments checked.")
         checked.add_metric((), scrubber.checked_bytes)
         found = CounterMetricFamily(f"{_PREFIX}_damages_found", "Batches with bit rot.")
         found.add_metric((), scrubber.damages)
-        rotten = sum(r.log.rotten for r in self._service.plane.replicas.values())
+        rotten = sum(r.log.rotten for r in self._plane.replicas.values())
         yield from (checked, found)
         yield GaugeMetricFamily(
             f"{_PREFIX}_damaged_logs", "Logs with records that cannot be read.", value=rotten

@@ -12,7 +12,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
-from highwater.partition.storage.directory.hosted_directory import HandleLimits
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,

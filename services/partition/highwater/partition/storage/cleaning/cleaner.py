@@ -221,6 +221,9 @@ class Cleaner:
                     assert_never(report)
 
     def _done(self, entry: HostedLog, report: CleaningDone, before: int, after: int) -> None:
+        # Who has a place in the checkpoint has a marker, even if nothing was removed yet.
+        with self._manager.guard(entry.directory):
+            entry.log.mark_gaps()
         entry.log.first_dirty = report.next_dirty
         self._manager.checkpoint_cleaned(entry.directory)
         stats = self.stats

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,8 @@ from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import (
-    HandleLimits,
     HostedDirectory,
     HostedLog,
 )
@@ -123,6 +124,8 @@ class LogManager:
             identity = self._common_identity(opened)
             if self._lineage is not None:
                 self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
+                for hosted in opened:
+                    hosted.on_loss = partial(self._lineage.lost, hosted)
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
@@ -130,24 +133,13 @@ class LogManager:
                 self.unusable.update(unusable)
                 for entry in logs:
                     self._add(entry)
-                self._recovered(hosted, logs, unusable)
+                if self._lineage is not None and not unusable:
+                    self._lineage.recovered(hosted)
         except StorageError:
             for hosted in opened:
                 hosted.directory.close()
             raise
         return identity
-
-    def _recovered(
-        self, hosted: HostedDirectory, logs: Sequence[HostedLog], unusable: Mapping[str, object]
-    ) -> None:
-        lineage = self._lineage
-        if lineage is None:
-            return
-        if not unusable:
-            lineage.recovered(hosted)
-        if any(entry.log.damaged for entry in logs):
-            # More is gone than a killed process can have left unwritten (R12, R13).
-            lineage.doubt()
 
     def _open_dir(self, hosted: HostedDirectory, opened: list[HostedDirectory]) -> None:
         try:

@@ -41,6 +41,10 @@ class NodeLineage:
         self._homes: dict[HostedDirectory, str] = {}
         """Where each directory is, whatever it holds."""
         self._directories: tuple[str, ...] = ()
+        self._begun_with_evidence = False
+        """Whether the records in the directories name earlier incarnations."""
+        self._told: set[HostedDirectory] = set()
+        """Where it was noted that these have lost records."""
 
     def begin(self, opened: Sequence[HostedDirectory], *, unreadable: int) -> None:
         """Notes in all directories that this incarnation writes now; `failure` is set where it
@@ -68,6 +72,7 @@ class NodeLineage:
         self.evidence, self._present = lineage.begin(
             agreed, boot_id=self.boot_id, incarnation=self.incarnation
         )
+        self._begun_with_evidence = bool(self.evidence)
         for hosted, record in found.items():
             # Where nothing is proved, the ids may be copies.
             known = record is not None and agreed is not NOTHING
@@ -88,6 +93,19 @@ class NodeLineage:
         """
         if hosted in self._places:
             self._places[hosted] = hosted.directory.place()
+
+    def lost(self, hosted: HostedDirectory) -> None:
+        """A log of a directory that is being opened holds less than earlier incarnations wrote.
+
+        Written down there before anything is cut off, because the next start could not see it any
+        more. By the thread that opens the directory. Raises LogDirFailure.
+        """
+        if hosted in self._told or not self._begun_with_evidence:
+            return
+        self._told.add(hosted)
+        self._present = lineage.lost(self._present, incarnation=self.incarnation)
+        self.evidence = ()
+        self._write(hosted, durable=False)
 
     def registered(self) -> None:
         """The controller knows this incarnation; `keep` it everywhere."""

@@ -11,6 +11,7 @@ truncated; roles and the high watermark's rules live with the replica, not here.
 
 import os
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -65,14 +66,15 @@ class PartitionLog(CleanableLog):
         first_dirty: int = 0,
         compacted: bool = False,
         cache_intact: bool = False,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> Self:
         """Opens a partition's directory, which is created if there is none, and recovers it.
 
         `clean` says that the log directory was shut down in order; `recovery_point`,
         `log_start_offset` and `first_dirty` come from its checkpoints; `compacted` says that the
         cleaner's has the log, so that offsets may be missing. `cache_intact`: the process that had
-        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). Raises
-        LogDirFailure if I/O fails,
+        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). `on_loss`:
+        see `LogLoader`. Raises LogDirFailure if I/O fails,
         CorruptLogError if sealed data is damaged, UnsupportedFormatError for old messages.
         """
         environment = environment or InlineEnvironment()
@@ -97,6 +99,7 @@ class PartitionLog(CleanableLog):
                 log_start_offset=log_start_offset,
                 compacted=compacted,
                 cache_intact=cache_intact,
+                on_loss=on_loss,
             ).load()
         except OSError as error:
             raise LogDirFailure(path, error) from error

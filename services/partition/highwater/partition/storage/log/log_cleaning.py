@@ -4,7 +4,6 @@
 may cut off, `cleaning` who does the work.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -12,8 +11,9 @@ from highwater.partition.storage.cleaning.compaction_plan import SegmentSpan
 from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
 from highwater.partition.storage.log import producer_snapshots
 from highwater.partition.storage.log.late_writer import LateLogWriter
-from highwater.partition.storage.names import DELETED_SUFFIX, GAPS_MARKER
+from highwater.partition.storage.names import DELETED_SUFFIX
 from highwater.partition.storage.recovery.loader import LoadedLog
+from highwater.partition.storage.recovery.segment_ends import Gaps, write_gaps
 from highwater.partition.storage.segment import index, time_index
 from highwater.partition.storage.segment.batches import last_boundary
 from highwater.partition.storage.segment.segment import Segment
@@ -88,13 +88,10 @@ class CleanableLog(LateLogWriter):
         """
         if self.gaps:
             return
-        path = os.path.join(self.directory, GAPS_MARKER)
-        filesystem = self._environment.filesystem
         try:
-            fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            filesystem.close(fd)
+            write_gaps(self._environment.filesystem, self.directory, Gaps.INSIDE)
         except OSError as error:
-            raise LogDirFailure(path, error) from error
+            raise LogDirFailure(self.directory, error) from error
         self.gaps = True
         self._directory_dirty = True
 

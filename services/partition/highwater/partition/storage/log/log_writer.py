@@ -18,6 +18,7 @@ from highwater.partition.storage.log.log_durability import DurableLog
 from highwater.partition.storage.log.producer_snapshots import SnapshotJob
 from highwater.partition.storage.log.stall import SLOW_WRITE_S
 from highwater.partition.storage.recovery.loader import LoadedLog
+from highwater.partition.storage.recovery.segment_ends import segment_end
 from highwater.partition.storage.segment.batches import largest_timestamp, max_timestamp_at
 from highwater.partition.storage.segment.preallocation import CHUNK_BYTES, GrowthMonitor
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
@@ -352,6 +353,10 @@ class LogWriter(DurableLog):
         old = self._active
         try:
             old.seal()
+            if self.gaps:
+                # Segments join one another: recovery takes anything else for a hole.
+                end = segment_end(self._environment.filesystem, old)
+                base_offset = end if isinstance(end, int) else base_offset
             segment = self._factory.create(base_offset, now_ms=self.clock.wall_ms())
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
