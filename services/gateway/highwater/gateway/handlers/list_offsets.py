@@ -6,7 +6,7 @@ Behaviour
   timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). One that the version does not
   have is UNSUPPORTED_VERSION for that partition.
 - A partition that stands twice in a request is INVALID_REQUEST.
-- The client's leader epoch (v4+) goes to the leader unchanged.
+- The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
 - A new leader whose high watermark is not yet where its epoch begins is OFFSET_NOT_AVAILABLE, and
   LEADER_NOT_AVAILABLE to versions that do not know that (Kafka: KafkaApis.handleListOffsetRequest).
 

@@ -2,7 +2,7 @@
 
 Behaviour
 - Leaders answer for the largest epoch up to the one asked about; -1/-1 if they know none (KIP-320).
-- The client's own leader epoch goes to the leader unchanged.
+- The client's own leader epoch goes to the leader unchanged (decision 15).
 
 Version notes
 - v2: leader epoch of the client. v3: replica id, which is -2 or -1 for those who are no followers.

@@ -8,7 +8,7 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 
 PROPAGATION_MS_MAX: Final = 1_000
-"""Longest time that the controller waits for live gateways and nodes, to follow a change."""
+"""Longest time that the controller waits for live gateways and nodes to follow a change (decision 9)."""
 
 
 def propagation_ms(timeout_ms: int) -> int:

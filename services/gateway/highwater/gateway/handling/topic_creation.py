@@ -15,7 +15,7 @@ from highwater.model.ids import GROUP_METADATA_TOPIC
 
 CREATION_TIMEOUT_S: Final = 5.0
 PROPAGATION_TIMEOUT_MS: Final = 1_000
-"""How long the controller waits for live gateways and nodes before it answers."""
+"""How long the controller waits for live gateways and nodes before it answers (decision 9)."""
 VISIBLE_TIMEOUT_S: Final = 2.0
 """How long we wait for our own copy of the metadata after that."""
 
