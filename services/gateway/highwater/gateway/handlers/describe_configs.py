@@ -18,7 +18,6 @@ Deviations
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from highwater.gateway.handling.brokers import broker_of
 from highwater.gateway.handling.config_view import (
@@ -39,11 +38,9 @@ from highwater.kafka.messages.describe_configs import (
 )
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.cluster import NodeState
+from highwater.model.config_type import ConfigResourceType
 from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
 from highwater.model.topic_names import invalid_topic_name
-
-TOPIC: Final = 2
-BROKER: Final = 4
 
 _Asked = DescribeConfigsRequestDescribeConfigsResource
 _Result = DescribeConfigsResponseDescribeConfigsResult
@@ -76,7 +73,7 @@ def failure(request: DescribeConfigsRequest, _version: int, code: int) -> Descri
 def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | _Result:
     image = context.backend.image
     name = asked.resource_name
-    if asked.resource_type == TOPIC:
+    if asked.resource_type == ConfigResourceType.TOPIC:
         topic = image.topic(name, context.peer.instance)
         if topic is not None:
             return topic_entries(image, topic)
@@ -85,7 +82,7 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
             return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(asked, unknown, unknown.message)
-    if asked.resource_type == BROKER:
+    if asked.resource_type == ConfigResourceType.BROKER:
         if not name:
             return default_broker_entries(image)
         node = image.nodes.get(NodeId(int(name))) if name.isdecimal() else None
