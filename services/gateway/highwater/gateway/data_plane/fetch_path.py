@@ -2,12 +2,14 @@
 
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
+- Records never pass through this process if the node's files can be read: a reply's part is a
+  range of a segment file.
+
+Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
 - Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
   waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
-- Records never pass through this process if the node's files can be read: a reply's part is a
-  range of a segment file.
 """
 
 from collections.abc import Callable, Iterable

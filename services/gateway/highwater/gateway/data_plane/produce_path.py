@@ -5,7 +5,11 @@ object and one call to the leader's link. All others are decoded by the generate
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
+
+Deviations
 - Versions 0 to 2 are advertised for old librdkafka's sake (KAFKA-18659) and close the connection.
+- A timeout below a second counts as one second, above five minutes as five; Kafka bounds only
+  acks=all by it.
 """
 
 from collections.abc import Callable
