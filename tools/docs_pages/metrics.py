@@ -91,14 +91,15 @@ async def _rows() -> set[Row]:
 
 def _rows_of(registry: CollectorRegistry) -> Iterator[Row]:
     for collector in registry._collector_to_names:  # noqa: SLF001 - there is no other list of them.
-        wrapped = isinstance(collector, MetricWrapperBase)
-        labels = collector._labelnames if wrapped else ()  # noqa: SLF001 - nor of labels.
+        labels: tuple[str, ...] = ()
+        if isinstance(collector, MetricWrapperBase):
+            labels = tuple(collector._labelnames)  # noqa: SLF001 - nor of labels.
         metrics: Iterable[Metric] = collector.collect()
         for metric in metrics:
             name = metric.name.replace("highwater_embedded_", "highwater_<process>_")
             yield Row(
                 name + ("_total" if metric.type == "counter" else ""),
                 metric.type,
-                tuple(labels or getattr(metric, "_labelnames", ())),
+                labels or tuple(getattr(metric, "_labelnames", ())),
                 " ".join(metric.documentation.split()).rstrip("."),
             )

@@ -14,7 +14,7 @@ Deviations
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from highwater.gateway.core.fetch_shape import (
     FetchShape,
@@ -24,7 +24,7 @@ from highwater.gateway.core.fetch_shape import (
     pack_reply,
 )
 from highwater.gateway.core.meters import FETCH
-from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.fetch_encoding import (
     CURRENT_LEADER_FROM,
     SMALL_RANGE,
@@ -98,7 +98,7 @@ class FetchReply(FailingReply):
         request_bytes: int,
         version: int,
         correlation_id: int,
-        request: Any,
+        request: codec.FetchRequest,
         places: int,
     ) -> None:
         super().__init__(FETCH, request_bytes, session.arrived_ns)
@@ -209,7 +209,7 @@ class FetchReply(FailingReply):
                 result.release()
         self.session.finished(self.request_bytes)
 
-    def _encode(self, throttle_ms: int) -> list[Any]:
+    def _encode(self, throttle_ms: int) -> list[Part]:
         version = self._version
         may_copy = not self.session.shared.budget.replies_scarce
         meter = self.session.shared.meters.fetch
@@ -249,7 +249,7 @@ def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -
 
 
 def _learn(
-    session: ClientSession, frame: bytearray, version: int, request: Any
+    session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
 ) -> FetchShape | None:
     """Remembers a request for one partition, if the next of its kind may take the short way."""
     topic = request.topics[0]
@@ -440,7 +440,9 @@ class FetchPath:
         )
         return True
 
-    def _route(self, session: ClientSession, request: Any, reply: FetchReply) -> None:
+    def _route(
+        self, session: ClientSession, request: codec.FetchRequest, reply: FetchReply
+    ) -> None:
         """Sorts the partitions by the node that leads them."""
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
@@ -451,19 +453,21 @@ class FetchPath:
             count = len(routes.partitions) if routes is not None else 0
             for asked in topic.partitions:
                 error = 0
+                link: NodeLink | None = None
                 if request.replica_id >= 0:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 elif routes is None or not 0 <= asked.partition < count:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
                     route = routes.partitions[asked.partition]
-                    if route.link is None:
+                    link = route.link
+                    if link is None:
                         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if error:
+                if link is None:
                     refused = True
                     reply.set_result(place, FetchedPartition(error))
                 else:
-                    partitions, places = by_link.setdefault(route.link, ([], []))
+                    partitions, places = by_link.setdefault(link, ([], []))
                     partitions.append(
                         FetchPartition(
                             route.topic_id,

@@ -11,9 +11,9 @@ Version notes
 
 from typing import Final
 
-from highwater.gateway.handling.brokers import controller_among, visible_brokers
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from highwater.gateway.routing.brokers import controller_among, visible_brokers
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import (
     DescribeClusterRequest,

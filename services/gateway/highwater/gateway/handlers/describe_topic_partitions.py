@@ -12,9 +12,9 @@ Behaviour
 from collections.abc import Iterator
 from typing import Final
 
-from highwater.gateway.handling.brokers import visible_brokers
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.operations import TOPIC_OPERATIONS
+from highwater.gateway.routing.brokers import visible_brokers
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -1,4 +1,4 @@
-from highwater.gateway.handling.brokers import broker_of, controller_among, visible_brokers
+from highwater.gateway.routing.brokers import broker_of, controller_among, visible_brokers
 from highwater.model.cluster import GatewayState
 from highwater.model.ids import GatewayId, NodeId
 from tests.unit.gateway.handlers.fakes import GATEWAY, image_of, node
