@@ -96,8 +96,7 @@ class FrameInput:
     def buffer_updated(self, nbytes: int) -> None:
         """Takes what was read: cuts out whole frames and has them started."""
         shared = self._shared
-        turn = shared.turn
-        turn.now_ns = self._owner.arrived_ns = turn.clock_ns()
+        self._owner.arrived_ns = shared.turn.clock_ns()
         if self._large is not None:
             self._take_large(self._large, nbytes)
             return
