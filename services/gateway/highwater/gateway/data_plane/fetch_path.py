@@ -250,14 +250,13 @@ def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -
 
 def _learn(
     session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
-) -> FetchShape | None:
+) -> FetchShape[TopicRoutes] | None:
     """Remembers a request for one partition, if the next of its kind may take the short way."""
     topic = request.topics[0]
-    shape = learn(frame, version, topic.partitions[0])
+    name = topic.topic.encode()
+    shape = learn(frame, version, topic.partitions[0], session.client.topics[name])
     if shape is None:
         return None
-    name = topic.topic.encode()
-    shape.topic = session.client.topics[name]
     shape.name = name_part(version, name)
     shape.max_wait_ms = max(0, request.max_wait_ms)
     shape.min_bytes = max(0, request.min_bytes)
@@ -285,7 +284,7 @@ class SinglePartitionFetch(FailingReply):
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: FetchShape,
+        shape: FetchShape[TopicRoutes],
         link: NodeLink,
     ) -> None:
         self.session = session
@@ -366,7 +365,7 @@ class FetchPath:
     def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: FetchShape | None = session.fetch_shape
+        shape: FetchShape[TopicRoutes] | None = session.fetch_shape
         if (
             shape is not None
             and shape.version == version
@@ -403,7 +402,11 @@ class FetchPath:
         reply.send()
 
     def _short_way(
-        self, session: ClientSession, frame: bytearray, correlation_id: int, shape: FetchShape
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        correlation_id: int,
+        shape: FetchShape[TopicRoutes],
     ) -> bool:
         """Starts a request that has the shape of the last one; False if it has not."""
         found = match(shape, frame)
@@ -411,12 +414,13 @@ class FetchPath:
             return False
         partition, current_leader_epoch, offset, last_fetched_epoch, max_bytes = found
         routes = shape.topic.partitions
-        if not 0 <= partition < len(routes) or routes[partition].link is None:
+        if not 0 <= partition < len(routes):
             return False
         route = routes[partition]
-        reply = SinglePartitionFetch(
-            session, len(frame), correlation_id, partition, shape, route.link
-        )
+        link = route.link
+        if link is None:
+            return False
+        reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
         session.replies.append(reply)
         reply.start(
             FetchWork(

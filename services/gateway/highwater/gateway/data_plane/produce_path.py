@@ -73,7 +73,7 @@ class SinglePartitionReply(ProduceReply):
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: ProduceShape,
+        shape: ProduceShape[TopicRoutes],
     ) -> None:
         self.session = session
         self.api_key = PRODUCE
@@ -283,7 +283,7 @@ class ProducePath:
     def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: ProduceShape | None = session.tail
+        shape: ProduceShape[TopicRoutes] | None = session.tail
         if shape is None or shape.version != version or shape.topic.gone:
             self._decode(session, frame, version, correlation_id)
             return
