@@ -149,6 +149,7 @@ class FrameInput:
     def _begin_large(self, size: int, first: bytes, *, bad: bool) -> None:
         """Gets a buffer for a large frame, when the budget has room for it."""
         if bad:
+            self._shared.meters.refused += 1
             limit = self._shared.frame_bytes_max
             self._owner.refuse_input(f"frame of {size} bytes, the limit is {limit}")
             return
