@@ -55,6 +55,7 @@ def test_a_frame_of_bad_size_ends_the_connection_after_those_before_it(size):
     peer.feed(request(PRODUCE, 1) + size.to_bytes(4, "big", signed=True) + b"x" * 50)
     assert peer.wire.closed is not None
     assert str(size) in peer.wire.closed
+    assert world.shared.meters.refused == 1
     assert peer.numbers == [1]
     peer.lose()
     peer.answer(1)

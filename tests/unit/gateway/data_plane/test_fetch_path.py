@@ -434,3 +434,33 @@ def test_an_isolation_level_that_does_not_exist_reads_uncommitted(w):
     assert w.links[1].works[0].isolation_level == 0
     w.links[1].answer(FetchedPartition(0, 1, 1, 0))
     w.reply(11)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1000, SMALL_RANGE + 1])
+def test_both_ways_are_metered(w, segment, nbytes):
+    received = sent = 0
+    for n in range(3):
+        frame = fetch_frame(12, correlation_id=n)
+        received += len(frame)
+        w.send(frame)
+        part = stored(segment, 0, nbytes) if nbytes else b""
+        w.links[1].answer(FetchedPartition(0, 9, 9, 0, part, nbytes))
+        while w.due:
+            w.due.pop(0)()
+        sent += sum(len(p) if type(p) is bytes else p.length for p in w.wire.sent)
+        w.reply(12)
+    meter = w.shared.meters.fetch
+    assert (meter.requests, meter.bytes_in, sum(meter.buckets)) == (3, received, 3)
+    assert meter.bytes_out == sent
+    assert meter.errors == {}
+
+
+def test_every_failed_partition_is_counted_by_its_code(w):
+    for n in range(3):
+        w.send(fetch_frame(12, correlation_id=n))
+        w.links[1].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+    w.send(fetch_frame(12, partition=77))
+    assert w.shared.meters.fetch.errors == {
+        ErrorCode.OFFSET_OUT_OF_RANGE: 3,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1,
+    }

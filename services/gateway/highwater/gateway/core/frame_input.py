@@ -96,8 +96,7 @@ class FrameInput:
     def buffer_updated(self, nbytes: int) -> None:
         """Takes what was read: cuts out whole frames and has them started."""
         shared = self._shared
-        turn = shared.turn
-        turn.now_ns = self._owner.arrived_ns = turn.clock_ns()
+        self._owner.arrived_ns = shared.turn.clock_ns()
         if self._large is not None:
             self._take_large(self._large, nbytes)
             return
@@ -150,6 +149,7 @@ class FrameInput:
     def _begin_large(self, size: int, first: bytes, *, bad: bool) -> None:
         """Gets a buffer for a large frame, when the budget has room for it."""
         if bad:
+            self._shared.meters.refused += 1
             limit = self._shared.frame_bytes_max
             self._owner.refuse_input(f"frame of {size} bytes, the limit is {limit}")
             return

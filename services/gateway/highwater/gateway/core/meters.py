@@ -24,13 +24,11 @@ _BOUNDS_NS: Final[Sequence[int]] = tuple(round(bound * _NS_PER_S) for bound in L
 class ApiMeter:
     """Counters of one API; they only grow."""
 
-    __slots__ = ("buckets", "bytes_in", "bytes_out", "errors", "latency_ns", "requests")
+    __slots__ = ("buckets", "bytes_in", "bytes_out", "errors", "latency_ns")
 
     def __init__(self) -> None:
-        self.requests = 0
-        """Requests that were answered; with acks=0, those that were done."""
         self.bytes_in = 0
-        """Of these requests, without their size prefixes."""
+        """Of requests that were answered, without their size prefixes."""
         self.bytes_out = 0
         """Of their replies, with size prefixes; bytes that leave from files count, too."""
         self.latency_ns = 0
@@ -40,9 +38,13 @@ class ApiMeter:
         self.errors: dict[int, int] = {}
         """By Kafka's error code; code 0 is not counted."""
 
+    @property
+    def requests(self) -> int:
+        """Requests that were answered; with acks=0, those that were done."""
+        return sum(self.buckets)
+
     def answered(self, requests: int, bytes_in: int, bytes_out: int, latency_ns: int) -> None:
         """Counts requests that had the same latency."""
-        self.requests += requests
         self.bytes_in += bytes_in
         self.bytes_out += bytes_out
         self.latency_ns += latency_ns * requests

@@ -1,21 +1,11 @@
 """Replies of a session: places in the order of requests, and what their parts hold."""
 
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
+from highwater.hop.fetch import FileRange
 
-class FilePart(Protocol):
-    """Bytes of a file that are sent from there (`hop.fetch.FileRange`)."""
-
-    length: int
-
-    def release(self) -> None:
-        """Lets the file be closed."""
-        ...
-
-
-Part: TypeAlias = bytes | bytearray | memoryview | FilePart
+Part: TypeAlias = bytes | FileRange
 """A piece of a reply."""
-_IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
 class Reply:
@@ -41,19 +31,19 @@ def memory_of(parts: bytes | list[Part]) -> int:
     """Bytes that a reply holds; ranges of files count as nothing."""
     if isinstance(parts, bytes):
         return len(parts)
-    return sum(len(part) for part in parts if isinstance(part, _IN_MEMORY))
+    return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 def length_of(parts: list[Part]) -> int:
     """Bytes that the client gets, those from files included."""
     length = 0
     for part in parts:
-        length += len(part) if isinstance(part, _IN_MEMORY) else part.length
+        length += len(part) if isinstance(part, bytes) else part.length
     return length
 
 
 def release_parts(parts: list[Part]) -> None:
     """Gives back the files behind parts that will not be sent."""
     for part in parts:
-        if not isinstance(part, _IN_MEMORY):
+        if not isinstance(part, bytes):
             part.release()

@@ -31,7 +31,7 @@ replies leave, those of one API and one arrival together (`meters`).
 
 from collections import deque
 from struct import Struct
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from highwater.gateway.core import reading
 from highwater.gateway.core.fetch_shape import FetchShape
@@ -102,9 +102,9 @@ class Session(Generic[Client]):
         self.buffer_updated = self.input.buffer_updated
         self.arrived_ns = 0
         """When the frame that is being started had arrived, on the turn's clock."""
-        self.tail: ProduceShape | None = None
+        self.tail: ProduceShape[Any] | None = None
         """The Produce path's memory of the last request's shape on this connection."""
-        self.fetch_shape: FetchShape | None = None
+        self.fetch_shape: FetchShape[Any] | None = None
         """The Fetch path's, likewise."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0

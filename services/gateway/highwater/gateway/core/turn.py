@@ -43,7 +43,7 @@ class Turn:
         self._call_soon = call_soon
         self.clock_ns = clock_ns
         self.now_ns = 0
-        """Read once for all that leaves together, and once for each read of a socket."""
+        """When the replies that leave now did so; read once for all of a turn."""
         self._work: list[Callable[[], None]] = []
         self._sessions: list[Flushable] = []
         self._continued: deque[Continuable] = deque()
@@ -84,7 +84,8 @@ class Turn:
                 work, self._work = iter(self._work), []
                 for run in work:
                     run()
-                self.now_ns = self.clock_ns()
+                if self._sessions:
+                    self.now_ns = self.clock_ns()
                 sessions, self._sessions = iter(self._sessions), []
                 for session in sessions:
                     session.flush()

@@ -2,17 +2,19 @@
 
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
+- Records never pass through this process if the node's files can be read: a reply's part is a
+  range of a segment file.
+
+Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
 - Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
   waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
-- Records never pass through this process if the node's files can be read: a reply's part is a
-  range of a segment file.
 """
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from highwater.gateway.core.fetch_shape import (
     FetchShape,
@@ -22,7 +24,7 @@ from highwater.gateway.core.fetch_shape import (
     pack_reply,
 )
 from highwater.gateway.core.meters import FETCH
-from highwater.gateway.core.reply import Reply
+from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.fetch_encoding import (
     CURRENT_LEADER_FROM,
     SMALL_RANGE,
@@ -96,7 +98,7 @@ class FetchReply(FailingReply):
         request_bytes: int,
         version: int,
         correlation_id: int,
-        request: Any,
+        request: codec.FetchRequest,
         places: int,
     ) -> None:
         super().__init__(FETCH, request_bytes, session.arrived_ns)
@@ -207,7 +209,7 @@ class FetchReply(FailingReply):
                 result.release()
         self.session.finished(self.request_bytes)
 
-    def _encode(self, throttle_ms: int) -> list[Any]:
+    def _encode(self, throttle_ms: int) -> list[Part]:
         version = self._version
         may_copy = not self.session.shared.budget.replies_scarce
         meter = self.session.shared.meters.fetch
@@ -247,15 +249,14 @@ def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -
 
 
 def _learn(
-    session: ClientSession, frame: bytearray, version: int, request: Any
-) -> FetchShape | None:
+    session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
+) -> FetchShape[TopicRoutes] | None:
     """Remembers a request for one partition, if the next of its kind may take the short way."""
     topic = request.topics[0]
-    shape = learn(frame, version, topic.partitions[0])
+    name = topic.topic.encode()
+    shape = learn(frame, version, topic.partitions[0], session.client.topics[name])
     if shape is None:
         return None
-    name = topic.topic.encode()
-    shape.topic = session.client.topics[name]
     shape.name = name_part(version, name)
     shape.max_wait_ms = max(0, request.max_wait_ms)
     shape.min_bytes = max(0, request.min_bytes)
@@ -283,7 +284,7 @@ class SinglePartitionFetch(FailingReply):
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: FetchShape,
+        shape: FetchShape[TopicRoutes],
         link: NodeLink,
     ) -> None:
         self.session = session
@@ -364,7 +365,7 @@ class FetchPath:
     def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: FetchShape | None = session.fetch_shape
+        shape: FetchShape[TopicRoutes] | None = session.fetch_shape
         if (
             shape is not None
             and shape.version == version
@@ -401,7 +402,11 @@ class FetchPath:
         reply.send()
 
     def _short_way(
-        self, session: ClientSession, frame: bytearray, correlation_id: int, shape: FetchShape
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        correlation_id: int,
+        shape: FetchShape[TopicRoutes],
     ) -> bool:
         """Starts a request that has the shape of the last one; False if it has not."""
         found = match(shape, frame)
@@ -409,12 +414,13 @@ class FetchPath:
             return False
         partition, current_leader_epoch, offset, last_fetched_epoch, max_bytes = found
         routes = shape.topic.partitions
-        if not 0 <= partition < len(routes) or routes[partition].link is None:
+        if not 0 <= partition < len(routes):
             return False
         route = routes[partition]
-        reply = SinglePartitionFetch(
-            session, len(frame), correlation_id, partition, shape, route.link
-        )
+        link = route.link
+        if link is None:
+            return False
+        reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
         session.replies.append(reply)
         reply.start(
             FetchWork(
@@ -438,7 +444,9 @@ class FetchPath:
         )
         return True
 
-    def _route(self, session: ClientSession, request: Any, reply: FetchReply) -> None:
+    def _route(
+        self, session: ClientSession, request: codec.FetchRequest, reply: FetchReply
+    ) -> None:
         """Sorts the partitions by the node that leads them."""
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
@@ -449,19 +457,21 @@ class FetchPath:
             count = len(routes.partitions) if routes is not None else 0
             for asked in topic.partitions:
                 error = 0
+                link: NodeLink | None = None
                 if request.replica_id >= 0:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 elif routes is None or not 0 <= asked.partition < count:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
                     route = routes.partitions[asked.partition]
-                    if route.link is None:
+                    link = route.link
+                    if link is None:
                         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if error:
+                if link is None:
                     refused = True
                     reply.set_result(place, FetchedPartition(error))
                 else:
-                    partitions, places = by_link.setdefault(route.link, ([], []))
+                    partitions, places = by_link.setdefault(link, ([], []))
                     partitions.append(
                         FetchPartition(
                             route.topic_id,

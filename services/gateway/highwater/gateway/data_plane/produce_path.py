@@ -5,7 +5,11 @@ object and one call to the leader's link. All others are decoded by the generate
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
+
+Deviations
 - Versions 0 to 2 are advertised for old librdkafka's sake (KAFKA-18659) and close the connection.
+- A timeout below a second counts as one second, above five minutes as five; Kafka bounds only
+  acks=all by it.
 """
 
 from collections.abc import Callable
@@ -69,7 +73,7 @@ class SinglePartitionReply(ProduceReply):
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: ProduceShape,
+        shape: ProduceShape[TopicRoutes],
     ) -> None:
         self.session = session
         self.api_key = PRODUCE
@@ -279,7 +283,7 @@ class ProducePath:
     def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: ProduceShape | None = session.tail
+        shape: ProduceShape[TopicRoutes] | None = session.tail
         if shape is None or shape.version != version or shape.topic.gone:
             self._decode(session, frame, version, correlation_id)
             return

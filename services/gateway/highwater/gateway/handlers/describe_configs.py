@@ -19,7 +19,6 @@ Deviations
 
 from collections.abc import Sequence
 
-from highwater.gateway.handling.brokers import broker_of
 from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
@@ -27,6 +26,7 @@ from highwater.gateway.handling.config_view import (
     topic_entries,
 )
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.routing.brokers import broker_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -18,8 +18,8 @@ Deviations
 from collections.abc import Iterator
 from typing import Final
 
-from highwater.gateway.handling.brokers import live_brokers
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.routing.brokers import live_brokers
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -19,9 +19,9 @@ Deviations
 
 from typing import Final, NamedTuple
 
-from highwater.gateway.handling.brokers import broker_of
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import group_metadata_topic
+from highwater.gateway.routing.brokers import broker_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import (
     FindCoordinatorRequest,

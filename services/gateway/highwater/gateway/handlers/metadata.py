@@ -30,9 +30,13 @@ Deviations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from highwater.gateway.handling.brokers import Broker, controller_among, live_brokers
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
+from highwater.gateway.routing.brokers import (
+    Broker,
+    controller_among,
+    live_brokers,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
