@@ -7,6 +7,7 @@ Controller and gateway share one event loop, so the longest stop found is that o
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -112,27 +113,47 @@ class Stops:
     longest_ms: float = 0.0
     """By the clock: other processes on the machine count."""
     longest_cpu_ms: float = 0.0
-    """What its thread has worked in that time."""
+    """What its thread has worked in such a time, without the collector of garbage."""
+    collector_ms: float = 0.0
+    """The longest run of that, in CPU time."""
 
 
 @contextmanager
 def watched_loop() -> Iterator[Stops]:
     """Measures the loop's stops from now on."""
     stops = Stops()
+    collector_began: list[float] = []
+    collected_ms = 0.0
+
+    def collecting(phase: str, _info: dict[str, int]) -> None:
+        nonlocal collected_ms
+        if phase == "start":
+            collector_began.append(time.thread_time())
+        else:
+            took_ms = (time.thread_time() - collector_began.pop()) * 1e3
+            collected_ms += took_ms
+            stops.collector_ms = max(stops.collector_ms, took_ms)
 
     async def tick() -> None:
         while True:
-            began, began_cpu = time.perf_counter(), time.thread_time()
+            began, began_cpu, collected_before_ms = (
+                time.perf_counter(),
+                time.thread_time(),
+                collected_ms,
+            )
             await asyncio.sleep(TICK_S)
             late_ms = (time.perf_counter() - began - TICK_S) * 1e3
             worked_ms = (time.thread_time() - began_cpu) * 1e3
+            worked_ms -= collected_ms - collected_before_ms
             stops.longest_ms = max(stops.longest_ms, late_ms)
             stops.longest_cpu_ms = max(stops.longest_cpu_ms, worked_ms)
 
     task = asyncio.get_running_loop().create_task(tick())
+    gc.callbacks.append(collecting)
     try:
         yield stops
     finally:
+        gc.callbacks.remove(collecting)
         task.cancel()
 
 
