@@ -218,6 +218,7 @@ class ClusterWatch:
                         self._stream_takes = False
                 if self._restarting:
                     self._cancel_stream()
+                    await asyncio.sleep(0)  # Ends here, and not in the middle of the next change.
             self._endpoints.rotate(address)  # Closed by a controller that stops.
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
