@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.active import watch_hub
-from highwater.controller.active.watch_hub import WatchHub
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image import watch_hub
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.watch_hub import WatchHub
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import LimitExceededError
 from tests.support.controller_images import image_with, node_state, topic_state
