@@ -167,6 +167,10 @@ bench-restart: $(STAMPS)/python ## a killed node with 10 GB comes back; then mor
 	@sh tools/setup/system.sh gcc java maven
 	@$(BIN)/python -m tests.bench.restart $(ARGS)
 
+.PHONY: bench-control
+bench-control: $(STAMPS)/python ## what the death of a node costs controller and gateways with 100 000 partitions
+	@$(BIN)/python -m tests.bench.control_plane $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka
 	@sh tools/setup/system.sh gcc

@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import failover, restart
+from tests.bench import control_plane, failover, restart
 from tests.bench.__main__ import GROUP_KINDS
 from tests.bench.document import DOCUMENT, Section, markdown_table, with_limit, write_section
 
-SECTIONS = (*(kind.section for kind in GROUP_KINDS), failover.SECTION, restart.SECTION)
+SECTIONS = (
+    *(kind.section for kind in GROUP_KINDS),
+    failover.SECTION,
+    restart.SECTION,
+    control_plane.SECTION,
+)
 
 
 def test_a_section_is_replaced_and_nothing_else(tmp_path: Path) -> None:

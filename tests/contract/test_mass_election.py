@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from highwater.controller.active.writer import Fence, MetadataWriter
 from highwater.controller.core.membership import ElectionRules, changing_nodes, fence
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.port import Compare, MetadataStore, Operation, Put, TxnResult

@@ -14,10 +14,10 @@ from highwater.controller.active.active import ActiveController, ControllerRules
 from highwater.controller.active.config_rules import KafkaConfigRules
 from highwater.controller.active.leadership import Leadership
 from highwater.controller.active.store_past import StorePast
-from highwater.controller.active.writer import Fence
 from highwater.controller.config import ControllerConfig, EtcdSettings
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.create_topics import TopicDefaults
+from highwater.controller.image.writer import Fence
 from highwater.controller.members.members import SessionRules
 from highwater.controller.metrics.controller import ControllerMetrics
 from highwater.controller.rpc.controller_servicer import ControllerServicer

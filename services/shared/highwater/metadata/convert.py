@@ -1,7 +1,7 @@
 """The cluster's metadata between protobuf and `highwater.model.cluster`; the only translator."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.model.cluster import (
@@ -323,8 +323,9 @@ def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
         yield values[start : start + _STEP_PARTITIONS]
 
 
-def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
-    return tuple(NodeId(node) for node in ids)
+def _nodes(ids: Sequence[int]) -> tuple[NodeId, ...]:
+    """A `NodeId` is an int. By a slice, for iterating over protobuf's lists takes twice as long."""
+    return cast("tuple[NodeId, ...]", tuple(ids[:])) if ids else ()
 
 
 def _node_gateways_to_pb(gateways: Mapping[NodeId, GatewayId]) -> dict[int, str]:

@@ -166,8 +166,8 @@ class ClusterWatch:
             self._restart()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> ClusterImage:
-        """The image as soon as it has the revision. Raises TimeoutError."""
-        if self._image is not None and self._image.revision >= revision:
+        """The image as soon as all have taken one with the revision. Raises TimeoutError."""
+        if self._image is not None and self.applied_revision >= revision:
             return self._image
         waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = revision
@@ -218,6 +218,7 @@ class ClusterWatch:
                         self._stream_takes = False
                 if self._restarting:
                     self._cancel_stream()
+                    await asyncio.sleep(0)  # Ends here, and not in the middle of the next change.
             self._endpoints.rotate(address)  # Closed by a controller that stops.
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
@@ -262,9 +263,12 @@ class ClusterWatch:
             if steps is not None:
                 yield from steps
         self._image = image
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         for waiter, revision in self._waiters.items():
-            if revision <= image.revision and not waiter.done():
-                waiter.set_result(image)
+            if self._image is not None and revision <= self.applied_revision and not waiter.done():
+                waiter.set_result(self._image)
 
     async def _repeat(self, subscriber: Subscriber) -> None:
         try:
@@ -274,6 +278,7 @@ class ClusterWatch:
                     await self._slices.run(steps)
         finally:
             self._repeats -= 1
+        self._wake_waiters()
 
     def _restart(self) -> None:
         if self._streaming is not None and not self._streaming.done():

@@ -8,9 +8,9 @@ import pytest
 
 from highwater.controller.active import leader_balance
 from highwater.controller.active.leader_balance import LeaderBalance
-from highwater.controller.active.writer import Fence, MetadataWriter
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.memory import MemoryStore

@@ -2,7 +2,7 @@
 
 import pytest
 
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.rpc.errors import STATUS, streaming, unary
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.metadata.in_process import InProcessStub

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.active.first_error import first_error
 from highwater.controller.active.history_compaction import HistoryCompaction
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.active.store_past import StorePast
 from highwater.controller.active.unclean_elections import UncleanElections
-from highwater.controller.active.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
 from highwater.controller.core.change_configs import ConfigWish, alter_configs
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
@@ -39,7 +39,7 @@ from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusa
 from highwater.controller.core.partition_index import PartitionIndex
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.core.raise_epochs import raise_epochs
-from highwater.controller.errors import first_error
+from highwater.controller.image.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.members.members import Members, SessionRules
 from highwater.controller.members.peers import is_refused
 from highwater.controller.store import keys

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from highwater.controller.active.writer import MetadataWriter
 from highwater.controller.core.balance_leaders import balance, steady, unbalanced
 from highwater.controller.core.offline_replicas import OfflineByNode
 from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.model.errors import LimitExceededError
 from highwater.runtime.logging import Logger

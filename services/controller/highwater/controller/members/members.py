@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from highwater.controller.active.writer import MetadataWriter
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -22,6 +21,7 @@ from highwater.controller.core.membership import (
 from highwater.controller.core.offline_replicas import OfflineByNode, OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.controller.core.tail_check import has_its_tail
+from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.kafka.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from typing import Final
 from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2 as service_pb
 from highwater.controller.active.active import ActiveController
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.rpc.errors import streaming
 from highwater.controller.rpc.seen import check_seen
 from highwater.metadata.convert import delta_to_pb_steps, snapshot_to_pb_steps

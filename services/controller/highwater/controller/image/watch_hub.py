@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Final
 
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import LimitExceededError
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from highwater.controller.active.watch_hub import WatchHub
 from highwater.controller.core.gateways import assign_gateways
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection
 from highwater.controller.core.partition_index import PartitionIndex, index_of
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.watch_hub import WatchHub
 from highwater.controller.store import keys
 from highwater.controller.store.head import put_head
 from highwater.controller.store.image_store import StoredState, making_operations

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.active.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.memory import MemoryStore

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.controller.active import watch_hub
-from highwater.controller.active.watch_hub import WatchHub
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image import watch_hub
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.watch_hub import WatchHub
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import LimitExceededError
-from tests.support.controller_images import image_with, node_state
+from tests.support.controller_images import image_with, node_state, topic_state
 
 
 def publish(hub: WatchHub, revision: int) -> None:
@@ -53,6 +53,21 @@ async def test_another_clusters_revision_means_nothing() -> None:
     hub = WatchHub(image_with(1))
     publish(hub, 101)
     assert (await anext(hub.changes(101, "another"))) is hub.image
+
+
+async def test_history_is_bounded_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whole topics, and of partitions that changed."""
+    monkeypatch.setattr(watch_hub, "HISTORY_PARTITIONS_MAX", 10)
+    topic = topic_state("t", [(1,)] * 4)
+    hub = WatchHub(image_with(1, topics=[topic]))
+    for revision in (101, 102):
+        whole = ClusterDelta(revision=revision, topics=(topic,))
+        hub.publish(hub.image.apply(whole), whole)
+    assert await take(hub, 100, 2) == [(False, 101), (False, 102)]
+    some = ClusterDelta(revision=103, partitions={topic.topic_id: topic.partitions[:2]})
+    hub.publish(hub.image.apply(some), some)
+    assert await take(hub, 101, 2) == [(False, 102), (False, 103)]
+    assert await take(hub, 100, 1) == [(True, 103)]
 
 
 async def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Errors of the controller's shell that its edge turns into gRPC statuses."""
+"""What callers get of a controller that does not lead, or just stopped leading."""
 
 from highwater.model.errors import NotControllerError
 
@@ -10,9 +10,3 @@ class NotActiveError(NotControllerError):
         """Keep host:port of the active controller, empty if it is not known."""
         super().__init__("this controller is not active")
         self.active_address = active_address
-
-
-def first_error(group: ExceptionGroup[Exception]) -> Exception:
-    """The first error that is not itself a group; task groups wrap even a single one."""
-    error = group.exceptions[0]
-    return first_error(error) if isinstance(error, ExceptionGroup) else error
