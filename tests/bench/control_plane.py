@@ -116,7 +116,7 @@ async def measure_together(size: Size, rounds: int) -> list[Row]:
             published[delta.revision] = time.perf_counter()
             publish(image, delta)  # type: ignore[arg-type]
 
-        hub.publish = note  # type: ignore[method-assign,assignment]
+        hub.publish = note  # type: ignore[method-assign]
         for node in size.victims[:rounds]:
             await asyncio.sleep(QUIET_S)
             with watched_loop() as stops:

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from highwater.controller.active.active import ActiveController
 from highwater.controller.config import ControllerConfig
@@ -204,14 +205,15 @@ async def controller_of(image: ClusterImage) -> AsyncIterator[tuple[str, ActiveC
     )
     for some in chunks(operations(ClusterImage(revision=0, cluster_id=""), delta)):
         await store.txn((), some)
-    config = ControllerConfig(
-        store="memory",
-        port=0,
-        controller_id="bench",
-        session_timeout_ms=300_000,
-        heartbeat_interval_ms=1_000,
-        leader_imbalance_check_interval_ms=0,
-    )
+    settings: dict[str, Any] = {
+        "store": "memory",
+        "port": 0,
+        "controller_id": "bench",
+        "session_timeout_ms": 300_000,
+        "heartbeat_interval_ms": 1_000,
+        "leader_imbalance_check_interval_ms": 0,
+    }
+    config = ControllerConfig(**settings)
     service = ControllerService(config, store=store)
     await service.start()
     try:
