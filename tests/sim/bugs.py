@@ -95,6 +95,18 @@ class CommitsBelowMinIsr(Replica):
         return False
 
 
+class AppendsAfterResigning(Replica):
+    """A leader that hands over takes appends until it hears who leads."""
+
+    __slots__ = ()
+
+    def handle(self, event: on.Event) -> list[effect.Effect]:
+        effects = super().handle(event)
+        if self.role is Role.LEADER:
+            self.append_epoch = self.leader_epoch
+        return effects
+
+
 class CountsAttemptsAnew(Replica):
     """Attempts are numbered from 1 in each term, so that late answers fit others' attempts."""
 
@@ -213,6 +225,14 @@ class ForgetsProducers(NodeProcess):
         super().on_fetched(leader_epoch, offset, entries, high, start)
         if self.replica.role is Role.FOLLOWER:
             self.log.producers.clear()
+
+
+class HandsOverTooSoon(NodeProcess):
+    """A leader that stops does not wait for the logs of those who may lead."""
+
+    @property
+    def handed_over(self) -> bool:
+        return True
 
 
 class KeepsEmptyEpochs(NodeProcess):
@@ -360,6 +380,18 @@ BUGS = (
         seed=0,
         process=KeepsEmptyEpochs,
         source="R7, R16, UnifiedLog.truncateTo",
+    ),
+    Bug(
+        name="appends-after-resigning",
+        seed=0,
+        replica=AppendsAfterResigning,
+        source="R1, an orderly stop",
+    ),
+    Bug(
+        name="hands-over-too-soon",
+        seed=0,
+        process=HandsOverTooSoon,
+        source="R1, an orderly stop",
     ),
     Bug(name="serves-above-high-watermark", seed=0, process=ServesAboveHighWatermark, source="R9"),
     Bug(
