@@ -19,6 +19,7 @@ from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, NO_NODE
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
+from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.disk import Entry, SimLog
 from tests.sim.network import CONTROLLER
 
@@ -30,8 +31,6 @@ FETCH_ENTRIES_MAX = 16
 FETCH_PATIENCE_MS = 150
 ALTER_PATIENCE_MS = 200
 REGISTER_EVERY_MS = 120
-CATCH_UP_MS = 200
-"""How long a node that stops waits for the logs of those who could lead."""
 
 Waiter = tuple[int, int, int]
 """Client, its request, and the offset of the entry."""
@@ -52,6 +51,7 @@ class NodeProcess:
         self.fenced_nodes: frozenset[int] = frozenset()
         self.wants_shutdown = False
         self.stopping_since_ms: int | None = None
+        self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
@@ -90,6 +90,7 @@ class NodeProcess:
         world = self.world
         if not self.paused:
             self.hand_over()
+            self.asked.answer()
             if self.replica.node_epoch < 0:
                 self._register()
             else:
@@ -128,9 +129,12 @@ class NodeProcess:
         if self.replica.role is Role.LEADER:
             self.handle(on.HandOverAsked())
         if self.handed_over:
-            self.world.observer.hands_over(self)
+            self.world.observer.hands_over(self, self.successors)
         late = self.world.now - self.stopping_since_ms >= CATCH_UP_MS
         self.wants_shutdown = late or self.handed_over
+
+    def on_hand_over_asked(self, leader_epoch: int, successor: int) -> None:
+        self.asked.ask(leader_epoch, successor)
 
     @property
     def successors(self) -> list[int]:
@@ -413,6 +417,7 @@ class NodeProcess:
         if replica.isr_due:
             self.handle(on.IsrDue())
         self.hand_over()
+        self.asked.answer()
         self.parked[node] = (incarnation, replica.leader_epoch, offset)
         self.answer_parked()
 

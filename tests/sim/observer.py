@@ -32,7 +32,7 @@ class ViolationError(AssertionError):
 
 
 class HandedOver(NamedTuple):
-    """A leader that stops has resigned, and says that its successors have everything."""
+    """A leader has resigned, and says that its successors have everything."""
 
     node: int
     end: int
@@ -193,11 +193,11 @@ class Observer:
 
     # ---- leaders ----
 
-    def hands_over(self, process: NodeProcess) -> None:
+    def hands_over(self, process: NodeProcess, successors: list[int]) -> None:
         """A leader lets others lead; from now on it may append nothing."""
         replica, running = process.replica, self.world.processes
         if replica.role is Role.LEADER and replica.resigned:
-            heirs = {n: running[n].incarnation for n in process.successors if running.get(n)}
+            heirs = {n: running[n].incarnation for n in successors if running.get(n)}
             self.handed_over[replica.leader_epoch] = HandedOver(
                 process.node, process.log.end, heirs
             )
