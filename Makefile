@@ -113,8 +113,16 @@ proto: $(STAMPS)/python ## generate protos/gen
 verify-proto: $(STAMPS)/python ## is protos/gen what the protos generate?
 	$(BIN)/python tools/gen_protos.py --check
 
+.PHONY: docs
+docs: $(STAMPS)/python ## generate docs/apis.md and docs/metrics.md
+	$(BIN)/python -m tools.gen_docs
+
+.PHONY: verify-docs
+verify-docs: $(STAMPS)/python ## are these pages what the code gives?
+	$(BIN)/python -m tools.gen_docs --check
+
 .PHONY: static
-static: lint verify-proto
+static: lint verify-proto verify-docs
 
 .PHONY: check
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests

@@ -218,9 +218,9 @@ def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
     assert not message.reset
     topics = yield from _topics_from_pb(message)
     partitions: dict[TopicId, tuple[PartitionState, ...]] = {}
-    for changed in message.partitions:
-        states = yield from _partitions_from_pb(changed.partitions)
-        partitions[TopicId(changed.topic_id)] = states
+    for some in message.partitions:
+        states = yield from _partitions_from_pb(some.partitions)
+        partitions[TopicId(some.topic_id)] = states
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,

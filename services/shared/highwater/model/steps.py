@@ -5,13 +5,19 @@ interrupted, and returns its result. It knows neither clock nor loop; `highwater
 runs it within a budget of time, `finish` at once.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 _R = TypeVar("_R")
 
 Steps = Generator[None, None, _R]
 """Work that may be left alone at each `yield`; what it is owed by then is its own to say."""
+
+
+def in_one_step(work: Callable[[], _R]) -> Steps[_R]:
+    """Work that is not interrupted, where steps are asked for."""
+    yield
+    return work()
 
 
 def finish(steps: Steps[_R]) -> _R:

@@ -103,6 +103,7 @@ async def test_all_configs_of_a_broker(version):
     assert configs["socket.request.max.bytes"].value == "104857600"
     assert configs["node.id"].read_only
     assert not configs["log.segment.bytes"].read_only
+    assert configs["num.partitions"].config_source == ConfigSource.DEFAULT
 
 
 async def test_a_node_s_own_settings_are_told():

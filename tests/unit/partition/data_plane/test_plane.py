@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
 from tests.unit.partition.data_plane.roles import follow, lead
 
@@ -181,7 +181,7 @@ def damaged(node, *, known):
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + 16)
         file.write(b"\xff")
-    replica.log._positions.clear()
+    forget_positions(replica.log)
     told = []
 
     def on_damage(replica, error):

@@ -270,7 +270,7 @@ def test_a_failed_write_takes_the_partition_offline(node):
     replica = node.add()
     node.add(1)
     waiting = node.fetch(ask(0))
-    filesystem = replica.log._environment.filesystem
+    filesystem = replica.log._place.environment.filesystem
     filesystem.pwritev = failing
     sink = node.append(good())
     assert sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}

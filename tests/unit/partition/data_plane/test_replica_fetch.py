@@ -6,7 +6,7 @@ import pytest
 
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
 from tests.unit.partition.data_plane.roles import (
     NODE,
@@ -283,8 +283,8 @@ def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
     others = [node.fetch(ask(3)), node.fetch(ask(3, 1), min_bytes=1000)]
     follower_fetched(behind, OTHER, 3)
     follower_fetched(second, OTHER, 3)
-    second.log._environment.filesystem.pread = failing_read
-    second.log._positions.clear()
+    second.log._place.environment.filesystem.pread = failing_read
+    forget_positions(second.log)
     assert fetched.answers == 0
     node.turn()
     assert fetched.answers == 1

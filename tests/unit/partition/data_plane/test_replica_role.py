@@ -14,7 +14,7 @@ from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.core.replica_events import Diverged, LagChecked, OutOfRange
 from highwater.partition.data_plane.replica_role import ReplicaRole
 from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
 
@@ -225,7 +225,7 @@ def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) 
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")
-    replica.log._positions.clear()
+    forget_positions(replica.log)
     replica.port = Port()
     follow(replica, 2, EPOCH + 1)
     replica.handle(

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
@@ -12,6 +13,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.runtime import GroupStats
+from highwater.partition.metrics import node as module
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
@@ -81,3 +83,20 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("groups", state="stable") == 2
     assert value("group_lag", group="readers", **where) == 25
     assert value("group_lag", group="readers", topic="elsewhere", partition="0") is None
+
+
+def test_values_of_single_replicas_and_groups_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = make_parts(tmp_path)
+    (replica,) = parts["plane"].replicas.values()
+    parts["plane"].replicas = {(replica.topic_id, number): replica for number in range(5)}
+    commits = [(GroupKey(DEFAULT_INSTANCE, f"g{n}"), "orders", 3, 15) for n in range(7)]
+    parts["groups"].committed_offsets = lambda: iter(commits)
+    monkeypatch.setattr(module, "SERIES_MAX", 4)
+    families = {family.name: family for family in PartitionCollector(**parts).collect()}
+    assert len(families["highwater_partition_log_end_offset"].samples) == 4
+    assert len(families["highwater_partition_group_lag"].samples) == 4
+    for name, left_out in (("replicas", 1), ("group_lags", 3)):
+        (sample,) = families[f"highwater_partition_{name}_not_shown"].samples
+        assert sample.value == left_out

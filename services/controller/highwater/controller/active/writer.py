@@ -31,7 +31,7 @@ from highwater.controller.store.port import (
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import GatewayId, NodeId
-from highwater.model.steps import Steps
+from highwater.model.steps import Steps, in_one_step
 from highwater.runtime.slices import Slices
 
 JOBS_MAX: Final = 10_000
@@ -97,12 +97,7 @@ class MetadataWriter:
 
         Goes on and raises like `commit_in_steps`.
         """
-
-        def at_once(image: ClusterImage) -> Steps[Decision[_R]]:
-            return decide(image)
-            yield  # What makes it a generator.
-
-        return await self.commit_in_steps(at_once)
+        return await self.commit_in_steps(lambda image: in_one_step(lambda: decide(image)))
 
     async def commit_in_steps(
         self, decide: Callable[[ClusterImage], Steps[Decision[_R]]]

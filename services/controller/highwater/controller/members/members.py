@@ -34,11 +34,8 @@ from highwater.runtime.logging import Logger
 
 K = TypeVar("K")
 
-_NEVER: Final = 1 << 62
-"""A revision that nobody applies."""
-
 APPLIED_WAIT_MS_MAX: Final = 1_000
-"""How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+"""How long a mutating admin call waits for live members to have its revision (decision 9)."""
 
 DRAIN_WAIT_MS: Final = 300
 """How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
@@ -108,6 +105,9 @@ class Members:
             session_timeout_ms=times[0], stream_grace_ms=times[1]
         )
         self._registering = asyncio.Lock()
+        self._superseded: dict[NodeId, int] = {}
+        """Node epochs of incarnations that another one replaces, from the first of the two commits of
+        its registration on: in between, the image still names the former one."""
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
@@ -259,6 +259,7 @@ class Members:
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
+            self._superseded.pop(node_id, None)  # Whoever began to replace it did not come through.
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
         whole = True
@@ -271,10 +272,9 @@ class Members:
                 )
             # First the old incarnation loses its leaderships, then the new one exists. What that
             # one can serve it will say before it may lead.
+            self._superseded[node_id] = before.node_epoch
             self._offline.pop(node_id, None)
             whole = has_its_tail(before, wanted.lineage)
-            # A heartbeat of the old incarnation that comes late must not bring it back meanwhile.
-            self._fenced_at[node_id] = _NEVER
             await self._writer.commit_in_steps(
                 lambda image: changing_nodes(
                     image,
@@ -301,6 +301,8 @@ class Members:
             return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no node {node_id}")
         if node.node_epoch != node_epoch:
             return _refusal(ErrorCode.STALE_BROKER_EPOCH, f"node epoch is {node.node_epoch}")
+        if self._superseded.get(node_id) == node_epoch:
+            return _refusal(ErrorCode.STALE_BROKER_EPOCH, "another incarnation replaces the node")
         return None
 
     async def _note_offline(self, beat: NodeHeartbeat) -> None:
@@ -345,9 +347,9 @@ class Members:
         """Unfences the node, or lets it drain, unless it was registered again meanwhile."""
 
         def decide(image: ClusterImage) -> Steps[Decision[int]]:
-            node = image.nodes.get(node_id)
-            if node is None or node.node_epoch != node_epoch:
+            if self._unknown_node(node_id, node_epoch) is not None:
                 return self._with_elections(image, ())
+            node = image.nodes[node_id]
             after = unfence(node) if unfence_first else drain(node)
             return self._with_elections(image, (after,))
 

@@ -9,12 +9,12 @@ Behaviour
 
 from typing import Final
 
-from highwater.gateway.handling.brokers import (
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.routing.brokers import (
     controller_among,
     live_brokers,
     registered_brokers,
 )
-from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_cluster import (
     DescribeClusterRequest,

@@ -4,19 +4,22 @@ Behaviour
 - Topics in the order of their names, from the cursor on; no topics in the request means all. When
   the limit of partitions is reached, the next cursor says where to go on.
 - A cursor with a negative partition, or with a topic that is not among those that were named, is
-  INVALID_REQUEST for all of them; for its own topic if none were named, as the response has no
-  error code of its own. (Kafka answers nothing at all then.)
+  INVALID_REQUEST for each of them.
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
   INVALID_TOPIC_EXCEPTION; nothing is created.
-- As in Metadata, nobody is told of a leader in an older epoch than this gateway has told of before.
+- As in Metadata, no answer names a leader in an older epoch than this gateway has named before.
 - Java's `describeTopics` asks this API first and falls back to Metadata.
+
+Deviations
+- If the request names no topics, a bad cursor is INVALID_REQUEST for the cursor's topic, as the
+  response has no error code of its own; Kafka's answer is then empty.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from highwater.gateway.handling.brokers import live_brokers
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.routing.brokers import live_brokers
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -7,11 +7,11 @@ Behaviour
   LEADER_NOT_AVAILABLE otherwise. An illegal name is INVALID_TOPIC_EXCEPTION and creates nothing.
 - A partition without a leader, or led by a node that is fenced or that no gateway serves, is
   LEADER_NOT_AVAILABLE with leader -1.
-- Nobody is told of a leader in an older epoch than this gateway has told of before (KIP-951 tells
-  what a node knows, which may be newer than our image): the answer waits for the image a second,
-  and then the partition is LEADER_NOT_AVAILABLE.
-- A gateway that knows by its heartbeats that its image is late waits for the newer one, a second at
-  most, as a client may have heard of that one from another gateway.
+- No answer names a leader in an older epoch than this gateway has named before (by KIP-951 it names
+  leaders that nodes know, who may be newer than its image). The answer waits for the image, a second
+  at most; after that the partition is LEADER_NOT_AVAILABLE.
+- If the gateway's heartbeats say that its image is late, the answer waits for the newer one, a second
+  at most: another gateway may have told the client of it.
 - Every node is a broker of its own with the address of the gateway that the controller gave it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
   The controller is the first broker of the list.
@@ -30,9 +30,13 @@ Deviations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from highwater.gateway.handling.brokers import Broker, controller_among, live_brokers
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
+from highwater.gateway.routing.brokers import (
+    Broker,
+    controller_among,
+    live_brokers,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,

@@ -5,26 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.routing.client import Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import InstanceId, NodeId
+from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """The connection that a request came on: who, and what its port says."""
-
-    instance: InstanceId
-    node: NodeId | None
-    """The node that this port stands for; None on a pure bootstrap port."""
-    host: str
-    """The client's address without port."""
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

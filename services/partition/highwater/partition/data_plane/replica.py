@@ -43,6 +43,7 @@ from highwater.partition.data_plane.replication_port import Alone, ReplicationPo
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
@@ -248,23 +249,25 @@ class PartitionReplica(ReplicaRole):
         if nbytes:
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]
+            info = LogAppendInfo()
+            info.base_offsets = offsets
+            info.buffers = buffers
+            info.leader_epoch = epoch
+            info.max_timestamp = max_timestamp
+            info.max_timestamp_offset = max_timestamp_offset
+            info.nbytes = nbytes
+            info.next_offset = offset
+            info.sizes = sizes
             try:
                 if waited and log.stall.stalled:
                     appended = offsets if outcome is None else outcome.base_offsets
                     failures = None if outcome is None else outcome.failures
                     wait = CommitWait(group, appended, failures, offset, nbytes)
-                    done = partial(self._written, wait)
-                    if log.append_later(
-                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
-                        max_timestamp_offset, epoch, done,
-                    ):  # fmt: skip
+                    if log.append_later(info, partial(self._written, wait)):
                         self._in_hand = wait
                         return
                 else:
-                    log.append(
-                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
-                        max_timestamp_offset, epoch,
-                    )  # fmt: skip
+                    log.append(info)
             except LogDirFailure as error:
                 self._log_failed(group, error)
                 return

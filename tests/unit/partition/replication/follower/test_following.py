@@ -19,7 +19,7 @@ from highwater.partition.replication.follower.following import (
 from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.rows import NONE, Answered
 from highwater.partition.storage.names import GAPS_MARKER
-from tests.support.log_batches import make_batch, read_all
+from tests.support.log_batches import make_batch, read_all, write_with
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says, lead
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
@@ -260,7 +260,7 @@ def test_a_disk_that_fails_takes_the_directory_offline(follower: Follower) -> No
         raise OSError(errno.ENOSPC, "no space")
 
     follower.answer(make_batch(base_offset=0))
-    follower.log._pwritev = full
+    write_with(follower.log, full)
     assert follower.answer(make_batch(base_offset=1)) is Outcome.OVER
     assert follower.replica.failed
     assert len(follower.log_failures) == 1

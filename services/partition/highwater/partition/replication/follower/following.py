@@ -143,14 +143,14 @@ def _append(
         # A topic whose policy was changed may have been compacted before, as far as committed.
         gaps_end=_NO_END if log.config.compact else answered.high_watermark,
     )
-    if last_epoch != NONE and (unsound or not runs or runs[-1].epoch != last_epoch):
+    if last_epoch != NONE and (unsound or not runs or runs[-1].info.leader_epoch != last_epoch):
         return Outcome.STALE
     refused = False
     for run in runs:
         if run.gap:
             log.mark_gaps()
         if log.stall.stalled:
-            refused = not late.admit(replica, run.stop - run.start)
+            refused = not late.admit(replica, run.info.nbytes)
             if refused:
                 break
             if _append_later(replica, run, answered, late):
@@ -159,10 +159,8 @@ def _append(
         else:
             for header in run.idempotent:
                 replay_batch(log.producers, header)
-            log.append(
-                [records[run.start : run.stop]], run.stop - run.start, run.base_offsets, run.sizes,
-                run.next_offset, run.max_timestamp, run.max_timestamp_offset, run.epoch,
-            )  # fmt: skip
+            run.info.buffers = [records[run.start : run.stop]]
+            log.append(run.info)
         # After each run: the state machine must know the log's end whatever becomes of the next.
         _take_offsets(replica, answered)
     flushed = _flushed(replica, late)
@@ -181,12 +179,8 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     assert isinstance(records, memoryview)
     for header in run.idempotent:
         replay_batch(log.producers, header)
-    copy = bytes(records[run.start : run.stop])
-    return log.append_later(
-        [copy], len(copy), run.base_offsets, run.sizes, run.next_offset, run.max_timestamp,
-        run.max_timestamp_offset, run.epoch,
-        partial(_written, replica, answered, late, run),
-    )  # fmt: skip
+    run.info.buffers = [bytes(records[run.start : run.stop])]
+    return log.append_later(run.info, partial(_written, replica, answered, late, run))
 
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:
@@ -201,7 +195,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
         elif core.role is Role.FOLLOWER:
             replica.log_end_moved()
         else:
-            replica.led_late(run.epoch, run.next_offset, run.stop - run.start)
+            replica.led_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
         if _flushed(replica, late) is Outcome.DONE:
             late.end(replica)
         replica.resume_appends()

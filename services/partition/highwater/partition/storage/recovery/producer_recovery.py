@@ -18,6 +18,7 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.partition.core.producers import ProducerEntry, ProducerStates, last_sequence
+from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import CorruptCheckpointError, CorruptIndexError
 from highwater.partition.storage.filesystem import (
     FileSystem,
@@ -25,7 +26,6 @@ from highwater.partition.storage.filesystem import (
     replace_file,
     unlink_if_present,
 )
-from highwater.partition.storage.log import producer_snapshots
 from highwater.partition.storage.names import (
     COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,

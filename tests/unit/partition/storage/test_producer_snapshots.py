@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from highwater.partition.core.producers import ProducerEntry
-from highwater.partition.storage.directory.deletion import LogLife
+from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log import producer_snapshots
+from highwater.partition.storage.log_life import LogLife
 
 ENTRIES = [
     ProducerEntry(

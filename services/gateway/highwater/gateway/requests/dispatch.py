@@ -6,9 +6,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from highwater.gateway.core.meters import ApiMeter, RequestMeters
 from highwater.gateway.handling.apis import APIS, Api
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
+from highwater.gateway.requests.response_errors import count_errors
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError
@@ -38,21 +40,29 @@ def find_api(api_key: int, api_version: int) -> Api | None:
 
 
 async def dispatch(
-    context: RequestContext, header: RequestHeader, content: bytes | bytearray
+    context: RequestContext,
+    header: RequestHeader,
+    content: bytes | bytearray,
+    meters: RequestMeters,
 ) -> bytes:
     """The whole reply, size and header in front, to the request that `content` holds.
+
+    The errors in it are counted in `meters`.
 
     Raises DecodeError, and nothing else, where Kafka closes the connection instead of answering:
     bytes that are no request of this API, and a key or version that is not served. Everything
     else that goes wrong is answered in the API's own shape.
     """
-    body = await _response_body(context, header, content)
+    body = await _response_body(context, header, content, meters)
     front = encode_response_header(header.api_key, header.api_version, header.correlation_id)
     return frame(front, body)
 
 
 async def _response_body(
-    context: RequestContext, header: RequestHeader, content: bytes | bytearray
+    context: RequestContext,
+    header: RequestHeader,
+    content: bytes | bytearray,
+    meters: RequestMeters,
 ) -> bytes:
     version = header.api_version
     api = find_api(header.api_key, version)
@@ -61,36 +71,43 @@ async def _response_body(
             raise UnknownApiKeyError(header.api_key)
         raise UnsupportedVersionError(header.api_key, version)
     handler = _handler_of(api)
+    meter = meters.apis[api.key]
     if not api.serves(version):
         refusal = handler.failure(None, version, ErrorCode.UNSUPPORTED_VERSION)
+        count_errors(meter, refusal)
         return handler.codec.encode_response(refusal, UNSUPPORTED_VERSION_FORMAT)
     if api.raw:
-        return await _run_raw(context, handler, memoryview(content)[header.body_pos :])
+        return await _run_raw(context, handler, memoryview(content)[header.body_pos :], meter)
     request = handler.codec.decode_request(content, header.body_pos, version)
-    return await _run(context, handler, request)
+    return await _run(context, handler, request, meter)
 
 
-async def _run(context: RequestContext, handler: _Handler, request: Any) -> bytes:
+async def _run(context: RequestContext, handler: _Handler, request: Any, meter: ApiMeter) -> bytes:
     version = context.api_version
     try:
         response = await handler.handle(context, request)
-        return handler.codec.encode_response(response, version)
+        encoded = handler.codec.encode_response(response, version)
     except Exception as error:  # noqa: BLE001  One request's failure is answered, logged, and over.
-        failure = handler.failure(request, version, _told(context, error))
-        return handler.codec.encode_response(failure, version)
+        response = handler.failure(request, version, _told(context, error))
+        encoded = handler.codec.encode_response(response, version)
+    count_errors(meter, response)
+    return encoded
 
 
-async def _run_raw(context: RequestContext, handler: _Handler, body: memoryview) -> bytes:
+async def _run_raw(
+    context: RequestContext, handler: _Handler, body: memoryview, meter: ApiMeter
+) -> bytes:
     version = context.api_version
     try:
-        response: bytes = await handler.handle(context, body)
-        return response
+        encoded: bytes = await handler.handle(context, body)
     except DecodeError:
         raise
     except Exception as error:  # noqa: BLE001  As in _run.
         request = handler.codec.decode_request(body, 0, version)
         failure = handler.failure(request, version, _told(context, error))
-        return handler.codec.encode_response(failure, version)
+        encoded = handler.codec.encode_response(failure, version)
+    count_errors(meter, handler.codec.decode_response(encoded, 0, version))
+    return encoded
 
 
 def _told(context: RequestContext, error: Exception) -> ErrorCode:

@@ -1,7 +1,7 @@
 import pytest
 
 from highwater.gateway.handling.apis import APIS
-from highwater.gateway.handling.dispatch import find_api
+from highwater.gateway.requests.dispatch import find_api
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError

@@ -2,7 +2,8 @@
 
 import pytest
 
-from highwater.partition.storage.cleaning.compaction_swap import (
+from highwater.partition.storage.names import offset_file
+from highwater.partition.storage.recovery.compaction_swap import (
     Rename,
     SyncDirectory,
     SyncFile,
@@ -10,7 +11,6 @@ from highwater.partition.storage.cleaning.compaction_swap import (
     recovery,
     swap,
 )
-from highwater.partition.storage.names import offset_file
 
 KINDS = ("index", "timeindex", "log")
 

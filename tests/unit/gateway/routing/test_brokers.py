@@ -1,4 +1,4 @@
-from highwater.gateway.handling.brokers import (
+from highwater.gateway.routing.brokers import (
     broker_of,
     controller_among,
     live_brokers,

@@ -14,7 +14,6 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.partition.core.producers import ProducerEntry
-from highwater.partition.storage.directory.deletion import LogLife
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import (
     FileSystem,
@@ -22,6 +21,7 @@ from highwater.partition.storage.filesystem import (
     replace_file,
     write_all,
 )
+from highwater.partition.storage.log_life import LogLife
 from highwater.partition.storage.names import (
     SNAPSHOT_SUFFIX,
     TEMPORARY_SUFFIX,
