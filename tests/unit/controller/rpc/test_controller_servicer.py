@@ -345,7 +345,7 @@ async def test_a_leader_hands_over_to_the_preferred_one(
     election = asyncio.create_task(
         client.elect_leaders(
             pb.ElectLeadersRequest(
-                type=pb.ELECTION_TYPE_PREFERRED, topics=wanted, timeout_ms=20_000
+                type=pb.ELECTION_TYPE_PREFERRED, topics=wanted, timeout_ms=1, hand_over_ms=20_000
             )
         )
     )

@@ -307,11 +307,11 @@ class ActiveController:
         wanted: Wanted | None,
         kind: ElectionType,
         *,
-        timeout_ms: int = 0,
+        hand_over_ms: int = 0,
     ) -> tuple[list[ElectionResult], int]:
         """ElectLeaders, of all partitions if `wanted` is None; outcomes and revision.
 
-        Present leaders have `timeout_ms` to hand over, at most a few seconds.
+        Present leaders have `hand_over_ms` to hand over, at most a few seconds.
         """
 
         def decide(image: ClusterImage, some: Wanted | None) -> Decision[list[ElectionResult]]:
@@ -328,7 +328,7 @@ class ActiveController:
 
         asked = decide(self.image, wanted)
         moves = leader_moves(self.image, asked.delta)
-        lagging = await self.hand_overs.carry_out(moves, elect, min(timeout_ms / 1000, WAIT_S))
+        lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
         outcomes.update((key, lags(key)) for key in lagging)
         # What needs no hand-over, and what was refused, is decided now.
         rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]

@@ -270,7 +270,7 @@ class ControllerServicer:
             _instance(request.instance),
             None if request.all_partitions else wanted,
             kind,
-            timeout_ms=request.timeout_ms,
+            hand_over_ms=request.hand_over_ms,
         )
         await _applied(controller, revision, request.timeout_ms)
         return pb.ElectLeadersResponse(

@@ -19,6 +19,9 @@ from highwater.runtime.tasks import TaskOwner
 ELECTED_S: Final = 2.0
 """After which a leader goes on that said it was ready: a heartbeat and a commit take milliseconds."""
 
+TOLD_S: Final = 0.5
+"""How long heartbeats tell that a leader goes on; the controller may ask again then."""
+
 Key = tuple[TopicId, int]
 
 
@@ -81,11 +84,12 @@ class AskedHandOvers:
     async def _hand_over(self, replica: PartitionReplica, asked: AskedHandOver) -> None:
         internal = self._is_internal(asked.key)
         try:
-            if not internal and not replica.hold_appends():
-                self._answer(asked, ready=False)
-                return
-            ready = internal or await self._within(
-                self._catch_up_s, replica, lambda one: one.handed_over_to(asked.successor)
+            held = internal or replica.hold_appends()
+            ready = held and (
+                internal
+                or await self._within(
+                    self._catch_up_s, replica, lambda one: one.handed_over_to(asked.successor)
+                )
             )
             if not ready:
                 replica.resume()
@@ -96,7 +100,8 @@ class AskedHandOvers:
                     successor=asked.successor,
                 )
             self._answer(asked, ready=ready)
-            await self._within(ELECTED_S, replica, lambda one: not _leads(one, asked))
+            limit_s = ELECTED_S if ready else TOLD_S
+            await self._within(limit_s, replica, lambda one: not _leads(one, asked))
         finally:
             self._forget(asked)
             if _leads(replica, asked) and not internal:

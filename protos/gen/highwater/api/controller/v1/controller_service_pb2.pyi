@@ -406,18 +406,20 @@ class AlterPartitionResult(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., state: _Optional[_Union[_cluster_pb2.PartitionState, _Mapping]] = ...) -> None: ...
 
 class ElectLeadersRequest(_message.Message):
-    __slots__ = ("instance", "type", "all_partitions", "topics", "timeout_ms")
+    __slots__ = ("instance", "type", "all_partitions", "topics", "timeout_ms", "hand_over_ms")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HAND_OVER_MS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     type: ElectionType
     all_partitions: bool
     topics: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
     timeout_ms: int
-    def __init__(self, instance: _Optional[str] = ..., type: _Optional[_Union[ElectionType, str]] = ..., all_partitions: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    hand_over_ms: int
+    def __init__(self, instance: _Optional[str] = ..., type: _Optional[_Union[ElectionType, str]] = ..., all_partitions: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., hand_over_ms: _Optional[int] = ...) -> None: ...
 
 class TopicPartitions(_message.Message):
     __slots__ = ("topic_id", "partitions")
