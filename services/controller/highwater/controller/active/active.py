@@ -334,7 +334,7 @@ class ActiveController:
         rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]
         if wanted is None:
             rest = [
-                (r.topic_id, (r.partition,))
+                (r.topic_id, [r.partition])
                 for r in asked.result
                 if (r.topic_id, r.partition) not in outcomes
             ]
