@@ -95,6 +95,18 @@ class CommitsBelowMinIsr(Replica):
         return False
 
 
+class AppendsAfterResigning(Replica):
+    """A leader that hands over takes appends until it hears who leads."""
+
+    __slots__ = ()
+
+    def handle(self, event: on.Event) -> list[effect.Effect]:
+        effects = super().handle(event)
+        if self.role is Role.LEADER:
+            self.append_epoch = self.leader_epoch
+        return effects
+
+
 class CountsAttemptsAnew(Replica):
     """Attempts are numbered from 1 in each term, so that late answers fit others' attempts."""
 
@@ -215,6 +227,14 @@ class ForgetsProducers(NodeProcess):
             self.log.producers.clear()
 
 
+class HandsOverTooSoon(NodeProcess):
+    """A leader that stops does not wait for the logs of those who may lead."""
+
+    @property
+    def handed_over(self) -> bool:
+        return True
+
+
 class KeepsEmptyEpochs(NodeProcess):
     """A cut at the end of the log leaves epochs that begin there: the logs diverge for ever."""
 
@@ -331,10 +351,10 @@ BUGS = (
         replica=TruncatesToHighWatermark,
         source="KIP-101",
     ),
-    Bug(name="counts-committed-isr", seed=0, replica=CountsCommittedIsr, source="KIP-497"),
+    Bug(name="counts-committed-isr", seed=6, replica=CountsCommittedIsr, source="KIP-497"),
     Bug(name="checks-no-epoch-on-fetch", seed=493, replica=ChecksNoEpochOnFetch, source="KIP-320"),
-    Bug(name="follows-ahead", seed=0, replica=FollowsAhead, source="R5"),
-    Bug(name="commits-below-min-isr", seed=0, replica=CommitsBelowMinIsr, source="KIP-966"),
+    Bug(name="follows-ahead", seed=1, replica=FollowsAhead, source="R5"),
+    Bug(name="commits-below-min-isr", seed=1, replica=CommitsBelowMinIsr, source="KIP-966"),
     Bug(
         name="counts-attempts-anew",
         seed=288,
@@ -354,12 +374,24 @@ BUGS = (
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
     Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
     Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),
-    Bug(name="forgets-producers", seed=0, process=ForgetsProducers, source="R10"),
+    Bug(name="forgets-producers", seed=4, process=ForgetsProducers, source="R10"),
     Bug(
         name="keeps-empty-epochs",
-        seed=0,
+        seed=7,
         process=KeepsEmptyEpochs,
         source="R7, R16, UnifiedLog.truncateTo",
+    ),
+    Bug(
+        name="appends-after-resigning",
+        seed=0,
+        replica=AppendsAfterResigning,
+        source="R1, an orderly stop",
+    ),
+    Bug(
+        name="hands-over-too-soon",
+        seed=1,
+        process=HandsOverTooSoon,
+        source="R1, an orderly stop",
     ),
     Bug(name="serves-above-high-watermark", seed=0, process=ServesAboveHighWatermark, source="R9"),
     Bug(

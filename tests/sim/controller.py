@@ -47,6 +47,8 @@ TOPIC = TopicId(b"t" * 16)
 FAILED: OfflineReplicas = {TOPIC: frozenset({0})}
 """What a node's heartbeats say whose log has failed."""
 CHECK_EVERY_MS = 60
+ANSWER_MS = 500
+"""For the answer of a leader that is asked to hand over."""
 INBOX_MAX = 500
 
 
@@ -276,6 +278,20 @@ class SimController:
         self._replace_partition(self.world.bug.after_min_isr_change(self.partition, min_isr=value))
 
     def prefer(self) -> None:
+        """Asks the present leader first; elects without it if it is silent."""
+        after = self._preferred()
+        if after is not None and self.partition.leader > 0:
+            epoch = self.partition.leader_epoch
+            asked = (epoch, after.leader)
+            self.world.network.send(CONTROLLER, self.partition.leader, "on_hand_over_asked", asked)
+            self.world.after(ANSWER_MS, self.on_handed_over, epoch)
+
+    def on_handed_over(self, leader_epoch: int) -> None:
+        after = None if self.paused else self._preferred()
+        if after is not None and self.partition.leader_epoch == leader_epoch:
+            self._replace_partition(after)
+
+    def _preferred(self) -> PartitionState | None:
         nodes = self.image.nodes.values()
         candidates = Candidates(
             alive=frozenset(
@@ -283,9 +299,7 @@ class SimController:
             ),
             draining=frozenset(n.node_id for n in nodes if n.draining),
         )
-        after = elect_preferred(self.partition, candidates)
-        if after is not None:
-            self._replace_partition(after)
+        return elect_preferred(self.partition, candidates)
 
     def reassign(self, target: tuple[int, ...] | None) -> None:
         """Lets the partition move, or with None calls it back; refused as the real one would."""

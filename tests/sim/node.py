@@ -17,7 +17,9 @@ from highwater.partition.core.commit_queue import CommitQueue
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, NO_NODE
+from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
+from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.disk import Entry, SimLog
 from tests.sim.network import CONTROLLER
 
@@ -48,6 +50,8 @@ class NodeProcess:
         self.revision = 0
         self.fenced_nodes: frozenset[int] = frozenset()
         self.wants_shutdown = False
+        self.stopping_since_ms: int | None = None
+        self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
@@ -85,6 +89,8 @@ class NodeProcess:
             return
         world = self.world
         if not self.paused:
+            self.hand_over()
+            self.asked.answer()
             if self.replica.node_epoch < 0:
                 self._register()
             else:
@@ -110,6 +116,37 @@ class NodeProcess:
             if world.rng.random() < 0.2 and self.replica.role is not Role.OFFLINE:
                 self.log.sync(self.replica.high_watermark)
         world.after(world.options.tick_ms, self.tick)
+
+    def stop(self) -> None:
+        """SIGTERM: others are to lead, and to have everything, before this node asks to drain."""
+        self.stopping_since_ms = self.world.now
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """As `node.hand_over` of the partition service."""
+        if self.stopping_since_ms is None or self.wants_shutdown:
+            return
+        if self.replica.role is Role.LEADER:
+            self.handle(on.HandOverAsked())
+        if self.handed_over:
+            self.world.observer.hands_over(self, self.successors)
+        late = self.world.now - self.stopping_since_ms >= CATCH_UP_MS
+        self.wants_shutdown = late or self.handed_over
+
+    def on_hand_over_asked(self, leader_epoch: int, successor: int) -> None:
+        self.asked.ask(leader_epoch, successor)
+
+    @property
+    def successors(self) -> list[int]:
+        replica = self.replica
+        return list(successors(replica.isr, replica.node, replica.ineligible))
+
+    @property
+    def handed_over(self) -> bool:
+        """Whoever is elected next has all of the log, or this node does not lead."""
+        if self.replica.role is not Role.LEADER or not self.replica.resigned:
+            return True
+        return have_all(iter(self.successors), self.replica.followers, self.log.end)
 
     @property
     def out_of_service(self) -> bool:
@@ -379,6 +416,8 @@ class NodeProcess:
             self.high_watermark_moved()
         if replica.isr_due:
             self.handle(on.IsrDue())
+        self.hand_over()
+        self.asked.answer()
         self.parked[node] = (incarnation, replica.leader_epoch, offset)
         self.answer_parked()
 

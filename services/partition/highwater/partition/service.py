@@ -35,6 +35,7 @@ from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
+from highwater.partition.node.asked_hand_overs import AskedHandOvers
 from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
@@ -227,6 +228,7 @@ class PartitionService:
             on_registered=self._registered,
             static_configs=self.static_configs,
             clock=self._clock,
+            hand_overs=self._hand_overs(),
             session=self._session,
         )
         for index in self.logs.failed_dirs:
@@ -268,6 +270,19 @@ class PartitionService:
             await self._health.set_serving(serving=False)
         await self._drain()
         await self._stack.aclose()
+
+    def _hand_overs(self) -> AskedHandOvers:
+        return AskedHandOvers(
+            find=self.plane.replicas.get,
+            is_internal=self.replicas.is_internal,
+            answered=self._tell_controller,
+            catch_up_s=self._config.drain_catch_up_s,
+            tasks=self._tasks,
+            log=self._log,
+        )
+
+    def _tell_controller(self) -> None:
+        self.membership.applied()
 
     async def _drain(self) -> None:
         """Lets others lead what they can, then answers what was asked; `drain_s` in all."""

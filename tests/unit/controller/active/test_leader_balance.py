@@ -9,6 +9,7 @@ import pytest
 from highwater.controller.active import leader_balance
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
@@ -25,13 +26,26 @@ from tests.support.controller_images import node_state, topic_state
 STEADY_MS = 50
 
 
+class AtOnce:
+    """Every leader hands over at once, but for those that lag."""
+
+    def __init__(self) -> None:
+        self.lagging: set[PartitionKey] = set()
+
+    async def carry_out(self, moves, elect, timeout_s=0.0):
+        ready = frozenset(move.key for move in moves) - self.lagging
+        if ready:
+            await elect(ready)
+        return frozenset(self.lagging)
+
+
 class Away:
     """A topic of preferred leader 1 that node 2 leads, and the task over it."""
 
     def __init__(self, writer: MetadataWriter) -> None:
         self.writer = writer
         self.balance = LeaderBalance(
-            writer, dict, interval_ms=STEADY_MS, log=silent_logger(), steady_ms=STEADY_MS
+            writer, dict, AtOnce(), interval_ms=STEADY_MS, log=silent_logger(), steady_ms=STEADY_MS
         )
 
     def topic(self) -> TopicState:
@@ -112,6 +126,6 @@ async def test_it_goes_on_after_the_store_was_away(
 
 
 async def test_never_is_an_interval_too(away: Away) -> None:
-    never = LeaderBalance(away.writer, dict, interval_ms=0, log=silent_logger())
+    never = LeaderBalance(away.writer, dict, AtOnce(), interval_ms=0, log=silent_logger())
     await asyncio.wait_for(never.run(), 1)
     assert away.leaders() == [2] * 7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.node.asked_hand_overs import AskedHandOver, HandOverAnswer
 from highwater.partition.node.membership import INCARNATION_FILE, Membership, NodeIdentity
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
@@ -38,6 +39,17 @@ class SeenClient(ControllerClient):
         return await super().register_node(request, timeout_s=timeout_s)
 
 
+class HandOvers:
+    """Keeps what it is asked; answers what a test wants."""
+
+    def __init__(self) -> None:
+        self.asked: list[AskedHandOver] = []
+        self.answers: tuple[HandOverAnswer, ...] = ()
+
+    def ask(self, asked: Iterable[AskedHandOver]) -> None:
+        self.asked += asked
+
+
 class Member:
     """Node 1 with its watch; `lineage` is what its directories say at the moment."""
 
@@ -52,6 +64,7 @@ class Member:
         self.lineage: tuple[str, ...] = ("before",)
         self.epochs: list[int] = []
         self.directory = directory
+        self.hand_overs = HandOvers()
         self.membership = Membership(
             identity=NodeIdentity(
                 node_id=1,
@@ -74,6 +87,7 @@ class Member:
             on_registered=self.epochs.append,
             static_configs={},
             clock=SystemClock(),
+            hand_overs=self.hand_overs,
             session=self.session,
         )
 

@@ -35,10 +35,12 @@ def alter_reassignments(
     *,
     offline: OfflineByNode,
     may_change_factor: bool = True,
+    leader_first: bool = False,
 ) -> Decision[list[Refusal | None]]:
     """The new states, results in the order of `wanted`; each stands for itself, None is success.
 
-    Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`.
+    With `leader_first` no move removes a leader that lives: that one hands over first. Source:
+    Kafka's `ReplicationControlManager.alterPartitionReassignments`.
     """
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
@@ -58,7 +60,9 @@ def alter_reassignments(
         able = replace(candidates, alive=candidates.alive - here) if here else candidates
         known = changed.get(topic.topic_id, {})
         present = known.get(one.partition, topic.partitions[one.partition])
-        outcome = _alter(image, topic, present, one.replicas, able, rules, may_change_factor)
+        outcome = _alter(
+            image, topic, present, one.replicas, able, rules, may_change_factor, leader_first
+        )
         if isinstance(outcome, PartitionState):
             changed.setdefault(topic.topic_id, {})[one.partition] = outcome
         results.append(outcome if isinstance(outcome, Refusal) else None)
@@ -73,6 +77,7 @@ def _alter(
     candidates: Candidates,
     rules: ElectionRules,
     may_change_factor: bool,
+    leader_first: bool,
 ) -> PartitionState | Refusal | None:
     """None if the partition is there already, or on its way."""
     min_isr = rules.min_isr(topic)
@@ -92,7 +97,7 @@ def _alter(
     if refusal is not None:
         return refusal
     target = tuple(NodeId(node) for node in replicas)
-    return start(partition, target, candidates, min_isr=min_isr)
+    return start(partition, target, candidates, min_isr=min_isr, leader_first=leader_first)
 
 
 def _refuse_target(

@@ -43,12 +43,14 @@ def alter_partitions(
     min_isr: MinIsr,
     *,
     offline: OfflineByNode | None = None,
+    leader_first: bool = False,
 ) -> Decision[list[IsrResult]]:
     """The new states, in the order of the proposals; each stands for itself.
 
     `leader` is the caller, whose node epoch has been checked. A replica whose log has failed is
     not eligible: its last fetch may be older than the failure. A reassignment for which the new ISR
     suffices is completed; the leader learns of it from the image, as the leader epoch has grown.
+    With `leader_first` a leader that the reassignment removes has to hand over before that.
     """
     failed = offline or {}
     changed: Changes = {}
@@ -73,7 +75,7 @@ def alter_partitions(
         after = after_isr_change(present, isr, min_isr=min_isr(topic))
         if is_moving(after):
             able = _able(image, failed, topic.topic_id, proposal.partition)
-            after = completed(after, able, min_isr=min_isr(topic))
+            after = completed(after, able, min_isr=min_isr(topic), leader_first=leader_first)
         changed.setdefault(topic.topic_id, {})[proposal.partition] = after
         results.append(IsrResult(refusal=None, state=after))
     return Decision(delta=delta_of(changed), result=results)

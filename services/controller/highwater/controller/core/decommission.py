@@ -167,6 +167,7 @@ class _Moves:
             target,
             self._able(topic.topic_id, partition.partition),
             min_isr=self._rules.min_isr(topic),
+            leader_first=True,
         )
         assert after is not None
         self.completed += self._node not in after.replicas

@@ -89,6 +89,15 @@ def elect_leaders(
     return Decision(delta=delta_of(changed), result=results, unclean=tuple(unclean))
 
 
+def lags(key: tuple[TopicId, int]) -> ElectionResult:
+    """The result for a partition whose present leader went on, as its successor lacks records."""
+    refusal = Refusal(
+        code=ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        message="the preferred leader did not catch up in time; the present one leads on",
+    )
+    return ElectionResult(topic_id=key[0], partition=key[1], refusal=refusal)
+
+
 def _all_of(image: ClusterImage, instance: InstanceId) -> Iterable[tuple[TopicId, Sequence[int]]]:
     for topic in image.topics.values():
         if topic.instance == instance:

@@ -33,6 +33,8 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.core.succession import have_all
+from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import refusal_of
@@ -53,29 +55,12 @@ def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
     done()
 
 
-class _MixedOutcome:
-    """Results of a group of which not every batch was appended."""
-
-    __slots__ = ("base_offsets", "failures")
-
-    def __init__(self, appended: list[int]) -> None:
-        self.base_offsets = appended.copy()
-        self.failures: dict[int, Failure] | None = None
-
-    def add(self, known: int, failure: Failure | None) -> None:
-        """A batch that failed, or that was in the log before at offset `known`."""
-        if failure is not None:
-            if self.failures is None:
-                self.failures = {}
-            self.failures[len(self.base_offsets)] = failure
-        self.base_offsets.append(-1 if failure is not None else known)
-
-
 class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
     __slots__ = (
         "_flush",
+        "_holds",
         "_in_hand",
         "_on_log_failure",
         "_stalled",
@@ -104,6 +89,8 @@ class PartitionReplica(ReplicaRole):
         self._flush = flush
         self._unflushed: dict[CommitWait, None] = {}
         """Groups that are acknowledged only when a flush that they asked for has ended."""
+        self._holds = False
+        """Has resigned and may go on, so appends wait here and not at gateways."""
         self._in_hand: CommitWait | None = None
         """The group that the thread writes to a stalled directory."""
         self._stalled: StalledAppends | None = None
@@ -138,10 +125,33 @@ class PartitionReplica(ReplicaRole):
             if self._in_hand is not None and not self._in_hand.group.completed:
                 self._in_hand.give_up(not_written)
             self._stalled.fail(not_written, self.not_leader())
+            if self._holds:
+                self._stalled = None
+        self._holds = False
 
     def resign(self) -> bool:
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
         return self._stalled is None and super().resign()
+
+    def hold_appends(self) -> bool:
+        """Resigns, but lets appends wait here: either the next epoch refuses them, or `resume`
+        takes them.
+        """
+        self._holds = not self.resigned and self.resign()
+        return self._holds
+
+    def resume(self) -> None:
+        """Goes on in the same epoch, with what has waited; if it has not ended meanwhile."""
+        if self._holds:
+            self._holds = False
+            self.core.handle(on.HandOverGivenUp())
+            self.resume_appends()
+
+    def handed_over_to(self, successor: int) -> bool:
+        """True if this node has all of the log, and nobody waits for an answer."""
+        waits = self._unflushed or self.waiters.commits
+        followers, end = self.core.followers, self.log.log_end_offset
+        return not waits and have_all(iter((successor,)), followers, end)
 
     @property
     def handed_over(self) -> bool:
@@ -174,7 +184,7 @@ class PartitionReplica(ReplicaRole):
         offsets: list[int] = []
         sizes: list[int] = []
         buffers: list[Any] = []
-        outcome: _MixedOutcome | None = None
+        outcome: MixedOutcome | None = None
         nbytes = 0
         max_timestamp = -1
         max_timestamp_offset = offset
@@ -216,7 +226,7 @@ class PartitionReplica(ReplicaRole):
                     failure = Failure(-known)
             if failure is not None or known >= 0:
                 if outcome is None:
-                    outcome = _MixedOutcome(offsets)
+                    outcome = MixedOutcome(offsets)
                 outcome.add(known, failure)
                 continue
             if writable or type(batch) is bytearray:
@@ -295,7 +305,8 @@ class PartitionReplica(ReplicaRole):
 
     def _answers_are_due(self) -> bool:
         """True while groups wait here that came before."""
-        return bool(self._stalled is not None or self.waiters.commits or self._unflushed)
+        waits = self._stalled is not None or self.waiters.commits or self._unflushed
+        return bool(self._holds or waits)
 
     def _append_when_possible(self, group: AppendGroup) -> None:
         """Queues a group for a stalled directory, in whose order all of them are written."""
@@ -310,6 +321,8 @@ class PartitionReplica(ReplicaRole):
 
     def _append_stalled(self, stalled: StalledAppends) -> None:
         """Appends what waits until the writer thread has a group in hand, or nothing is left."""
+        if self._holds:
+            return
         try:
             while not self.log.writing and (group := stalled.take()) is not None:
                 self.append(group, waited=True)
@@ -421,19 +434,6 @@ class PartitionReplica(ReplicaRole):
         if self.waiters.commits:
             code = commit_timeout_code(self.core.under_min_isr)
             self.waiters.expire_commits(now_ms, code)
-
-    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
-        """This node came to lead while the writer thread was at work for `epoch`: records that
-        nobody waits for are in the log now, and the present epoch begins behind them.
-        """
-        self.waiters.appended(next_offset, nbytes)
-        self.handle(
-            on.WrittenLate(
-                leader_epoch=epoch,
-                log_end_offset=self.log.log_end_offset,
-                counted_end_offset=self.counted_end(),
-            )
-        )
 
     def resume_appends(self) -> None:
         """The writer thread has ended what a follower gave it, or nothing that came before this

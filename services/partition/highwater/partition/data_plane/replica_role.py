@@ -201,6 +201,19 @@ class ReplicaRole:
             )
         )
 
+    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
+        """This node came to lead while the writer thread was at work for `epoch`: records that
+        nobody waits for are in the log now, and the present epoch begins behind them.
+        """
+        self.waiters.appended(next_offset, nbytes)
+        self.handle(
+            on.WrittenLate(
+                leader_epoch=epoch,
+                log_end_offset=self.log.log_end_offset,
+                counted_end_offset=self.counted_end(),
+            )
+        )
+
     def _stopped_leading(self, error_code: int) -> None:
         """Whoever waits here hears it; what is in the log may be in the next leader's or not."""
         self.waiters.leader_gone(error_code)

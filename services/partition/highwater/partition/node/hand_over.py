@@ -35,10 +35,10 @@ async def hand_over(
     everyone = list(replicas)
     deadline_s = loop.time() + timeout_s
     slow = await _slow(everyone, min(PROBE_S, timeout_s / 2))
-    await _wait([replica for replica in slow if replica.resign()], _is_done, deadline_s)
+    await wait_for([replica for replica in slow if replica.resign()], _is_done, deadline_s)
     # Whoever came to lead meanwhile is among them.
     rest = [replica for replica in everyone if not replica.resigned and replica.resign()]
-    await _wait(rest, _is_done, loop.time() + timeout_s)
+    await wait_for(rest, _is_done, loop.time() + timeout_s)
     return [replica for replica in everyone if replica.resigned and not _is_done(replica)]
 
 
@@ -52,7 +52,7 @@ async def _slow(everyone: list[PartitionReplica], probe_s: float) -> list[Partit
         return []
     since_ms = everyone[0].clock.monotonic_ms()
     ends = {replica: replica.log.log_end_offset for replica in everyone}
-    lagging = await _wait(
+    lagging = await wait_for(
         everyone,
         lambda replica: replica.next_leader_has(ends[replica]),
         asyncio.get_running_loop().time() + probe_s,
@@ -68,7 +68,7 @@ async def _slow(everyone: list[PartitionReplica], probe_s: float) -> list[Partit
     ]
 
 
-async def _wait(
+async def wait_for(
     replicas: Iterable[PartitionReplica],
     is_ready: Callable[[PartitionReplica], bool],
     deadline_s: float,

@@ -436,6 +436,11 @@ class Replicas:
             if topic is not None and not topic.internal:
                 yield replica
 
+    def is_internal(self, key: Key) -> bool:
+        """True for coordinators' partitions, and for those that are unknown."""
+        topic = self._topics.get(key[0])
+        return topic is None or topic.internal
+
     def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
         """The replicas of a topic that are here."""
         for (candidate, _), replica in self._plane.replicas.items():
