@@ -153,7 +153,9 @@ class PartitionReplica(ReplicaRole):
             group.fail(refusal)
             return
         log = self.log
-        if (log.stall.stalled or log.writing or self._stalled is not None) and not waited:
+        if (
+            log.stall.stalled or log.late_writer.writing or self._stalled is not None
+        ) and not waited:
             self._append_when_possible(group)
             return
         policy = self.policy
@@ -163,7 +165,7 @@ class PartitionReplica(ReplicaRole):
         timestamp_max = now_ms + policy.timestamp_after_ms_max
         plain = policy.plain
         bytes_max = min(policy.message_bytes_max, policy.segment_bytes)
-        offset = log.log_end_offset
+        offset = log.extent.end_offset
         offsets: list[int] = []
         sizes: list[int] = []
         buffers: list[Any] = []
@@ -341,8 +343,9 @@ class PartitionReplica(ReplicaRole):
         nbytes: int,
     ) -> None:
         log = self.log
-        group.log_start_offset = log.log_start_offset
-        if nbytes and log.log_end_offset >= log.flush_at_offset:
+        extent = log.extent
+        group.log_start_offset = extent.start_offset
+        if nbytes and extent.end_offset >= log.durability.flush_at_offset:
             self._unflushed[group] = None
             done = partial(self._flushed, group, base_offsets, failures, next_offset, nbytes)
             self._flush(log, done)
@@ -383,7 +386,7 @@ class PartitionReplica(ReplicaRole):
         if not nbytes:
             self._acknowledge(group, base_offsets, failures, next_offset)
             return
-        end = self._end_on_disk() if self._unflushed else self.log.log_end_offset
+        end = self._end_on_disk() if self._unflushed else self.log.extent.end_offset
         moved = self.core.appended(end)
         waiters = self.waiters
         if moved is not None:
@@ -430,7 +433,7 @@ class PartitionReplica(ReplicaRole):
             self.log_failed(error)
             return
         self.waiters.appended(next_offset, nbytes)
-        self.moved(self.core.appended(self.log.log_end_offset))
+        self.moved(self.core.appended(self.log.extent.end_offset))
         self.tell_listeners()
 
     def resume_appends(self) -> None:
@@ -461,11 +464,12 @@ class PartitionReplica(ReplicaRole):
             return result
         log = self.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset:
+        extent = log.extent
+        if offset < extent.start_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         high_watermark = self.high_watermark
         # Without transactions nothing is unstable, so the LSO is the high watermark.
-        result = FetchedPartition(0, high_watermark, high_watermark, log.log_start_offset)
+        result = FetchedPartition(0, high_watermark, high_watermark, extent.start_offset)
         if isolation_level == READ_COMMITTED:
             result.aborted_transactions = []
         if asked.last_fetched_epoch >= 0:
@@ -477,7 +481,7 @@ class PartitionReplica(ReplicaRole):
                 result.diverging_epoch = epoch
                 result.diverging_end_offset = end
                 return result
-        if offset > log.log_end_offset:
+        if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark and high_watermark < self.core.epoch_start_offset:
             # An earlier leader may have told of a higher one, and it must not go back (KIP-207).

@@ -114,8 +114,10 @@ class SessionRow:
             return
         log, offset = replica.log, asked.fetch_offset
         # Not `core.divergence`: while a flush is awaited, the core's log end lies behind.
-        self._parted = divergence(log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch)
-        if self._parted is None and offset >= log.log_start_offset:
+        self._parted = divergence(
+            log.epochs, log.extent.end_offset, offset, asked.last_fetched_epoch
+        )
+        if self._parted is None and offset >= log.extent.start_offset:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
@@ -126,7 +128,7 @@ class SessionRow:
         asked = self.asked
         if (
             self._parted is not None
-            or asked.fetch_offset < replica.log.log_start_offset
+            or asked.fetch_offset < replica.log.extent.start_offset
             or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
             self.changed()
@@ -149,7 +151,7 @@ class SessionRow:
     def behind(self) -> bool:
         """True if the leader has records that the follower lacks."""
         replica = self.replica
-        return replica is not None and self.asked.fetch_offset < replica.log.log_end_offset
+        return replica is not None and self.asked.fetch_offset < replica.log.extent.end_offset
 
     def catching_up(self, node: int) -> bool:
         """True if nobody waits for this follower: it is not in sync, nor just about to be."""
@@ -163,7 +165,7 @@ class SessionRow:
         replica = self.replica
         return replica is not None and (
             self._told_high_watermark != replica.high_watermark
-            or self._told_log_start != replica.log.log_start_offset
+            or self._told_log_start != replica.log.extent.start_offset
         )
 
     def answer(
@@ -188,11 +190,11 @@ class SessionRow:
             return self.refusal(refused)
         log = replica.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset or self._parted == UNKNOWN_EPOCH:
+        if offset < log.extent.start_offset or self._parted == UNKNOWN_EPOCH:
             return self._with_offsets(replica, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._parted is not None:
             return self._with_offsets(replica, parted=self._parted)
-        end = log.log_end_offset
+        end = log.extent.end_offset
         if offset >= end:
             return None
         if source.throttle.partitions:
@@ -228,7 +230,7 @@ class SessionRow:
 
     def _tell(self, replica: PartitionReplica, node: int) -> None:
         self._told_high_watermark = replica.high_watermark
-        self._told_log_start = replica.log.log_start_offset
+        self._told_log_start = replica.log.extent.start_offset
         replica.core.followers[node].told_high_watermark = replica.high_watermark
 
     def _with_offsets(
@@ -246,8 +248,8 @@ class SessionRow:
             *self.asked,
             int(error_code),
             replica.high_watermark,
-            log.log_start_offset,
-            log.log_end_offset,
+            log.extent.start_offset,
+            log.extent.end_offset,
             *parted,
             records,
         )
