@@ -153,9 +153,8 @@ class PartitionReplica(ReplicaRole):
             group.fail(refusal)
             return
         log = self.log
-        if (
-            log.stall.stalled or log.late_writer.writing or self._stalled is not None
-        ) and not waited:
+        busy = log.stall.stalled or log.late_writer.writing or self._stalled is not None
+        if busy and not waited:
             self._append_when_possible(group)
             return
         policy = self.policy
@@ -235,14 +234,10 @@ class PartitionReplica(ReplicaRole):
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]
             info = LogAppendInfo()
-            info.base_offsets = offsets
-            info.buffers = buffers
             info.leader_epoch = epoch
-            info.max_timestamp = max_timestamp
-            info.max_timestamp_offset = max_timestamp_offset
-            info.nbytes = nbytes
-            info.next_offset = offset
-            info.sizes = sizes
+            info.buffers, info.nbytes = buffers, nbytes
+            info.base_offsets, info.sizes, info.next_offset = offsets, sizes, offset
+            info.max_timestamp, info.max_timestamp_offset = max_timestamp, max_timestamp_offset
             try:
                 if waited and log.stall.stalled:
                     appended = offsets if outcome is None else outcome.base_offsets
