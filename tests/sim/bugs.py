@@ -13,6 +13,7 @@ from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
 from highwater.controller.core.membership import change_nodes
 from highwater.model.cluster import PartitionState
+from highwater.model.ids import LeaderEpoch
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
@@ -77,8 +78,10 @@ class FollowsAhead(Replica):
 
     __slots__ = ()
 
-    def replicated(self, log_end_offset: int, leader_high_watermark: int) -> int | None:
-        super().replicated(log_end_offset, leader_high_watermark)
+    def replicated(
+        self, log_end_offset: int, counted_end_offset: int, leader_high_watermark: int
+    ) -> int | None:
+        super().replicated(log_end_offset, counted_end_offset, leader_high_watermark)
         self.high_watermark = max(self.high_watermark, leader_high_watermark)
         return self.high_watermark
 
@@ -88,8 +91,7 @@ class CommitsBelowMinIsr(Replica):
 
     __slots__ = ()
 
-    @property
-    def under_min_isr(self) -> bool:
+    def _is_under_min_isr(self) -> bool:
         return False
 
 
@@ -252,23 +254,20 @@ def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
 def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
     """A new leader in the same epoch."""
     decision = change_nodes(image, changed, rules, **more)
-    if decision.delta is None or not decision.delta.topics:
-        return decision
-    (topic,) = decision.delta.topics
-    before = image.topics[topic.topic_id].partitions[0]
-    kept = replace(topic.partitions[0], leader_epoch=max(before.leader_epoch, 1))
-    delta = replace(decision.delta, topics=(replace(topic, partitions=(kept,)),))
-    return replace(decision, delta=delta)
+
+    def keep(before: PartitionState, after: PartitionState) -> PartitionState:
+        return replace(after, leader_epoch=max(before.leader_epoch, LeaderEpoch(1)))
+
+    return _changed_so(image, decision, keep)
 
 
 def _changed_so(image: Any, decision: Any, change: Any) -> Any:
     """The decision, its partition changed by `change(before, after)`."""
-    if decision.delta is None or not decision.delta.topics:
+    if decision.delta is None or not decision.delta.partitions:
         return decision
-    (topic,) = decision.delta.topics
-    before = image.topics[topic.topic_id].partitions[0]
-    after = change(before, topic.partitions[0])
-    delta = replace(decision.delta, topics=(replace(topic, partitions=(after,)),))
+    ((topic_id, (after,)),) = decision.delta.partitions.items()
+    changed = change(image.topics[topic_id].partitions[0], after)
+    delta = replace(decision.delta, partitions={topic_id: (changed,)})
     return replace(decision, delta=delta)
 
 
@@ -299,7 +298,7 @@ def moves_at_once(*args: Any, **more: Any) -> Any:
             replicas=target,
             isr=target,
             leader=target[0],
-            leader_epoch=after.leader_epoch + 1,
+            leader_epoch=LeaderEpoch(after.leader_epoch + 1),
             last_known_leader=target[0],
             eligible_leaders=(),
             adding_replicas=(),

@@ -26,6 +26,7 @@ from highwater.controller.core.membership import (
 )
 from highwater.controller.core.offline_replicas import OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.partition_index import index_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import (
     ClusterDelta,
@@ -190,7 +191,7 @@ class SimController:
         if stop and not state.draining:
             self._change(drain(state))
         state = self.image.nodes[node_id]
-        if state.draining and not movable_leaderships(self.image, node_id):
+        if state.draining and not movable_leaderships(self.image, index_of(self.image), node_id):
             send(CONTROLLER, node, "on_may_stop", ())
         if revision < self.image.revision:
             send(CONTROLLER, node, "on_image", (self.published,))
@@ -354,8 +355,7 @@ class SimController:
         )
 
     def _replace_partition(self, after: PartitionState) -> None:
-        topic = replace(self.image.topics[TOPIC], partitions=(after,))
-        delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,))
+        delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})
         self.commit(Decision(delta=delta, result=None))
 
     def _publish(self) -> Published:

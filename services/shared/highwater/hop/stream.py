@@ -97,7 +97,7 @@ class Stream:
                 if self._room is not None and (room := self._room()) is not None:
                     await room
                 message = await call.read()
-                if message is grpc.aio.EOF:  # type: ignore[attr-defined]
+                if message is grpc.aio.EOF:
                     return "the node ended the stream"
                 self._received(message)
         except grpc.aio.AioRpcError as error:

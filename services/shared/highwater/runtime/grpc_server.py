@@ -21,7 +21,7 @@ class GrpcServer:
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
         calls_max: int | None = None,
-        interceptors: "Sequence[grpc.aio.ServerInterceptor[object, object]]" = (),
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
         """Port 0 lets the system choose; `calls_max` refuses calls above it, None is no limit."""
         self._host = host

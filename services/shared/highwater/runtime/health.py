@@ -39,7 +39,7 @@ class GrpcHealth:
 
     def __init__(self, services: tuple[str, ...] = ()) -> None:
         self._names = ("", *services)
-        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack aio.
+        self._servicer = health.aio.HealthServicer()
 
     def add_to_server(self, server: grpc.aio.Server) -> None:
         """Adds the Health service; before the server starts."""

@@ -8,9 +8,9 @@ import pytest
 
 from highwater.controller.active import leader_balance
 from highwater.controller.active.leader_balance import LeaderBalance
-from highwater.controller.active.writer import Fence, MetadataWriter
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.memory import MemoryStore
@@ -18,6 +18,7 @@ from highwater.controller.store.port import Put, StoreUnavailableError
 from highwater.model.cluster import ClusterDelta, TopicState
 from highwater.model.ids import NodeId
 from highwater.runtime.logging import silent_logger
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
@@ -50,7 +51,7 @@ async def away() -> AsyncIterator[Away]:
     store = MemoryStore()
     made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
     fence = Fence(key="election/me", controller_epoch=made.revision)
-    writer = MetadataWriter(store, fence, load(await store.range("")))
+    writer = MetadataWriter(store, fence, load(await store.range("")), slices=Slices(lambda: 0))
     tasks = TaskOwner(lambda _name, _error: None)
     tasks.start(writer.run(), name="writer")
     topic = topic_state("t", [(1, 2)] * 7)

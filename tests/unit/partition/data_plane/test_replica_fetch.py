@@ -75,7 +75,7 @@ def test_only_the_first_partition_with_data_may_exceed_the_limit(node, replica):
 
 
 def test_nothing_above_the_high_watermark(node, replica):
-    replica.high_watermark = 4
+    replica.core.high_watermark = 4
     (result,) = node.fetch(ask(0)).results
     assert result.nbytes == 2 * sizes(replica)
     assert (result.high_watermark, result.last_stable_offset) == (4, 4)

@@ -218,18 +218,18 @@ async def test_an_embedded_node_is_heard_whatever_its_disks_do(member: Member) -
 
 async def test_its_session_lasts_while_the_controller_lets_it_lead(member: Member) -> None:
     now_ms = SystemClock().monotonic_ms()
-    assert not member.session.lasts
+    assert not member.session.lasts()
     await member.join()
     async with asyncio.timeout(5):
-        while not member.session.lasts:
+        while not member.session.lasts():
             await asyncio.sleep(0.01)
     assert member.session.timeout_ms == 60_000
     member.session = member.membership._session = session = ControllerSession(lambda: now_ms)
     session.timeout_ms = 100
     member.membership._answered(pb.HeartbeatResponse(fenced=True), now_ms)
-    assert not session.lasts, "whoever is fenced may have been replaced"
+    assert not session.lasts(), "whoever is fenced may have been replaced"
     refused = pb.HeartbeatResponse(error=pb.ApiError(error_code=29, message="no"))
     member.membership._answered(refused, now_ms)
-    assert not session.lasts
+    assert not session.lasts()
     member.membership._answered(pb.HeartbeatResponse(), now_ms)
-    assert session.lasts
+    assert session.lasts()

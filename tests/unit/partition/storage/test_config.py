@@ -20,3 +20,8 @@ def test_a_topics_configs() -> None:
     assert config.flush_messages == 1
     assert config.preallocate
     assert config.producer_id_expiration_ms == 7
+
+
+def test_what_a_node_s_broker_configs_say() -> None:
+    assert LogConfig.of_node({}) == LogConfig()
+    assert LogConfig.of_node({"producer.id.expiration.ms": "5"}).producer_id_expiration_ms == 5

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.active.first_error import first_error
 from highwater.controller.active.history_compaction import HistoryCompaction
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.active.store_past import StorePast
 from highwater.controller.active.unclean_elections import UncleanElections
-from highwater.controller.active.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
 from highwater.controller.core.change_configs import ConfigWish, alter_configs
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
@@ -34,11 +34,12 @@ from highwater.controller.core.elect_leaders import (
     Wanted,
     elect_leaders,
 )
-from highwater.controller.core.membership import ElectionRules, change_nodes
+from highwater.controller.core.membership import ElectionRules, changing_nodes
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.partition_index import PartitionIndex
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.core.raise_epochs import raise_epochs
-from highwater.controller.errors import first_error
+from highwater.controller.image.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.members.members import Members, SessionRules
 from highwater.controller.members.peers import is_refused
 from highwater.controller.store import keys
@@ -48,6 +49,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
+from highwater.runtime.slices import Slices
 
 FIRST_WORD_S: Final = 2.0
 """How long a new controller waits for a member before it changes anything."""
@@ -122,12 +124,15 @@ class ActiveController:
         past.check(state.head)
         await past.accept(fence, state.head)
         unclean = UncleanElections(log)
-        writer = MetadataWriter(store, fence, state, unclean.committed)
+        slices = Slices(clock.monotonic_ms)
+        writer = MetadataWriter(store, fence, state, slices=slices, on_unclean=unclean.committed)
         aside = _first_changes(state, rules.new_cluster_id)
         if aside:
             await writer.write_aside(aside)
             state = load(await store.range(""))
-            writer = MetadataWriter(store, fence, state, unclean.committed)
+            writer = MetadataWriter(
+                store, fence, state, slices=slices, on_unclean=unclean.committed
+            )
         elections = election_rules(writer, rules.configs)
         members = Members(writer, elections, rules.sessions, clock, log)
         leaders = LeaderBalance(
@@ -150,6 +155,11 @@ class ActiveController:
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
         return self._writer.image
+
+    @property
+    def index(self) -> PartitionIndex:
+        """The image's partitions by node."""
+        return self._writer.index
 
     @property
     def sessions(self) -> SessionRules:
@@ -361,8 +371,14 @@ class ActiveController:
 
     async def _settle(self) -> int:
         """Holds elections that the former controller, or other configs, left open; the revision."""
-        _, revision = await self._writer.commit(
-            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
+        _, revision = await self._writer.commit_in_steps(
+            lambda image: changing_nodes(
+                image,
+                (),
+                self._elections,
+                index=self._writer.index,
+                offline=self.members.offline,
+            )
         )
         return revision
 

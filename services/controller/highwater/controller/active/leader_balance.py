@@ -9,14 +9,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from highwater.controller.active.writer import MetadataWriter
-from highwater.controller.core.balance_leaders import (
-    PartitionKey,
-    balance,
-    steady,
-    unbalanced,
-)
+from highwater.controller.core.balance_leaders import balance, steady, unbalanced
 from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.model.errors import LimitExceededError
 from highwater.runtime.logging import Logger
@@ -67,11 +63,11 @@ class LeaderBalance:
 
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
         """
-        before = unbalanced(self._writer.image, self._offline())
+        before = unbalanced(self._writer.image, self._writer.index, self._offline())
         if not before:
             return 0
         await asyncio.sleep(self._steady_s)
-        now = unbalanced(self._writer.image, self._offline())
+        now = unbalanced(self._writer.image, self._writer.index, self._offline())
         chosen = iter(steady(before, now)[:ELECTIONS_MAX])
         moved = 0
         while batch := frozenset(islice(chosen, BATCH_PARTITIONS)):

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.membership import ElectionRules, candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import Changes, Decision, Refusal, delta_of
 from highwater.controller.core.reassign import (
     cancel,
     is_moving,
@@ -15,7 +14,7 @@ from highwater.controller.core.reassign import (
     target_replicas,
 )
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 
 
@@ -43,7 +42,7 @@ def alter_reassignments(
     """
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
-    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    changed: Changes = {}
     results: list[Refusal | None] = []
     for one in wanted:
         topic = image.topics.get(one.topic_id)
@@ -63,9 +62,7 @@ def alter_reassignments(
         if isinstance(outcome, PartitionState):
             changed.setdefault(topic.topic_id, {})[one.partition] = outcome
         results.append(outcome if isinstance(outcome, Refusal) else None)
-    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items())
-    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=results)
+    return Decision(delta=delta_of(changed), result=results)
 
 
 def _alter(

@@ -15,7 +15,7 @@ from highwater.controller.core.create_topics import CreationResult, TopicWish
 from highwater.controller.core.elect_leaders import ElectionType
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.seen import check_seen

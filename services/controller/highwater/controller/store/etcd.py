@@ -190,7 +190,7 @@ class EtcdStore:
             raise TimeoutError("the call ended before it was written") from None
         finally:
             call.cancel()
-        if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it.
+        if response is grpc.aio.EOF:
             raise TimeoutError("the member closed the stream")
         ttl_s = response.TTL
         assert isinstance(ttl_s, int)

@@ -85,7 +85,7 @@ async def _one_stream(
             if reading.cancelled():
                 raise _EndedByServerError("the channel was closed")
             response = reading.result()
-            if response is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it.
+            if response is grpc.aio.EOF:
                 raise _EndedByServerError("the member closed the stream")
             yield response
     finally:

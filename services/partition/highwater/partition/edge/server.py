@@ -14,7 +14,7 @@ from highwater.partition.edge.replicate_stream import replicate_stream
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
 from highwater.partition.node.log_dirs import LogDirQueries
-from highwater.partition.replication.node_replication import NodeReplication
+from highwater.partition.node.node_replication import NodeReplication
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
@@ -61,7 +61,7 @@ def add_to_server(
     ) -> pb.DescribeLogDirsResponse:
         return await log_dirs.describe(request)
 
-    handlers = {
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Append": grpc.stream_stream_rpc_method_handler(append),
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),

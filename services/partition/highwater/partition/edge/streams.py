@@ -178,7 +178,7 @@ async def _read(
     while True:
         await out.room.wait()
         message = await context.read()
-        if message is grpc.aio.EOF:  # type: ignore[attr-defined]
+        if message is grpc.aio.EOF:
             return
         if reading.stopped:
             continue  # The peer was told.

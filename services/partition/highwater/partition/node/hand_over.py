@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from highwater.partition.core.succession import heard_since, successors
+from highwater.partition.core.succession import heard_since
 from highwater.partition.data_plane.replica import PartitionReplica
 
 LOOK_S: Final = 0.005
@@ -57,14 +57,14 @@ async def _slow(everyone: list[PartitionReplica], probe_s: float) -> list[Partit
         lambda replica: replica.next_leader_has(ends[replica]),
         asyncio.get_running_loop().time() + probe_s,
     )
-    hanging = {node for replica in lagging for node in successors(replica.core)}
+    hanging = {node for replica in lagging for node in replica.successors()}
     for replica in everyone if hanging else ():
-        hanging.difference_update(heard_since(replica.core, since_ms))
+        hanging.difference_update(heard_since(replica.core.followers, since_ms))
     late = set(lagging)
     return [
         replica
         for replica in everyone
-        if replica in late or not hanging.isdisjoint(successors(replica.core))
+        if replica in late or not hanging.isdisjoint(replica.successors())
     ]
 
 

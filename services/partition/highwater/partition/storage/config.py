@@ -1,8 +1,10 @@
 """What one log needs to know of its topic's configs, as plain numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from highwater.model.dynamic_config import broker_number
 from highwater.model.topic_config import TopicConfig
 
 UNLIMITED: Final = -1
@@ -38,6 +40,12 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     """A share of bytes in [0, 1]."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    @classmethod
+    def of_node(cls, broker_configs: Mapping[str, str]) -> Self:
+        """What a node's broker configs say of logs whose topic is not known yet."""
+        expiration_ms = broker_number("producer.id.expiration.ms", broker_configs)
+        return cls(producer_id_expiration_ms=int(expiration_ms))
 
     @classmethod
     def of(

@@ -12,7 +12,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
-from highwater.partition.storage.directory.hosted_directory import HandleLimits
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
@@ -498,6 +498,47 @@ def test_broker_configs_are_topics_defaults(tmp_path: Path) -> None:
     assert log.config.segment_bytes == 2_000_000
     node.manager.reconfigure(log, topic(configs={"segment.bytes": "3000000"}))
     assert log.config.segment_bytes == 3_000_000
+    node.manager.close()
+
+
+@pytest.mark.parametrize(
+    ("topics", "brokers", "reserved"),
+    [
+        ({}, {}, []),
+        ({"preallocate": "true"}, {}, [1 << 20]),
+        ({}, {"log.preallocate": "true"}, [1 << 20]),
+        ({"preallocate": "false"}, {"log.preallocate": "true"}, []),
+    ],
+)
+def test_preallocate_reserves_a_whole_segment_when_it_begins(
+    tmp_path: Path, topics: dict[str, str], brokers: dict[str, str], reserved: list[int]
+) -> None:
+    files = FileSystem()
+    calls: list[int] = []
+    files.fallocate = lambda _fd, _mode, _offset, length: calls.append(length)
+    node = Node(tmp_path / "a", filesystems={str(tmp_path / "a"): files})
+    node.manager.set_broker_configs({"log.segment.bytes": str(1 << 20), **brokers})
+    log, _ = node.manager.open_log(topic(configs=topics), 0)
+    for _ in range(2):
+        append(log, make_batch(), make_batch(), epoch=0)
+    assert calls == reserved
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    assert calls == 2 * reserved
+    node.manager.close()
+
+
+def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(), 0)
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 5_000
+    node.manager.set_broker_configs({})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+
     node.manager.close()
 
 

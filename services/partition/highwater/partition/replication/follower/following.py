@@ -52,7 +52,7 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
     Whoever has the writer thread write starts it again: `LateRows`, or the port's `follow`.
     """
     core = replica.core
-    if replica.log.late_writer.writing or not core.may_fetch(core.leader_epoch):
+    if replica.log.late_writer.writing or not core.may_ask():
         return None
     return Asked(
         replica.topic_id,
@@ -185,15 +185,15 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:
     """The writer thread has put a run into the log; roles may have changed meanwhile."""
-    core, log = replica.core, replica.log
-    if core.role is Role.OFFLINE:
+    core = replica.core
+    if core.role not in (Role.FOLLOWER, Role.LEADER):
         late.leave(replica)
         return
     try:
         if core.may_fetch(answered.leader_epoch):
             _take_offsets(replica, answered)
         elif core.role is Role.FOLLOWER:
-            core.replicated(log.extent.end_offset, NONE)
+            replica.log_end_moved()
         else:
             replica.led_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
         if _flushed(replica, late) is Outcome.DONE:
@@ -215,7 +215,9 @@ def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
 def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
     """The log's end, the leader's high watermark as far as the log goes, and its log start."""
     core, log = replica.core, replica.log
-    replica.moved(core.replicated(log.extent.end_offset, answered.high_watermark))
+    replica.moved(
+        core.replicated(log.extent.end_offset, replica.counted_end(), answered.high_watermark)
+    )
     log_start_offset = min(answered.log_start_offset, core.high_watermark)
     if log_start_offset > log.extent.start_offset:
         log.advance_log_start(log_start_offset)
@@ -229,7 +231,7 @@ def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) ->
     (`Partition.appendRecordsToFollowerOrFutureReplica`) the log then begins with that batch, and
     its start offset is moved forward again.
     """
-    core, log = replica.core, replica.log
+    log = replica.log
     offset = log.extent.end_offset
     if log.extent.start_offset != offset or len(records) < HEADER_SIZE:
         return
@@ -237,6 +239,4 @@ def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) ->
     base_offset, last_offset = header[0], header[0] + header[6]
     if not 0 <= base_offset < offset <= last_offset:
         return
-    log.truncate_fully_and_start_at(base_offset)
-    core.handle(on.LogTruncated(log_start_offset=base_offset, log_end_offset=base_offset))
-    replica.high_watermark = log.high_watermark = core.high_watermark
+    replica.began_at(base_offset)

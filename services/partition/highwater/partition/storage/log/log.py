@@ -123,14 +123,15 @@ class PartitionLog:
         first_dirty: int = 0,
         compacted: bool = False,
         cache_intact: bool = False,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> Self:
         """Opens a partition's directory, which is created if there is none, and recovers it.
 
         `clean` says that the log directory was shut down in order; `recovery_point`,
         `log_start_offset` and `first_dirty` come from its checkpoints; `compacted` says that the
         cleaner's has the log, so that offsets may be missing. `cache_intact`: the process that had
-        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). Raises
-        LogDirFailure if I/O fails,
+        it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). `on_loss`:
+        see `LogLoader`. Raises LogDirFailure if I/O fails,
         CorruptLogError if sealed data is damaged, UnsupportedFormatError for old messages.
         """
         environment = environment or InlineEnvironment()
@@ -155,6 +156,7 @@ class PartitionLog:
                 log_start_offset=log_start_offset,
                 compacted=compacted,
                 cache_intact=cache_intact,
+                on_loss=on_loss,
             ).load()
         except OSError as error:
             raise LogDirFailure(path, error) from error
@@ -410,7 +412,7 @@ class PartitionLog:
     @property
     def gaps(self) -> bool:
         """Whether offsets may be missing here, by the marker in the directory."""
-        return self._cleaning.gaps
+        return self.extent.gaps
 
     def mark_gaps(self) -> None:
         """Notes in the directory that offsets may be missing, before the first one does.

@@ -4,7 +4,6 @@
 the work.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,7 +13,7 @@ from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
 from highwater.partition.storage.log.segment_removal import SegmentRemoval
-from highwater.partition.storage.names import GAPS_MARKER
+from highwater.partition.storage.recovery.segment_ends import Gaps, write_gaps
 from highwater.partition.storage.segment import index, time_index
 from highwater.partition.storage.segment.segment import Segment, SegmentSpan
 
@@ -40,7 +39,6 @@ class LogCleaning:
         "_removal",
         "_segments",
         "first_dirty",
-        "gaps",
         "running",
     )
 
@@ -53,11 +51,8 @@ class LogCleaning:
         durability: LogDurability,
         removal: SegmentRemoval,
         first_dirty: int,
-        gaps: bool,
     ) -> None:
-        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none; `gaps` from the
-        marker in the directory.
-        """
+        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
@@ -67,8 +62,6 @@ class LogCleaning:
         """Set by the cleaner as long as it is at work here."""
         self.first_dirty = min(first_dirty, segments.end_offset)
         """Where the last cleaning has ended; what lies behind it was never cleaned."""
-        self.gaps = gaps
-        """Whether offsets may be missing."""
 
     def spans(self) -> list[SegmentSpan]:
         """The sealed segments, oldest first. Raises LogDirFailure, CorruptLogError.
@@ -109,16 +102,13 @@ class LogCleaning:
 
         Recovery would otherwise take a gap for a loss and cut the log there. Raises LogDirFailure.
         """
-        if self.gaps:
+        if self._segments.gaps:
             return
-        path = os.path.join(self._place.directory, GAPS_MARKER)
-        filesystem = self._place.filesystem
         try:
-            fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            filesystem.close(fd)
+            write_gaps(self._place.filesystem, self._place.directory, Gaps.INSIDE)
         except OSError as error:
-            raise LogDirFailure(path, error) from error
-        self.gaps = True
+            raise LogDirFailure(self._place.directory, error) from error
+        self._segments.gaps = True
         self._durability.names_changed()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
@@ -126,7 +116,7 @@ class LogCleaning:
 
         Raises LogDirFailure.
         """
-        assert self.gaps
+        assert self._segments.gaps
         try:
             self._removal.replace(old, new)
         except OSError as error:

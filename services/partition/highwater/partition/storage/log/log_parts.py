@@ -37,6 +37,7 @@ class LogParts:
             loaded.segments,
             start_offset=loaded.log_start_offset,
             end_offset=loaded.log_end_offset,
+            gaps=loaded.gaps,
         )
         self.lost = lost = LostRanges(place, loaded.lost)
         self.epochs = epochs = LogEpochs(
@@ -58,7 +59,7 @@ class LogParts:
         self.search = TimestampSearch(place, segments, lookup, lost)
         self.cleaning = cleaning = LogCleaning(
             place, segments, lookup, durability=durability, removal=removal,
-            first_dirty=first_dirty, gaps=loaded.gaps,
+            first_dirty=first_dirty,
         )  # fmt: skip
         self.roll = roll = SegmentRoll(
             place, segments, lookup, durability=durability, producers=producers, factory=factory

@@ -12,14 +12,16 @@ from highwater.partition.storage.segment.segment import Segment
 class LogSegments:
     """Segments by base offset. There is always at least one, but while a log is being emptied.
 
-    The attributes are for reading; `end_offset` and `start_offset` are also set by the parts that
-    move them: appends and truncation, deletion.
+    The attributes are for reading; `end_offset`, `start_offset` and `gaps` are also set by the parts
+    that move them: appends and truncation, deletion, compaction.
     """
 
-    __slots__ = ("_bases", "_segments", "active", "end_offset", "positions", "sealed_bytes",
+    __slots__ = ("_bases", "_segments", "active", "end_offset", "gaps", "positions", "sealed_bytes",
                  "start_offset")  # fmt: skip
 
-    def __init__(self, segments: list[Segment], *, start_offset: int, end_offset: int) -> None:
+    def __init__(
+        self, segments: list[Segment], *, start_offset: int, end_offset: int, gaps: bool = False
+    ) -> None:
         """Takes over `segments`, which ascend by base offset; the last is the active one."""
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -31,6 +33,8 @@ class LogSegments:
         """The log start offset; it may lie inside the first segment."""
         self.end_offset = end_offset
         """The log end offset."""
+        self.gaps = gaps
+        """Whether offsets may be missing, by the marker in the directory."""
         self.positions: dict[int, int] = {}
         """Where some batches begin, by base offset: places where readers stopped. One holds for the
         segment that has the offset; a segment's own base is always at 0."""

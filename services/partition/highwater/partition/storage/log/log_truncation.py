@@ -100,7 +100,7 @@ class LogTruncation:
         segment = segments.all[number]
         found = lookup.with_indexes(segment, partial(lookup.find, segment, offset))
         position, end = (found[0], min(found[1], offset)) if found else (segment.size, offset)
-        if self._cleaning.gaps:
+        if self._segments.gaps:
             end = lookup.with_indexes(segment, partial(lookup.end_before, segment, position))
         self._removal.drop(segments.all[:number:-1])
         lookup.with_indexes(segment, partial(_cut_indexes, segment, end))

@@ -12,6 +12,7 @@ from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.recovery.segment_ends import segment_end
 from highwater.partition.storage.segment.preallocation import CHUNK_BYTES, GrowthMonitor
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
@@ -134,7 +135,12 @@ class SegmentRoll:
         """
         place = self._place
         try:
-            self._segments.active.seal()
+            old = self._segments.active
+            old.seal()
+            if self._segments.gaps:
+                # Segments join one another: recovery takes anything else for a hole.
+                end = segment_end(place.filesystem, old)
+                base_offset = end if isinstance(end, int) else base_offset
             segment = self._factory.create(base_offset, now_ms=place.clock.wall_ms())
         except OSError as error:
             raise LogDirFailure(place.directory, error) from error

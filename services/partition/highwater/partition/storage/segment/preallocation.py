@@ -2,7 +2,9 @@
 
 Appending into reserved blocks is up to 1.8 times as fast as growing a file. The file's size does
 not change (FALLOC_FL_KEEP_SIZE), so that nobody, Kafka's tools included, ever reads zeros behind
-the last batch. What was reserved and not used is given back when the segment rolls or closes, or
+the last batch; Kafka's `preallocate` makes the file as long as its segment may become. With that config
+a segment is reserved as a whole when it begins (`LogWriter`), otherwise a chunk at a time if it grows
+fast. What was reserved and not used is given back when the segment rolls or closes, or
 by recovery after a crash.
 """
 
