@@ -114,7 +114,7 @@ def append_info(
 
 def forget_positions(log: PartitionLog) -> None:
     """As if the places where readers stopped had been forgotten, as those of others are."""
-    log._segments.positions.clear()
+    log.extent.positions.clear()
 
 
 def write_with(log: PartitionLog, pwritev: Callable[..., int]) -> None:

@@ -208,11 +208,11 @@ async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_hav
     key, replica = one_of_two(service, leading=True)
     error = CorruptLogError("somewhere")
     if writing:
-        replica.log._late_writer.writing = True
+        replica.log.late_writer.writing = True
         error = DamagedHeaderError("there", file="file", position=0, first=0)
     service.plane.unreadable(replica, error)
     assert replica.failed
-    replica.log._late_writer.writing = False
+    replica.log.late_writer.writing = False
     async with asyncio.timeout(10):
         while service.plane.replicas[key] is replica:
             await asyncio.sleep(0.01)

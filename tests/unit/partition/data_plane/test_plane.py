@@ -1,6 +1,7 @@
 """Fetches that wait: woken by bytes, by time, by a change of leader; never answered twice."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -155,7 +156,7 @@ def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, b
     node.append(make_batch(), partition=1)
 
     class Unreadable:
-        log_start_offset, log_end_offset = 0, 1
+        extent = SimpleNamespace(start_offset=0, end_offset=1)
 
         def read(self, *_args, **_kwargs):
             raise error

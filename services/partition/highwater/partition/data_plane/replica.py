@@ -170,7 +170,8 @@ class PartitionReplica(ReplicaRole):
             self._refuse(group, refused, waited)
             return
         log = self.log
-        if (log.stall.stalled or log.writing or self._stalled is not None) and not waited:
+        busy = log.stall.stalled or log.late_writer.writing or self._stalled is not None
+        if busy and not waited:
             self._append_when_possible(group)
             return
         policy = self.policy
@@ -180,7 +181,7 @@ class PartitionReplica(ReplicaRole):
         timestamp_max = now_ms + policy.timestamp_after_ms_max
         plain = policy.plain
         bytes_max = min(policy.message_bytes_max, policy.segment_bytes)
-        offset = log.log_end_offset
+        offset = log.extent.end_offset
         offsets: list[int] = []
         sizes: list[int] = []
         buffers: list[Any] = []
@@ -250,14 +251,10 @@ class PartitionReplica(ReplicaRole):
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]
             info = LogAppendInfo()
-            info.base_offsets = offsets
-            info.buffers = buffers
             info.leader_epoch = epoch
-            info.max_timestamp = max_timestamp
-            info.max_timestamp_offset = max_timestamp_offset
-            info.nbytes = nbytes
-            info.next_offset = offset
-            info.sizes = sizes
+            info.buffers, info.nbytes = buffers, nbytes
+            info.base_offsets, info.sizes, info.next_offset = offsets, sizes, offset
+            info.max_timestamp, info.max_timestamp_offset = max_timestamp, max_timestamp_offset
             try:
                 if waited and log.stall.stalled:
                     appended = offsets if outcome is None else outcome.base_offsets
@@ -324,14 +321,14 @@ class PartitionReplica(ReplicaRole):
         if self._holds:
             return
         try:
-            while not self.log.writing and (group := stalled.take()) is not None:
+            while not self.log.late_writer.writing and (group := stalled.take()) is not None:
                 self.append(group, waited=True)
         except Exception:
             # A bug; the caller reports it. Nobody may wait for what never comes.
             self.fail()
             raise
         finally:
-            if not self.log.writing and not stalled:
+            if not self.log.late_writer.writing and not stalled:
                 self._stalled = None
 
     def _written(self, wait: CommitWait) -> None:
@@ -366,11 +363,11 @@ class PartitionReplica(ReplicaRole):
         nbytes: int,
     ) -> None:
         log = self.log
-        group.log_start_offset = log.log_start_offset
-        if nbytes and log.log_end_offset >= log.flush_at_offset:
+        group.log_start_offset = log.extent.start_offset
+        if nbytes and log.extent.end_offset >= log.durability.flush_at_offset:
             wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
             self._unflushed[wait] = None
-            self.core.appended(log.log_end_offset, self.counted_end())
+            self.core.appended(log.extent.end_offset, self.counted_end())
             self._flush(log, partial(self._flushed, wait))
         else:
             self._commit(group, base_offsets, failures, next_offset, nbytes)
@@ -384,7 +381,7 @@ class PartitionReplica(ReplicaRole):
             )
             return
         # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
-        if self.core.counted_end_offset < wait.required_offset <= self.log.log_end_offset:
+        if self.core.counted_end_offset < wait.required_offset <= self.log.extent.end_offset:
             if self.leading:
                 self.waiters.appended(wait.required_offset, wait.nbytes)
             self.log_end_moved()
@@ -402,8 +399,10 @@ class PartitionReplica(ReplicaRole):
             self._acknowledge(group, base_offsets, failures, next_offset)
             return
         core, log, waiters = self.core, self.log, self.waiters
-        end = log.log_end_offset
-        moved = core.appended(end, end if end < log.flush_at_offset else self.counted_end())
+        end = log.extent.end_offset
+        moved = core.appended(
+            end, end if end < log.durability.flush_at_offset else self.counted_end()
+        )
         if moved is not None:
             self._commit_to(moved)
         self._acknowledge(group, base_offsets, failures, next_offset)
@@ -464,11 +463,12 @@ class PartitionReplica(ReplicaRole):
             return result
         log = self.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset:
+        extent = log.extent
+        if offset < extent.start_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         high_watermark = core.high_watermark
         # Without transactions nothing is unstable, so the LSO is the high watermark.
-        result = FetchedPartition(0, high_watermark, high_watermark, log.log_start_offset)
+        result = FetchedPartition(0, high_watermark, high_watermark, extent.start_offset)
         if isolation_level == READ_COMMITTED:
             result.aborted_transactions = []
         if asked.last_fetched_epoch >= 0:
@@ -480,7 +480,7 @@ class PartitionReplica(ReplicaRole):
                 result.diverging_epoch = epoch
                 result.diverging_end_offset = end
                 return result
-        if offset > log.log_end_offset:
+        if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= high_watermark and high_watermark < core.epoch_start_offset:
             # An earlier leader may have told of a higher one, and it must not go back (KIP-207).

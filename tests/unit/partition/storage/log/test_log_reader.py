@@ -385,7 +385,7 @@ def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, posit
     append(log, make_batch(), epoch=0)
     log.segments[0].size //= 2  # As if its second batch had been compacted away.
     if position == "remembered":
-        log._segments.positions[1] = log.segments[0].size
+        log.extent.positions[1] = log.segments[0].size
     assert log.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
     log.note_damage(2, 3)
     assert log.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]

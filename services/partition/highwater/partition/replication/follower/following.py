@@ -52,13 +52,13 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
     Whoever has the writer thread write starts it again: `LateRows`, or the port's `follow`.
     """
     core = replica.core
-    if replica.log.writing or not core.may_ask():
+    if replica.log.late_writer.writing or not core.may_ask():
         return None
     return Asked(
         replica.topic_id,
         replica.partition,
         core.leader_epoch,
-        replica.log.log_end_offset,
+        replica.log.extent.end_offset,
         core.epochs.latest,
     )
 
@@ -76,9 +76,9 @@ def append_from_leader(
     core, log = replica.core, replica.log
     if not core.may_fetch(answered.leader_epoch):
         return Outcome.OVER
-    if log.writing:
+    if log.late_writer.writing:
         return Outcome.REFUSED
-    if answered.fetch_offset != log.log_end_offset:
+    if answered.fetch_offset != log.extent.end_offset:
         return Outcome.DONE
     try:
         if answered.error_code and answered.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -97,7 +97,7 @@ def append_from_leader(
 def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
     """Lets the state machine truncate; an answer that changes nothing must not come in a loop."""
     log = replica.log
-    before = log.log_start_offset, log.log_end_offset, log.epochs.latest
+    before = log.extent.start_offset, log.extent.end_offset, log.epochs.latest
     if answered.error_code:
         replica.handle(
             on.OutOfRange(
@@ -120,7 +120,7 @@ def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
         )
     if not replica.core.may_fetch(answered.leader_epoch):
         return Outcome.OVER
-    if (log.log_start_offset, log.log_end_offset, log.epochs.latest) == before:
+    if (log.extent.start_offset, log.extent.end_offset, log.epochs.latest) == before:
         raise UnsoundAnswerError(
             f"told to truncate at {answered.fetch_offset} (epoch {answered.last_fetched_epoch}), "
             "which leaves the log as it is"
@@ -137,7 +137,7 @@ def _append(
         _begin_inside_first_batch(replica, records)
     runs, unsound = split_runs(
         records,
-        offset=log.log_end_offset,
+        offset=log.extent.end_offset,
         epoch=log.epochs.latest,
         epoch_max=answered.leader_epoch,
         # A topic whose policy was changed may have been compacted before, as far as committed.
@@ -206,7 +206,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
 def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
     """What flush.messages demands comes before the next fetch, which acknowledges the records."""
     log = replica.log
-    if log.log_end_offset < log.flush_at_offset:
+    if log.extent.end_offset < log.durability.flush_at_offset:
         return Outcome.DONE
     late.flush(replica)
     return Outcome.LATE
@@ -216,10 +216,10 @@ def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
     """The log's end, the leader's high watermark as far as the log goes, and its log start."""
     core, log = replica.core, replica.log
     replica.moved(
-        core.replicated(log.log_end_offset, replica.counted_end(), answered.high_watermark)
+        core.replicated(log.extent.end_offset, replica.counted_end(), answered.high_watermark)
     )
     log_start_offset = min(answered.log_start_offset, core.high_watermark)
-    if log_start_offset > log.log_start_offset:
+    if log_start_offset > log.extent.start_offset:
         log.advance_log_start(log_start_offset)
         core.log_start_moved(log_start_offset)
 
@@ -232,8 +232,8 @@ def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) ->
     its start offset is moved forward again.
     """
     log = replica.log
-    offset = log.log_end_offset
-    if log.log_start_offset != offset or len(records) < HEADER_SIZE:
+    offset = log.extent.end_offset
+    if log.extent.start_offset != offset or len(records) < HEADER_SIZE:
         return
     header = _unpack_header(records, 0)
     base_offset, last_offset = header[0], header[0] + header[6]

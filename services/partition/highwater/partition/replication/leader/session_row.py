@@ -126,7 +126,7 @@ class SessionRow:
             return
         log, offset = replica.log, asked.fetch_offset
         self._diverging = replica.core.divergence(offset, asked.last_fetched_epoch)
-        if self._diverging is None and offset >= log.log_start_offset:
+        if self._diverging is None and offset >= log.extent.start_offset:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
@@ -137,7 +137,7 @@ class SessionRow:
         asked = self.asked
         if (
             self._diverging is not None
-            or asked.fetch_offset < replica.log.log_start_offset
+            or asked.fetch_offset < replica.log.extent.start_offset
             or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
             self.changed()
@@ -160,7 +160,7 @@ class SessionRow:
     def behind(self) -> bool:
         """True if the leader has records that the follower lacks."""
         replica = self.replica
-        return replica is not None and self.asked.fetch_offset < replica.log.log_end_offset
+        return replica is not None and self.asked.fetch_offset < replica.log.extent.end_offset
 
     def catching_up(self, node: int) -> bool:
         """True if nobody waits for this follower: it is not in sync, nor just about to be."""
@@ -174,7 +174,7 @@ class SessionRow:
         replica = self.replica
         return replica is not None and (
             self._told_high_watermark != replica.high_watermark
-            or self._told_log_start != replica.log.log_start_offset
+            or self._told_log_start != replica.log.extent.start_offset
         )
 
     def answer(
@@ -199,11 +199,11 @@ class SessionRow:
             return self.refusal(refused)
         log = replica.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset or self._diverging == UNKNOWN_EPOCH:
+        if offset < log.extent.start_offset or self._diverging == UNKNOWN_EPOCH:
             return self._with_offsets(replica, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._diverging is not None:
             return self._with_offsets(replica, diverging=self._diverging)
-        end = log.log_end_offset
+        end = log.extent.end_offset
         if offset >= end:
             return None
         if source.throttle.partitions:
@@ -239,7 +239,7 @@ class SessionRow:
 
     def _tell(self, replica: PartitionReplica) -> None:
         self._told_high_watermark = replica.high_watermark
-        self._told_log_start = replica.log.log_start_offset
+        self._told_log_start = replica.log.extent.start_offset
 
     def _with_offsets(
         self,
@@ -256,8 +256,8 @@ class SessionRow:
             *self.asked,
             int(error_code),
             replica.high_watermark,
-            log.log_start_offset,
-            log.log_end_offset,
+            log.extent.start_offset,
+            log.extent.end_offset,
             *diverging,
             records,
         )

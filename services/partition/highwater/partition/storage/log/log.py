@@ -52,16 +52,16 @@ class PartitionLog:
         "_cleaning",
         "_closing",
         "_deletion",
-        "_durability",
+        "durability",
         "_epochs",
-        "_late_writer",
+        "late_writer",
         "_lost",
         "_place",
         "_producers",
         "_reader",
         "_roll",
         "_search",
-        "_segments",
+        "extent",
         "_truncation",
         "_writer",
         "damaged",
@@ -89,19 +89,21 @@ class PartitionLog:
         """For work on other threads."""
         self.stall = parts.place.environment.stall
         """Whether writes to the log's directory hang: then `append_later` instead of `append`."""
+        # Parts that the hot paths of Produce, Fetch and replication ask themselves: a property of
+        # this class costs 60 ns more than an attribute of theirs.
+        self.durability = parts.durability
+        self.extent = parts.segments
+        self.late_writer = parts.late_writer
         self._cleaning = parts.cleaning
         self._closing = parts.closing
         self._deletion = parts.deletion
-        self._durability = parts.durability
         self._epochs = parts.epochs
-        self._late_writer = parts.late_writer
         self._lost = parts.lost
         self._place = parts.place
         self._producers = parts.producers
         self._reader = parts.reader
         self._roll = parts.roll
         self._search = parts.search
-        self._segments = parts.segments
         self._truncation = parts.truncation
         self._writer = parts.writer
 
@@ -182,27 +184,27 @@ class PartitionLog:
     @property
     def log_start_offset(self) -> int:
         """The first offset that may be read."""
-        return self._segments.start_offset
+        return self.extent.start_offset
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
-        return self._segments.end_offset
+        return self.extent.end_offset
 
     @property
     def segments(self) -> Sequence[Segment]:
         """All segments, oldest first; not to be changed."""
-        return self._segments.all
+        return self.extent.all
 
     @property
     def active_segment(self) -> Segment:
         """The segment that is appended to."""
-        return self._segments.active
+        return self.extent.active
 
     @property
     def size_bytes(self) -> int:
         """Bytes in all segments' `.log` files."""
-        return self._segments.size_bytes
+        return self.extent.size_bytes
 
     def reconfigure(self, config: LogConfig) -> None:
         """Follows changed topic configs; segments that exist keep their index sizes."""
@@ -211,7 +213,7 @@ class PartitionLog:
         self._place.config = config
         self._writer.reconfigured(config.index_interval_bytes)
         self._roll.reconfigured()
-        self._durability.set_flush_offset()
+        self.durability.set_flush_offset()
 
     # -- append ---------------------------------------------------------------------------------
 
@@ -233,18 +235,18 @@ class PartitionLog:
         Returns False if the group is in the log already: one that goes across the end of a
         segment, which is rare, is written here and now. A roll before it is made here, too.
         """
-        return self._late_writer.append(info, done)
+        return self.late_writer.append(info, done)
 
     @property
     def writing(self) -> bool:
         """Whether the writer thread is at work for this log (`append_later`)."""
-        return self._late_writer.writing
+        return self.late_writer.writing
 
     def roll(self) -> None:
         """Begins a new segment at the log end offset, unless the active one is empty."""
         assert not self.writing
-        if self._segments.active.size:
-            self._roll.roll(self._segments.end_offset)
+        if self.extent.active.size:
+            self._roll.roll(self.extent.end_offset)
             self._producers.take_due_snapshot()
 
     # -- read -----------------------------------------------------------------------------------
@@ -304,7 +306,7 @@ class PartitionLog:
     @property
     def rotten(self) -> bool:
         """Whether records that may be asked for are known to be damaged."""
-        return self._lost.any_from(self._segments.start_offset)
+        return self._lost.any_from(self.extent.start_offset)
 
     def note_damage(self, first: int, end: int) -> None:
         """Records from `first` up to `end` are damaged: they are not read any more, and the next
@@ -319,7 +321,7 @@ class PartitionLog:
 
         The checkpoint follows with the first append.
         """
-        self._epochs.begin(epoch, self._segments.end_offset)
+        self._epochs.begin(epoch, self.extent.end_offset)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Notes that `epoch` begins at `start_offset`. Raises LogDirFailure."""
@@ -327,24 +329,24 @@ class PartitionLog:
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as `LeaderEpochCache.end_offset_for` says for this log."""
-        return self._epochs.cache.end_offset_for(epoch, self._segments.end_offset)
+        return self._epochs.cache.end_offset_for(epoch, self.extent.end_offset)
 
     # -- durability -----------------------------------------------------------------------------
 
     @property
     def recovery_point(self) -> int:
         """Everything before this offset is on disk for certain."""
-        return self._durability.recovery_point
+        return self.durability.recovery_point
 
     @property
     def flush_at_offset(self) -> int:
         """Once the log end offset reaches it, flush.messages asks for a flush."""
-        return self._durability.flush_at_offset
+        return self.durability.flush_at_offset
 
     @property
     def flushed_ms(self) -> int:
         """When the last flush ended, by the monotonic clock."""
-        return self._durability.flushed_ms
+        return self.durability.flushed_ms
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob | None:
         """Prepares an fsync up to an offset (the log end offset if not given); None if it is done
@@ -352,15 +354,15 @@ class PartitionLog:
 
         Run the job anywhere, then `complete_flush` it here.
         """
-        return self._durability.begin_flush(up_to)
+        return self.durability.begin_flush(up_to)
 
     def complete_flush(self, job: FlushJob) -> None:
         """Moves the recovery point to what `job` made durable, unless the log was cut since."""
-        self._durability.complete_flush(job)
+        self.durability.complete_flush(job)
 
     def flush(self, up_to: int | None = None) -> None:
         """Makes the log durable up to an offset, on this thread. Raises LogDirFailure."""
-        self._durability.flush(up_to)
+        self.durability.flush(up_to)
 
     def shorten_tail(self) -> None:
         """Writes what a start after kill -9 would have to find out from the batches: index entries,
@@ -371,7 +373,7 @@ class PartitionLog:
         if self.life.ended or self.writing or self.stall.stalled:
             return  # The producers are ahead of a log that is being written.
         try:
-            self._segments.active.shorten_unindexed_tail()
+            self.extent.active.shorten_unindexed_tail()
             self._producers.write_recent(high_watermark=self.high_watermark)
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
@@ -410,7 +412,7 @@ class PartitionLog:
     @property
     def gaps(self) -> bool:
         """Whether offsets may be missing here, by the marker in the directory."""
-        return self._segments.gaps
+        return self.extent.gaps
 
     def mark_gaps(self) -> None:
         """Notes in the directory that offsets may be missing, before the first one does.
