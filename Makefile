@@ -113,8 +113,16 @@ proto: $(STAMPS)/python ## generate protos/gen
 verify-proto: $(STAMPS)/python ## is protos/gen what the protos generate?
 	$(BIN)/python tools/gen_protos.py --check
 
+.PHONY: docs
+docs: $(STAMPS)/python ## generate docs/apis.md and docs/metrics.md
+	$(BIN)/python -m tools.gen_docs
+
+.PHONY: verify-docs
+verify-docs: $(STAMPS)/python ## are these pages what the code gives?
+	$(BIN)/python -m tools.gen_docs --check
+
 .PHONY: static
-static: lint verify-proto
+static: lint verify-proto verify-docs
 
 .PHONY: check
 check: static ## under 3 minutes: lint, generated code, style rules, unit tests
@@ -158,6 +166,10 @@ bench-failover: $(STAMPS)/python ## a leader is killed, paused, ended: how long 
 bench-restart: $(STAMPS)/python ## a killed node with 10 GB comes back; then more and more partitions
 	@sh tools/setup/system.sh gcc java maven
 	@$(BIN)/python -m tests.bench.restart $(ARGS)
+
+.PHONY: bench-control
+bench-control: $(STAMPS)/python ## what the death of a node costs controller and gateways with 100 000 partitions
+	@$(BIN)/python -m tests.bench.control_plane $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: $(STAMPS)/spark ## Spark's batch read of 5 GB from us beside the same from Apache Kafka

@@ -26,10 +26,7 @@ class ApacheKafka(BreakablePeer):
     def __init__(self, name: str = KAFKA) -> None:
         self.name = name
         self.nodes = KAFKA_NODES[name]
-        properties = {
-            "log.retention.check.interval.ms": str(RETENTION_CHECK_MS),
-            "num.partitions": "4",
-        }
+        properties = {"log.retention.check.interval.ms": str(RETENTION_CHECK_MS)}
         self._kafka = kafka_peer.KafkaPeer(nodes=self.nodes, properties=properties)
 
     def prepare(self) -> None:

@@ -30,7 +30,7 @@ class External(Peer):
         listening = [
             each.pid
             for each in psutil.net_connections("tcp")
-            if each.status == psutil.CONN_LISTEN and each.laddr.port == port
+            if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
         ]
         self._pid = next((pid for pid in listening if pid is not None), None)
 

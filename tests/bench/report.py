@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from rich.table import Table
 
@@ -156,7 +157,7 @@ def markdown(results: Results, group: Group) -> str:
     return "\n".join(parts) + "\n"
 
 
-def as_json(results: Results) -> dict[str, object]:
+def as_json(results: Results) -> dict[str, Any]:
     """Every sample, for later comparison."""
     return {
         "command": results.command,

@@ -12,7 +12,7 @@ def timeline(*pairs: tuple[float, float]) -> AckTimeline:
     return made
 
 
-def test_an_ack_that_was_on_its_way_does_not_count():
+def test_an_ack_that_was_on_its_way_does_not_count() -> None:
     acks = timeline((1.0, 1.1), (2.0, 5.1), (3.0, 5.2), (6.0, 6.1))
     assert len(acks) == 4
     # At 2.5 a leader dies; the record of 2.0 says nothing about its successor.
@@ -23,7 +23,7 @@ def test_an_ack_that_was_on_its_way_does_not_count():
     assert AckTimeline().first_ack_of_later(0.0) is None
 
 
-def test_gaps_reach_into_the_window_and_end_with_it():
+def test_gaps_reach_into_the_window_and_end_with_it() -> None:
     acks = timeline((0.9, 1.0), (1.9, 2.0), (4.9, 5.0), (5.4, 5.5))
     assert acks.longest_gap(2.5, 6.0) == 3.0  # From 2 to 5, although the window begins in it.
     assert acks.longest_gap(5.0, 5.6) == 0.5
@@ -31,14 +31,14 @@ def test_gaps_reach_into_the_window_and_end_with_it():
     assert acks.longest_gap(2.0, 3.0) == 1.0  # The gap goes on behind the window; this is seen.
 
 
-def test_a_window_before_the_first_ack_is_one_gap():
+def test_a_window_before_the_first_ack_is_one_gap() -> None:
     assert AckTimeline().longest_gap(1.0, 4.0) == 3.0
     assert timeline((2.0, 3.5)).longest_gap(1.0, 4.0) == 2.5
     assert AckTimeline().longest_gap(1.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("late", [(0.5, 3.0), (1.5, 1.0)])
-def test_order_is_what_the_search_rests_on(late: tuple[float, float]):
+def test_order_is_what_the_search_rests_on(late: tuple[float, float]) -> None:
     acks = timeline((1.0, 2.0))
     with pytest.raises(ValueError, match="out of order"):
         acks.note(*late)

@@ -18,7 +18,7 @@ def built() -> None:
 
 
 @pytest.mark.java
-def test_a_leader_of_kafka_is_ended_and_killed():
+def test_a_leader_of_kafka_is_ended_and_killed() -> None:
     told: list[str] = []
     faults = [Fault.TERMINATE, Fault.KILL]
     found = failover.measure(make_breakable_peer("kafka3"), faults, told.append)
@@ -32,7 +32,7 @@ def test_a_leader_of_kafka_is_ended_and_killed():
 
 
 @pytest.mark.parametrize("mode", ["embedded", "services"])
-def test_a_killed_node_serves_all_partitions_again(mode: str):
+def test_a_killed_node_serves_all_partitions_again(mode: str) -> None:
     told: list[str] = []
     found = node_restart.measure(
         make_breakable_peer(mode), partitions=20, total_bytes=40 << 20, rounds=2, tell=told.append
@@ -43,7 +43,7 @@ def test_a_killed_node_serves_all_partitions_again(mode: str):
     assert len(told) == 3
 
 
-def test_growth_starts_anew_for_each_size():
+def test_growth_starts_anew_for_each_size() -> None:
     found = measure_growth(
         make_breakable_peer("services"),
         20,

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import failover, restart
+from tests.bench import control_plane, failover, restart
 from tests.bench.__main__ import GROUP_KINDS
 from tests.bench.document import DOCUMENT, Section, markdown_table, with_limit, write_section
 
-SECTIONS = (*(kind.section for kind in GROUP_KINDS), failover.SECTION, restart.SECTION)
+SECTIONS = (
+    *(kind.section for kind in GROUP_KINDS),
+    failover.SECTION,
+    restart.SECTION,
+    control_plane.SECTION,
+)
 
 
-def test_a_section_is_replaced_and_nothing_else(tmp_path: Path):
+def test_a_section_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     one, two = Section(name="results", target="a"), Section(name="results of two", target="b")
     path.write_text(f"head\n{one.begin}\nold\n{one.end}\nmid\n{two.begin}\nkept\n{two.end}\nfoot\n")
@@ -24,7 +29,7 @@ def test_a_section_is_replaced_and_nothing_else(tmp_path: Path):
     assert "new\n\n" in path.read_text()
 
 
-def test_a_page_without_marks_stays_as_it_is(tmp_path: Path):
+def test_a_page_without_marks_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text("nothing")
     with pytest.raises(ValueError, match="lacks the marks"):
@@ -33,7 +38,7 @@ def test_a_page_without_marks_stays_as_it_is(tmp_path: Path):
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
-def test_the_page_has_a_place_for_every_section(section: Section, tmp_path: Path):
+def test_the_page_has_a_place_for_every_section(section: Section, tmp_path: Path) -> None:
     copy = tmp_path / "copy.md"
     copy.write_text(DOCUMENT.read_text())
     write_section(copy, section, "something new\n")
@@ -41,7 +46,7 @@ def test_the_page_has_a_place_for_every_section(section: Section, tmp_path: Path
     assert copy.read_text().count("<!-- end of") == len(SECTIONS)
 
 
-def test_tables_and_limits():
+def test_tables_and_limits() -> None:
     assert markdown_table(["a", "b"], [["1", "2"]]) == ["| a | b |", "|---|---:|", "| 1 | 2 |"]
     assert markdown_table(["a"], []) == []
     assert with_limit(1.234, None, ".1f") == "1.2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -25,14 +26,14 @@ def outcome(peer: str, pauses: dict[Fault, list[float]], **changes: object) -> O
         for fault, all_s in pauses.items()
         for i, pause_s in enumerate(all_s)
     ]
-    values = {
+    values: dict[str, Any] = {
         "peer": peer, "version": "v", "rounds": tuple(rounds), "problem": None,
         "failed_sends": (), "read_back": WHOLE,
     }  # fmt: skip
     return Outcome(**{**values, **changes})
 
 
-def test_median_and_worst_pause_are_held_against_the_targets():
+def test_median_and_worst_pause_are_held_against_the_targets() -> None:
     ours = outcome("services3", {Fault.KILL: [1.0, 1.5, 4.5], Fault.TERMINATE: [0.2]})
     theirs = outcome("kafka3", {Fault.KILL: [9.0, 13.0]})
     lines = failover.table([ours, theirs])
@@ -55,7 +56,7 @@ def test_median_and_worst_pause_are_held_against_the_targets():
         {"read_back": None},
     ],
 )
-def test_a_run_that_lost_something_is_not_clean_and_says_so(changes: dict[str, object]):
+def test_a_run_that_lost_something_is_not_clean_and_says_so(changes: dict[str, object]) -> None:
     good, bad = (
         outcome("services3", {Fault.KILL: [1.0]}),
         outcome("services3", {Fault.KILL: [1.0]}, **changes),
@@ -66,17 +67,17 @@ def test_a_run_that_lost_something_is_not_clean_and_says_so(changes: dict[str, o
     assert failover.notes([bad])[0] in failover.markdown("c", [bad])
 
 
-def test_peers_with_one_node_have_no_failover(capsys: pytest.CaptureFixture[str]):
+def test_peers_with_one_node_have_no_failover(capsys: pytest.CaptureFixture[str]) -> None:
     assert failover.main(["--peers", "services"]) == 2
     assert capsys.readouterr().err == "failover: services has no three nodes\n"
 
 
-def test_faults_come_in_order():
+def test_faults_come_in_order() -> None:
     planned = failover.plan_faults(kills=2, pauses=1, terminations=1)
     assert planned == [Fault.KILL, Fault.KILL, Fault.PAUSE, Fault.TERMINATE]
 
 
-def test_a_partition_that_ends_too_early_is_lost_data():
+def test_a_partition_that_ends_too_early_is_lost_data() -> None:
     check_ends({0: 5, 1: 7}, {0: 6, 1: 9}, more=1)
     check_ends({0: 5}, {0: 5}, more=0)
     with pytest.raises(DataLost, match=r"1 partitions are short.*\{1: \(7, 7\)\}"):
@@ -85,14 +86,14 @@ def test_a_partition_that_ends_too_early_is_lost_data():
         check_ends({0: 5}, {}, more=0)
 
 
-def test_disk_is_needed_for_the_largest_peer_only():
+def test_disk_is_needed_for_the_largest_peer_only() -> None:
     one, three = make_breakable_peer("services"), make_breakable_peer("kafka3")
     assert restart.needed_bytes([one, one], 10**9) == 10**9 + restart.DISK_SLACK_BYTES
     assert restart.needed_bytes([one, three], 10**9) == 3 * 10**9 + restart.DISK_SLACK_BYTES
 
 
-def test_restart_and_growth_in_tables():
-    shared = {"version": "v", "partitions": 1000, "idle_bytes": 200 * 10**6}
+def test_restart_and_growth_in_tables() -> None:
+    shared: dict[str, Any] = {"version": "v", "partitions": 1000, "idle_bytes": 200 * 10**6}
     restarted = [
         RestartResult(
             peer=peer, loaded_bytes=10**10, load_s=30.0, serve_s=(2.0, 6.0, 3.0), **shared
@@ -119,7 +120,7 @@ def test_restart_and_growth_in_tables():
     assert "- restart of kafka: DataLost: 1" in text
 
 
-def test_growth_waits_for_all_replicas_where_there_are_several():
+def test_growth_waits_for_all_replicas_where_there_are_several() -> None:
     assert (workload_of(10, 1).acks, workload_of(10, 1).nodes) == (1, 1)
     assert (workload_of(5000, 3).acks, workload_of(5000, 3).nodes) == (-1, 3)
 
@@ -131,7 +132,7 @@ def _partition(number: int, replicas: tuple[int, ...], isr: set[int]) -> Partiti
     )  # fmt: skip
 
 
-def test_a_node_is_back_when_it_counts_everywhere():
+def test_a_node_is_back_when_it_counts_everywhere() -> None:
     parts = {0: _partition(0, (1, 2), {1, 2}), 1: _partition(1, (1, 2), {2})}
     assert is_in_every_isr(2, parts)
     assert not is_in_every_isr(1, parts)

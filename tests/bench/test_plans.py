@@ -21,7 +21,7 @@ def plans_of(names: tuple[str, ...], pattern: str | None) -> list[tuple[list[str
     ]
 
 
-def test_rows_run_on_peers_with_as_many_nodes_as_they_need():
+def test_rows_run_on_peers_with_as_many_nodes_as_they_need() -> None:
     one, three = ["embedded", "services", "kafka"], ["services3", "kafka3"]
     assert plans_of(NAMES, "*/rf3/*") == [(three, {"rf3"})]
     assert plans_of(NAMES, "*/p12/plain") == [(one, {"p12"})]
@@ -30,14 +30,14 @@ def test_rows_run_on_peers_with_as_many_nodes_as_they_need():
     assert plans_of(("services", "kafka3"), None) == [(["services"], set()), (["kafka3"], set())]
 
 
-def test_without_names_our_peers_follow_from_the_rows():
+def test_without_names_our_peers_follow_from_the_rows() -> None:
     assert default_peers(()) == ("embedded", "services")
     assert default_peers(select(["*/p12/plain"])) == ("embedded", "services")
     assert default_peers(select(["*/rf3/*"])) == ("services3",)
     assert default_peers(all_workloads()) == ("embedded", "services", "services3")
 
 
-def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str]):
+def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows", "*/rf3/*", "--peers", "kafka,services"]) == 2
     assert "no peer has as many nodes" in capsys.readouterr().err
     assert main(["--peers", "kafka2"]) == 2
@@ -46,7 +46,7 @@ def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str
         make_breakable_peer("external:127.0.0.1:9092")
 
 
-def test_replicated_rows_wait_for_all_in_sync_replicas():
+def test_replicated_rows_wait_for_all_in_sync_replicas() -> None:
     replicated = select(["*/rf3/*"])
     assert len(replicated) == 7
     assert {(row.replication, row.acks, row.nodes, row.partitions) for row in replicated} == {
@@ -70,7 +70,7 @@ def _row(workload: Workload, **values: float) -> Row:
     return row
 
 
-def test_each_group_has_its_own_kafka_beside_it():
+def test_each_group_has_its_own_kafka_beside_it() -> None:
     results = report.Results(command="c", settings=Settings())
     for kind, ours, kafka in zip(GROUP_KINDS, ("services", "services3"), ("kafka", "kafka3"),
                                  strict=True):  # fmt: skip

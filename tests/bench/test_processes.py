@@ -20,7 +20,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_stopped_process_is_seen_as_such(sleeper: subprocess.Popen[bytes]):
+def test_a_stopped_process_is_seen_as_such(sleeper: subprocess.Popen[bytes]) -> None:
     before = time.monotonic()
     os.kill(sleeper.pid, signal.SIGSTOP)
     assert before <= wait_until_stopped(sleeper.pid, 5.0) <= time.monotonic()
@@ -29,7 +29,7 @@ def test_a_stopped_process_is_seen_as_such(sleeper: subprocess.Popen[bytes]):
 
 def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
     sleeper: subprocess.Popen[bytes],
-):
+) -> None:
     os.kill(sleeper.pid, signal.SIGKILL)
     wait_until_ended(sleeper.pid, 5.0)
     assert state(sleeper.pid) == "Z"
@@ -37,12 +37,12 @@ def test_a_dead_process_is_over_before_anybody_took_its_exit_code(
     assert state(sleeper.pid) == "X"
 
 
-def test_a_process_that_lives_on_is_told(sleeper: subprocess.Popen[bytes]):
+def test_a_process_that_lives_on_is_told(sleeper: subprocess.Popen[bytes]) -> None:
     with pytest.raises(TimeoutError, match=f"process {sleeper.pid} did not end within 0.05 s"):
         wait_until_ended(sleeper.pid, 0.05)
 
 
-def test_an_end_on_request_cleans_up():
+def test_an_end_on_request_cleans_up() -> None:
     code = (
         "import time\n"
         "from tests.bench.processes import end_orderly_on_sigterm\n"

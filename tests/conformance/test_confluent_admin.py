@@ -250,7 +250,7 @@ def _poll_until_error(consumer: Consumer) -> None:
 @pytest.mark.core
 def test_automatic_creation_by_a_producer(admin: AdminClient, cluster: Cluster, topic: str) -> None:
     CLIENT.produce(cluster.bootstrap, topic, [Message(key=b"k", value=b"x")])
-    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 4
+    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 1
 
 
 @pytest.mark.core

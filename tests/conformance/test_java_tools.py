@@ -133,6 +133,32 @@ def test_configs_command(cluster: Cluster, topic: str) -> None:
     assert "segment.bytes=1073741824" in everything
 
 
+@pytest.mark.full
+def test_configs_command_for_brokers(cluster: Cluster) -> None:
+    """As operators change a running broker: one, or all of them."""
+    name, node = "log.cleaner.backoff.ms", str(cluster.nodes[0].node_id)
+    broker = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "brokers")
+    of_all, of_one = (*broker, "--entity-default"), (*broker, "--entity-name", node)
+    java_tool(CONFIGS, *of_all, "--alter", "--add-config", f"{name}=5000")
+    try:
+        java_tool(CONFIGS, *of_one, "--alter", "--add-config", f"{name}=6000")
+        assert f"{name}=5000" in java_tool(CONFIGS, *of_all, "--describe").stdout
+        told = java_tool(CONFIGS, *of_one, "--describe").stdout
+        order = (
+            f"DYNAMIC_BROKER_CONFIG:{name}=6000, DYNAMIC_DEFAULT_BROKER_CONFIG:{name}=5000, "
+            f"DEFAULT_CONFIG:{name}=15000"
+        )
+        assert order in told
+    finally:
+        java_tool(CONFIGS, *of_one, "--alter", "--delete-config", name, check=False)
+        java_tool(CONFIGS, *of_all, "--alter", "--delete-config", name)
+    assert name not in java_tool(CONFIGS, *of_one, "--describe").stdout
+    refused = java_tool(
+        CONFIGS, *of_one, "--alter", "--add-config", "group.max.size=5", check=False
+    )
+    assert "Cannot update these configs dynamically" in refused.stdout + refused.stderr
+
+
 @pytest.mark.core
 def test_group_command(cluster: Cluster, topic: str, group: str) -> None:
     make_topic(cluster.bootstrap, topic)

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from highwater.controller.active.writer import Fence, MetadataWriter
-from highwater.controller.core.membership import ElectionRules, change_nodes, fence
+from highwater.controller.core.membership import ElectionRules, changing_nodes, fence
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.port import Compare, MetadataStore, Operation, Put, TxnResult
 from highwater.model.cluster import ClusterDelta
 from highwater.model.ids import NodeId
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
@@ -42,7 +44,9 @@ class Counted:
 async def writer(store: MetadataStore) -> AsyncIterator[MetadataWriter]:
     made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
     claim = Fence(key="election/me", controller_epoch=made.revision)
-    writer = MetadataWriter(store, claim, load(await store.range("")))
+    writer = MetadataWriter(
+        store, claim, load(await store.range("")), slices=Slices(SystemClock().monotonic_ms)
+    )
     tasks = TaskOwner(lambda _name, _error: None)
     tasks.start(writer.run(), name="writer")
     delta = ClusterDelta(
@@ -62,8 +66,10 @@ async def test_the_death_of_a_node_of_10_000_partitions(
     counted = Counted(store)
     monkeypatch.setattr(store, "txn", counted.txn)
     start = time.perf_counter()
-    elections, _ = await writer.commit(
-        lambda image: change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
+    elections, _ = await writer.commit_in_steps(
+        lambda image: changing_nodes(
+            image, [fence(image.nodes[NodeId(1)])], RULES, index=writer.index
+        )
     )
     took_s = time.perf_counter() - start
     print(f"{elections} elections, {len(counted.sizes)} transactions, {took_s * 1000:.0f} ms")

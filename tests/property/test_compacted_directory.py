@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwater.partition.core.producers import ProducerEntry
-from highwater.partition.storage.cleaning import compaction_swap
 from highwater.partition.storage.cleaning.job import GroupWritten
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.recovery import compaction_swap
 from tests.support.compacted_logs import job_of, keyed_batch, newest, records_in, rewritten
 from tests.support.log_batches import ManualClock, append, open_log
 
@@ -76,7 +76,7 @@ def write(
                 compression=codec,
                 producer_id=producer,
                 base_sequence=known.get(producer, -1) + 1 if producer >= 0 else -1,
-                timestamp_ms=log.clock.wall_ms(),
+                timestamp_ms=log._place.clock.wall_ms(),
             ),
         )
     log.roll()

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from highwater.gateway.core.session import LARGE_FRAME, STARTS_PER_TURN_MAX
+from highwater.gateway.core.session import STARTS_PER_TURN_MAX
+from highwater.gateway.core.shared_input import LARGE_FRAME
 from tests.unit.gateway.core.session_world import (
     FETCH,
     METADATA,

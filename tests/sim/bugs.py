@@ -13,6 +13,7 @@ from highwater.controller.core.alter_reassignments import alter_reassignments
 from highwater.controller.core.change_isr import alter_partitions
 from highwater.controller.core.membership import change_nodes
 from highwater.model.cluster import PartitionState
+from highwater.model.ids import LeaderEpoch
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
@@ -77,8 +78,10 @@ class FollowsAhead(Replica):
 
     __slots__ = ()
 
-    def replicated(self, log_end_offset: int, leader_high_watermark: int) -> int | None:
-        super().replicated(log_end_offset, leader_high_watermark)
+    def replicated(
+        self, log_end_offset: int, counted_end_offset: int, leader_high_watermark: int
+    ) -> int | None:
+        super().replicated(log_end_offset, counted_end_offset, leader_high_watermark)
         self.high_watermark = max(self.high_watermark, leader_high_watermark)
         return self.high_watermark
 
@@ -88,9 +91,20 @@ class CommitsBelowMinIsr(Replica):
 
     __slots__ = ()
 
-    @property
-    def under_min_isr(self) -> bool:
+    def _is_under_min_isr(self) -> bool:
         return False
+
+
+class AppendsAfterResigning(Replica):
+    """A leader that hands over takes appends until it hears who leads."""
+
+    __slots__ = ()
+
+    def handle(self, event: on.Event) -> list[effect.Effect]:
+        effects = super().handle(event)
+        if self.role is Role.LEADER:
+            self.append_epoch = self.leader_epoch
+        return effects
 
 
 class CountsAttemptsAnew(Replica):
@@ -213,6 +227,14 @@ class ForgetsProducers(NodeProcess):
             self.log.producers.clear()
 
 
+class HandsOverTooSoon(NodeProcess):
+    """A leader that stops does not wait for the logs of those who may lead."""
+
+    @property
+    def handed_over(self) -> bool:
+        return True
+
+
 class KeepsEmptyEpochs(NodeProcess):
     """A cut at the end of the log leaves epochs that begin there: the logs diverge for ever."""
 
@@ -252,23 +274,20 @@ def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
 def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
     """A new leader in the same epoch."""
     decision = change_nodes(image, changed, rules, **more)
-    if decision.delta is None or not decision.delta.topics:
-        return decision
-    (topic,) = decision.delta.topics
-    before = image.topics[topic.topic_id].partitions[0]
-    kept = replace(topic.partitions[0], leader_epoch=max(before.leader_epoch, 1))
-    delta = replace(decision.delta, topics=(replace(topic, partitions=(kept,)),))
-    return replace(decision, delta=delta)
+
+    def keep(before: PartitionState, after: PartitionState) -> PartitionState:
+        return replace(after, leader_epoch=max(before.leader_epoch, LeaderEpoch(1)))
+
+    return _changed_so(image, decision, keep)
 
 
 def _changed_so(image: Any, decision: Any, change: Any) -> Any:
     """The decision, its partition changed by `change(before, after)`."""
-    if decision.delta is None or not decision.delta.topics:
+    if decision.delta is None or not decision.delta.partitions:
         return decision
-    (topic,) = decision.delta.topics
-    before = image.topics[topic.topic_id].partitions[0]
-    after = change(before, topic.partitions[0])
-    delta = replace(decision.delta, topics=(replace(topic, partitions=(after,)),))
+    ((topic_id, (after,)),) = decision.delta.partitions.items()
+    changed = change(image.topics[topic_id].partitions[0], after)
+    delta = replace(decision.delta, partitions={topic_id: (changed,)})
     return replace(decision, delta=delta)
 
 
@@ -299,7 +318,7 @@ def moves_at_once(*args: Any, **more: Any) -> Any:
             replicas=target,
             isr=target,
             leader=target[0],
-            leader_epoch=after.leader_epoch + 1,
+            leader_epoch=LeaderEpoch(after.leader_epoch + 1),
             last_known_leader=target[0],
             eligible_leaders=(),
             adding_replicas=(),
@@ -332,10 +351,10 @@ BUGS = (
         replica=TruncatesToHighWatermark,
         source="KIP-101",
     ),
-    Bug(name="counts-committed-isr", seed=0, replica=CountsCommittedIsr, source="KIP-497"),
+    Bug(name="counts-committed-isr", seed=6, replica=CountsCommittedIsr, source="KIP-497"),
     Bug(name="checks-no-epoch-on-fetch", seed=493, replica=ChecksNoEpochOnFetch, source="KIP-320"),
-    Bug(name="follows-ahead", seed=0, replica=FollowsAhead, source="R5"),
-    Bug(name="commits-below-min-isr", seed=0, replica=CommitsBelowMinIsr, source="KIP-966"),
+    Bug(name="follows-ahead", seed=1, replica=FollowsAhead, source="R5"),
+    Bug(name="commits-below-min-isr", seed=1, replica=CommitsBelowMinIsr, source="KIP-966"),
     Bug(
         name="counts-attempts-anew",
         seed=288,
@@ -355,12 +374,24 @@ BUGS = (
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
     Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
     Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),
-    Bug(name="forgets-producers", seed=0, process=ForgetsProducers, source="R10"),
+    Bug(name="forgets-producers", seed=4, process=ForgetsProducers, source="R10"),
     Bug(
         name="keeps-empty-epochs",
-        seed=0,
+        seed=7,
         process=KeepsEmptyEpochs,
         source="R7, R16, UnifiedLog.truncateTo",
+    ),
+    Bug(
+        name="appends-after-resigning",
+        seed=0,
+        replica=AppendsAfterResigning,
+        source="R1, an orderly stop",
+    ),
+    Bug(
+        name="hands-over-too-soon",
+        seed=1,
+        process=HandsOverTooSoon,
+        source="R1, an orderly stop",
     ),
     Bug(name="serves-above-high-watermark", seed=0, process=ServesAboveHighWatermark, source="R9"),
     Bug(

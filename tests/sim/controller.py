@@ -26,6 +26,7 @@ from highwater.controller.core.membership import (
 )
 from highwater.controller.core.offline_replicas import OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
+from highwater.controller.core.partition_index import index_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import (
     ClusterDelta,
@@ -46,6 +47,8 @@ TOPIC = TopicId(b"t" * 16)
 FAILED: OfflineReplicas = {TOPIC: frozenset({0})}
 """What a node's heartbeats say whose log has failed."""
 CHECK_EVERY_MS = 60
+ANSWER_MS = 500
+"""For the answer of a leader that is asked to hand over."""
 INBOX_MAX = 500
 
 
@@ -190,7 +193,7 @@ class SimController:
         if stop and not state.draining:
             self._change(drain(state))
         state = self.image.nodes[node_id]
-        if state.draining and not movable_leaderships(self.image, node_id):
+        if state.draining and not movable_leaderships(self.image, index_of(self.image), node_id):
             send(CONTROLLER, node, "on_may_stop", ())
         if revision < self.image.revision:
             send(CONTROLLER, node, "on_image", (self.published,))
@@ -275,6 +278,20 @@ class SimController:
         self._replace_partition(self.world.bug.after_min_isr_change(self.partition, min_isr=value))
 
     def prefer(self) -> None:
+        """Asks the present leader first; elects without it if it is silent."""
+        after = self._preferred()
+        if after is not None and self.partition.leader > 0:
+            epoch = self.partition.leader_epoch
+            asked = (epoch, after.leader)
+            self.world.network.send(CONTROLLER, self.partition.leader, "on_hand_over_asked", asked)
+            self.world.after(ANSWER_MS, self.on_handed_over, epoch)
+
+    def on_handed_over(self, leader_epoch: int) -> None:
+        after = None if self.paused else self._preferred()
+        if after is not None and self.partition.leader_epoch == leader_epoch:
+            self._replace_partition(after)
+
+    def _preferred(self) -> PartitionState | None:
         nodes = self.image.nodes.values()
         candidates = Candidates(
             alive=frozenset(
@@ -282,9 +299,7 @@ class SimController:
             ),
             draining=frozenset(n.node_id for n in nodes if n.draining),
         )
-        after = elect_preferred(self.partition, candidates)
-        if after is not None:
-            self._replace_partition(after)
+        return elect_preferred(self.partition, candidates)
 
     def reassign(self, target: tuple[int, ...] | None) -> None:
         """Lets the partition move, or with None calls it back; refused as the real one would."""
@@ -354,8 +369,7 @@ class SimController:
         )
 
     def _replace_partition(self, after: PartitionState) -> None:
-        topic = replace(self.image.topics[TOPIC], partitions=(after,))
-        delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,))
+        delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})
         self.commit(Decision(delta=delta, result=None))
 
     def _publish(self) -> Published:

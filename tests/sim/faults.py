@@ -65,7 +65,7 @@ class Faults:
     def clean_stop(self) -> None:
         process = self._running()
         if process is not None:
-            process.wants_shutdown = True
+            process.stop()
 
     def pause(self) -> None:
         process = self._running()

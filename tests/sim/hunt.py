@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from highwater.partition.core.replica import IllegalTransitionError
+from highwater.partition.core.transitions import IllegalTransitionError
 from tests.sim.bug import NO_BUG, Bug
 from tests.sim.bugs import BUGS
 from tests.sim.world import EVENTS, run_seed

@@ -44,6 +44,7 @@ class Saved(NamedTuple):
     high_watermark: int
     replicas: tuple[int, ...]
     epoch_start_offset: int
+    resigned: bool
     isr: tuple[Any, ...]
     followers: tuple[tuple[Any, ...], ...]
 
@@ -141,7 +142,7 @@ class Model:
         if replica.refuse_append(replica.leader_epoch, -1):
             return False
         self.logs[node].append((replica.leader_epoch, value))
-        if replica.appended(len(self.logs[node])) is not None:
+        if replica.appended(len(self.logs[node]), len(self.logs[node])) is not None:
             self._committed(node)
         return True
 
@@ -169,7 +170,8 @@ class Model:
             self.logs[node].append(record)
             if record[0] > follower.epochs.latest:
                 follower.epochs.assign(record[0], len(self.logs[node]) - 1)
-        follower.replicated(len(self.logs[node]), leader.high_watermark)
+        end = len(self.logs[node])
+        follower.replicated(end, end, leader.high_watermark)
         return True
 
     def _part(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
@@ -372,6 +374,7 @@ class Model:
             replica.high_watermark,
             replica.replicas,
             replica.epoch_start_offset,
+            replica.resigned,
             (isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal),
             tuple(
                 (f.node, f.node_epoch, f.log_end_offset, f.caught_up_ms, f.near)
@@ -404,6 +407,7 @@ class Model:
         replica.leader_epoch = saved.leader_epoch
         replica.replicas, replica.min_isr = saved.replicas, self.min_isr
         replica.epoch_start_offset = saved.epoch_start_offset
+        replica.resigned = saved.resigned
         isr = replica.isr
         isr.committed, isr.partition_epoch, isr.outdated, isr._unanswered, isr.maximal = saved.isr
         if replica.role is Role.LEADER:
@@ -412,6 +416,8 @@ class Model:
                 _, follower.node_epoch, follower.log_end_offset, *rest = values
                 follower.caught_up_ms, follower.near = rest
             replica._mark_maximal()
+            if not saved.resigned:
+                replica.append_epoch = saved.leader_epoch
         return replica
 
     def with_partition(self, **fields: Any) -> None:

@@ -17,7 +17,9 @@ from highwater.partition.core.commit_queue import CommitQueue
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, NO_NODE
+from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
+from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.disk import Entry, SimLog
 from tests.sim.network import CONTROLLER
 
@@ -48,10 +50,14 @@ class NodeProcess:
         self.revision = 0
         self.fenced_nodes: frozenset[int] = frozenset()
         self.wants_shutdown = False
+        self.stopping_since_ms: int | None = None
+        self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
+        self.told: dict[int, int] = {}
+        """By follower, the high watermark that it was told in this leader epoch."""
         self.fetch_sent_ms: int | None = None
         self.boot_id = world.boot_ids[node]
         self.evidence, log.lineage = lineage.begin(
@@ -83,6 +89,8 @@ class NodeProcess:
             return
         world = self.world
         if not self.paused:
+            self.hand_over()
+            self.asked.answer()
             if self.replica.node_epoch < 0:
                 self._register()
             else:
@@ -108,6 +116,37 @@ class NodeProcess:
             if world.rng.random() < 0.2 and self.replica.role is not Role.OFFLINE:
                 self.log.sync(self.replica.high_watermark)
         world.after(world.options.tick_ms, self.tick)
+
+    def stop(self) -> None:
+        """SIGTERM: others are to lead, and to have everything, before this node asks to drain."""
+        self.stopping_since_ms = self.world.now
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """As `node.hand_over` of the partition service."""
+        if self.stopping_since_ms is None or self.wants_shutdown:
+            return
+        if self.replica.role is Role.LEADER:
+            self.handle(on.HandOverAsked())
+        if self.handed_over:
+            self.world.observer.hands_over(self, self.successors)
+        late = self.world.now - self.stopping_since_ms >= CATCH_UP_MS
+        self.wants_shutdown = late or self.handed_over
+
+    def on_hand_over_asked(self, leader_epoch: int, successor: int) -> None:
+        self.asked.ask(leader_epoch, successor)
+
+    @property
+    def successors(self) -> list[int]:
+        replica = self.replica
+        return list(successors(replica.isr, replica.node, replica.ineligible))
+
+    @property
+    def handed_over(self) -> bool:
+        """Whoever is elected next has all of the log, or this node does not lead."""
+        if self.replica.role is not Role.LEADER or not self.replica.resigned:
+            return True
+        return have_all(iter(self.successors), self.replica.followers, self.log.end)
 
     @property
     def out_of_service(self) -> bool:
@@ -225,6 +264,7 @@ class NodeProcess:
             case effect.ProposeIsr():
                 self._propose(wanted)
             case effect.StartLeading():
+                self.told.clear()
                 self.log.epochs.assign(wanted.leader_epoch, wanted.start_offset)
                 observer.leads(self)
             case effect.StopLeading():
@@ -309,7 +349,7 @@ class NodeProcess:
         for entry in entries:
             log.append(entry)
             self.world.observer.appended(self, entry)
-        moved = replica.replicated(log.end, high)
+        moved = replica.replicated(log.end, log.end, high)
         if entries:
             self.world.observer.follower_log_changed(self)
         if moved is not None:
@@ -339,8 +379,8 @@ class NodeProcess:
         if replica.refuse_follower(node, node_epoch, epoch):
             return  # It asks again when it has a newer image.
         event: on.Diverged | on.OutOfRange
-        parted = self._compare(offset, last)
-        if parted == UNKNOWN_EPOCH:
+        diverging = self._compare(offset, last)
+        if diverging == UNKNOWN_EPOCH:
             event = on.OutOfRange(
                 leader_epoch=epoch,
                 fetch_offset=offset,
@@ -348,13 +388,13 @@ class NodeProcess:
                 leader_log_start_offset=self.log.start,
                 leader_log_end_offset=self.log.end,
             )
-        elif parted is not None:
+        elif diverging is not None:
             event = on.Diverged(
                 leader_epoch=epoch,
                 fetch_offset=offset,
                 last_fetched_epoch=last,
-                epoch=parted[0],
-                end_offset=parted[1],
+                epoch=diverging[0],
+                end_offset=diverging[1],
             )
         else:
             self._follower_progress(node, incarnation, offset)
@@ -366,7 +406,8 @@ class NodeProcess:
     def _compare(self, offset: int, last: int) -> tuple[int, int] | None:
         if offset < self.log.start:
             return UNKNOWN_EPOCH
-        return self.replica.divergence(offset, last)
+        parted: tuple[int, int] | None = self.replica.divergence(offset, last)
+        return parted
 
     def _follower_progress(self, node: int, incarnation: int, offset: int) -> None:
         replica = self.replica
@@ -375,6 +416,8 @@ class NodeProcess:
             self.high_watermark_moved()
         if replica.isr_due:
             self.handle(on.IsrDue())
+        self.hand_over()
+        self.asked.answer()
         self.parked[node] = (incarnation, replica.leader_epoch, offset)
         self.answer_parked()
 
@@ -384,11 +427,10 @@ class NodeProcess:
             if node not in replica.followers:
                 del self.parked[node]  # It has no replica any more.
                 continue
-            follower = replica.followers[node]
-            if offset >= log.end and replica.high_watermark <= follower.told_high_watermark:
+            if offset >= log.end and replica.high_watermark <= self.told.get(node, -1):
                 continue
             del self.parked[node]
-            follower.told_high_watermark = replica.high_watermark
+            self.told[node] = replica.high_watermark
             entries = log.read(offset, min(log.end, offset + FETCH_ENTRIES_MAX))
             self.world.network.send(
                 self.node,
@@ -422,7 +464,7 @@ class NodeProcess:
             self.world.observer.appended(self, entry)
         else:
             offset = verdict
-        moved = verdict == ACCEPT and replica.appended(log.end) is not None
+        moved = verdict == ACCEPT and replica.appended(log.end, log.end) is not None
         if acks != ACKS_ALL:
             self._reply(client, "on_appended", (request, offset))
         elif replica.high_watermark > offset and not moved:
@@ -438,18 +480,18 @@ class NodeProcess:
     def on_consume(self, client: int, request: int, epoch: int, offset: int, last: int) -> None:
         replica, log = self.replica, self.log
         code: int = replica.refuse_fetch(epoch)
-        parted = None
+        diverging = None
         entries: list[Entry] = []
         if not code:
-            parted = self._compare(offset, last)
-            if parted == UNKNOWN_EPOCH:
-                code, parted = ErrorCode.OFFSET_OUT_OF_RANGE, None
-            elif parted is None and offset < replica.high_watermark:
+            diverging = self._compare(offset, last)
+            if diverging == UNKNOWN_EPOCH:
+                code, diverging = ErrorCode.OFFSET_OUT_OF_RANGE, None
+            elif diverging is None and offset < replica.high_watermark:
                 end = min(replica.high_watermark, offset + FETCH_ENTRIES_MAX)
                 entries = log.read(offset, end)
                 self.world.observer.serves(self, offset, entries)
         self._reply(
             client,
             "on_consumed",
-            (request, code, replica.leader_epoch, offset, entries, parted, log.start),
+            (request, code, replica.leader_epoch, offset, entries, diverging, log.start),
         )

@@ -8,7 +8,7 @@ tails) cuts the history; it is noted by its leader epoch, and older epochs are n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.model.cluster import PartitionState
 from highwater.partition.core import invariants
@@ -29,6 +29,15 @@ LOST: Entry = (-1, -1, -1, -1)
 
 class ViolationError(AssertionError):
     """An invariant does not hold. The text begins with its number."""
+
+
+class HandedOver(NamedTuple):
+    """A leader has resigned, and says that its successors have everything."""
+
+    node: int
+    end: int
+    successors: dict[int, int]
+    """Nodes that may be elected, with their incarnations; not those whose logs went since."""
 
 
 class Observer:
@@ -59,6 +68,8 @@ class Observer:
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.joining: frozenset[int] = frozenset()
         """The ISR that a leader just proposed, who knows that all of these have everything."""
+        self.handed_over: dict[int, HandedOver] = {}
+        """By leader epoch, what its leader left to whoever leads the next one."""
         self.lossy_epoch = -1
         self.losses = 0
         self.loss_pending = False
@@ -87,6 +98,8 @@ class Observer:
             replica = process.replica
             if replica.role is not Role.LEADER or replica.leader_epoch != entry[0]:
                 raise ViolationError(f"R2: node {process.node} invented {entry} at {offset}")
+            if entry[0] in self.handed_over:
+                raise ViolationError(f"R1: node {process.node} appends after it has handed over")
             self.authored[entry[0], offset] = (entry, before)
         elif known[0] != entry or (
             offset > self.deleted_before and None not in (before, known[1]) and before != known[1]
@@ -144,6 +157,7 @@ class Observer:
 
     def damages(self, node: int, next_incarnation: int) -> None:
         """The node's disk lost something, or all."""
+        self._inherits_nothing(node)
         self.damaged[node] = next_incarnation
         self.damaged_ms[node] = self.world.now
         self.agreed[node] = 0
@@ -151,6 +165,7 @@ class Observer:
 
     def removed(self, node: int) -> None:
         """The node has deleted its log, as the controller has taken its replica away."""
+        self._inherits_nothing(node)
         self.removed_ms[node] = self.world.now
         self.agreed[node] = 0
         self.dirty = True
@@ -178,6 +193,32 @@ class Observer:
 
     # ---- leaders ----
 
+    def hands_over(self, process: NodeProcess, successors: list[int]) -> None:
+        """A leader lets others lead; from now on it may append nothing."""
+        replica, running = process.replica, self.world.processes
+        if replica.role is Role.LEADER and replica.resigned:
+            heirs = {n: running[n].incarnation for n in successors if running.get(n)}
+            self.handed_over[replica.leader_epoch] = HandedOver(
+                process.node, process.log.end, heirs
+            )
+
+    def _inherits_nothing(self, node: int) -> None:
+        for handed in self.handed_over.values():
+            handed.successors.pop(node, None)
+
+    def _check_inheritance(self, process: NodeProcess) -> None:
+        """R1: also what only the leader had acknowledged (acks=1) outlives an orderly stop."""
+        handed = self.handed_over.get(process.replica.leader_epoch - 1)
+        if (
+            handed is not None
+            and handed.successors.get(process.node) == process.incarnation
+            and process.log.end < handed.end
+        ):
+            raise ViolationError(
+                f"R1: node {process.node} takes over from node {handed.node} with "
+                f"{process.log.end} of {handed.end} records"
+            )
+
     def leads(self, process: NodeProcess) -> None:
         """R1, R6: one leader per epoch, once, and with all that was committed."""
         epoch = process.replica.leader_epoch
@@ -185,6 +226,7 @@ class Observer:
         if self.leaders.setdefault(epoch, identity) != identity:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
         invariants.check_epochs(process.replica)
+        self._check_inheritance(process)
         if self.loss_pending and epoch >= self.lossy_epoch:
             self._rebase(process)
         newest = self.world.controller.partition.leader_epoch

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.bug import Bug
 from tests.sim.bugs import BUGS
 from tests.sim.disk import Entry, SimLog
 from tests.sim.hunt import BUG_SEEDS_MAX, find_bug, try_seed
@@ -30,7 +31,7 @@ def test_the_track_record_names_each_with_its_seed() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=NAMES)
-def test_the_recorded_seed_finds_it(bug) -> None:
+def test_the_recorded_seed_finds_it(bug: Bug) -> None:
     assert bug.rare or 0 <= bug.seed < BUG_SEEDS_MAX
     outcome = try_seed(bug.seed, bug)
     assert outcome.failure, f"{bug.name} is not found any more"

@@ -9,6 +9,7 @@ from highwater.controller.core import reassign
 from highwater.controller.core.election import Candidates, elect
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NodeId
+from highwater.partition.core.replica import Replica
 from tests.sim import model
 from tests.sim.bugs import (
     AdmitsAnybody,
@@ -93,7 +94,7 @@ def test_every_order_of_steps(bounds: Bounds) -> None:
         (TruncatesToHighWatermark, SHORT_LOGS),
     ],
 )
-def test_it_finds_a_bug_with_a_short_story(bug, bounds: Bounds) -> None:
+def test_it_finds_a_bug_with_a_short_story(bug: type[Replica], bounds: Bounds) -> None:
     report = explore(bounds, bug)
     assert report.failure
     assert 2 <= len(report.story) <= 8, "\n".join(report.story)

@@ -8,6 +8,7 @@ import pytest
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.replica import Replica
+from highwater.partition.core.replica_effects import ProposeIsr
 from tests.sim.bugs import TruncatesToHighWatermark
 from tests.sim.model import LostError, Model
 
@@ -116,6 +117,7 @@ def test_an_unanswered_proposal_outlives_a_refusal() -> None:
     assert model.partition.isr == (1, 2)
     leader = model.replicas[1]
     (again,) = leader.handle(on.IsrDue())
+    assert isinstance(again, ProposeIsr)
     refused = on.IsrAnswered(attempt=again.attempt, error_code=ErrorCode.INELIGIBLE_REPLICA)
     assert leader.handle(refused) == []
     model.produce(1, "a")

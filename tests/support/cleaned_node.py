@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
-from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
-from highwater.partition.storage.directory.hosted_directory import HandleLimits, HostedLog
+from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.cleaning.settings import CleanerSettings
+from highwater.partition.storage.directory.handle_limits import HandleLimits
+from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
@@ -40,13 +43,17 @@ class CleanedNode:
 
     def __init__(self, directory: Path, filesystem: FileSystem | None = None) -> None:
         loop = asyncio.get_running_loop()
+
+        def post(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
         self.clock = ManualClock()
         self.failures: list[LogDirFailure] = []
         self._stream = io.StringIO()
         self.manager = LogManager(
             [directory],
             clock=self.clock,
-            post=loop.call_soon_threadsafe,
+            post=post,
             on_dir_failure=lambda _, failure: self.failures.append(failure),
             limits=HandleLimits(files=100, maps=50),
             make_filesystem=lambda _: filesystem or FileSystem(),
@@ -54,11 +61,11 @@ class CleanedNode:
         self.manager.open()
         self.manager.start()
 
-    def cleaner(self, **settings: int) -> Cleaner:
+    def cleaner(self, *, enable: bool = True, **settings: int) -> Cleaner:
         """One that looks ten times a second."""
         log = make_logger(LogSettings(format="json"), stream=self._stream)
-        options = CleanerSettings(**({"backoff_ms": 100} | settings))  # type: ignore[arg-type]
-        return Cleaner(self.manager, clock=self.clock, log=log, settings=options)
+        options = CleanerSettings(**({"backoff_ms": 100} | settings))
+        return Cleaner(self.manager, clock=self.clock, log=log, settings=options, enable=enable)
 
     def logged(self, event: str) -> list[dict[str, object]]:
         """What the cleaners have logged about that."""

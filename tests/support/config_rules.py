@@ -25,6 +25,11 @@ class PlainConfigRules:
         kept = "".join(item for item in present if item not in removed)
         return None if name != name.lower() else kept + added
 
+    def changed_node_list(
+        self, name: str, present: Mapping[str, str], *, added: str, removed: str
+    ) -> str | None:
+        return self.changed_list(name, present, {}, added=added, removed=removed)
+
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         return _error(wanted)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from highwater.model.cluster import ClusterImage, NodeState, PartitionState, TopicState
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    NodeState,
+    PartitionState,
+    TopicState,
+)
 from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, NodeId, TopicId
 
 
@@ -39,6 +45,13 @@ def topic_state(name: str, replicas: Iterable[tuple[int, ...]]) -> TopicState:
             for number, nodes in enumerate(replicas)
         ),
     )
+
+
+def changed_partitions(delta: ClusterDelta | None) -> list[PartitionState]:
+    """All partitions of a delta that has no whole topics, in its order."""
+    assert delta is not None
+    assert not delta.topics
+    return [state for states in delta.partitions.values() for state in states]
 
 
 def image_of(nodes: Iterable[NodeState] = (), topics: Iterable[TopicState] = ()) -> ClusterImage:

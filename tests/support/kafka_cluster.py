@@ -9,8 +9,6 @@ from tests.support.kafka_peer import KafkaPeer
 from tests.support.measured_process import tail
 
 _PROPERTIES = {
-    # Highwater's default, so that tests of automatic creation can count partitions.
-    "num.partitions": "4",
     "offsets.topic.num.partitions": "8",
     "log.segment.delete.delay.ms": "1000",
 }

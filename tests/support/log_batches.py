@@ -1,5 +1,6 @@
 """Record batches and a clock for tests of logs on disk."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from crc32c import crc32c
@@ -12,6 +13,7 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.partition.core.producers import last_sequence
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.log_slice import LogSlice
@@ -58,7 +60,9 @@ def make_batch(
 def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = None) -> list[int]:
     """Appends batches as one group at the end of the log, as a leader does; their base offsets."""
     offset = log.log_end_offset
-    offsets, sizes, buffers = [], [], []
+    sizes: list[int] = []
+    offsets: list[int] = []
+    buffers: list[bytearray] = []
     largest, largest_offset = -1, offset
     epoch = max(log.epochs.latest, 0) if epoch is None else epoch
     for original in batches:
@@ -81,8 +85,41 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
         if header.max_timestamp > largest:
             largest, largest_offset = header.max_timestamp, last
         offset = last + 1
-    log.append(buffers, sum(sizes), offsets, sizes, offset, largest, largest_offset, epoch)
+    info = append_info(
+        buffers, offsets, next_offset=offset, max_timestamp=(largest, largest_offset), epoch=epoch
+    )
+    log.append(info)
     return offsets
+
+
+def append_info(
+    buffers: Sequence[bytes | bytearray],
+    base_offsets: list[int],
+    *,
+    next_offset: int,
+    max_timestamp: tuple[int, int],
+    epoch: int,
+) -> LogAppendInfo:
+    """What an append is told of batches, one in each buffer; `max_timestamp` with its offset."""
+    info = LogAppendInfo()
+    info.buffers = buffers
+    info.base_offsets = base_offsets
+    info.sizes = [len(buffer) for buffer in buffers]
+    info.nbytes = sum(info.sizes)
+    info.next_offset = next_offset
+    info.max_timestamp, info.max_timestamp_offset = max_timestamp
+    info.leader_epoch = epoch
+    return info
+
+
+def forget_positions(log: PartitionLog) -> None:
+    """As if the places where readers stopped had been forgotten, as those of others are."""
+    log.extent.positions.clear()
+
+
+def write_with(log: PartitionLog, pwritev: Callable[..., int]) -> None:
+    """Replaces the function that the log bound when it was opened: a disk fails later."""
+    log._writer._pwritev = pwritev
 
 
 def slice_bytes(log_slice: LogSlice | None) -> bytes:

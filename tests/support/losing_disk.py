@@ -49,7 +49,7 @@ class LosingFileSystem(FileSystem):
             self._keys[inode] = self._files
         return self._keys[inode]
 
-    def _sync(self, fd: int) -> None:
+    def _sync(self, fd: Any) -> None:
         os.fsync(fd)
         path = Path(f"/proc/self/fd/{fd}").readlink()
         if path.is_dir():

@@ -122,6 +122,11 @@ class LoopDisk:
         self._device = _run("losetup", "--find", "--show", str(self._image)).decode().strip()
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
 
+    def mount_again(self) -> None:
+        """Unmounts and mounts it: the kernel forgets what it had in memory of it."""
+        _unmount(self.path)
+        _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
+
     def unmount(self) -> None:
         self.thaw()
         if self._device:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from highwater.controller.store import keys
 from highwater.model.errors import HighwaterError
@@ -338,11 +338,11 @@ class ReplicatedCluster:
         addresses = (json.loads(entry["value"])["address"] for entry in entries)
         return [names[address.rpartition(":")[2]] for address in addresses]
 
-    def _entry(self, key: str) -> dict | None:
+    def _entry(self, key: str) -> dict[str, Any] | None:
         entries = self._entries(key)
         return entries[0] if entries else None
 
-    def _entries(self, key: str, *flags: str) -> list[dict]:
+    def _entries(self, key: str, *flags: str) -> list[dict[str, Any]]:
         """Of the first member of etcd that answers; none if none does."""
         for member in self.etcd.members:
             if not member.running:
@@ -458,7 +458,7 @@ def empty_directory(path: Path) -> None:
             entry.unlink()
 
 
-def _decoded(entry: dict) -> dict:
+def _decoded(entry: dict[str, Any]) -> dict[str, Any]:
     import base64
 
     return {**entry, "value": base64.b64decode(entry["value"]).decode()}

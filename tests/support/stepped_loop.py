@@ -6,7 +6,7 @@ Timers go off when the test has moved `now` past them; what would run in a threa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,9 +22,9 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.now
 
-    def run_in_executor(
+    def run_in_executor(  # type: ignore[override]  # the base is generic in the arguments.
         self, executor: Any, function: Callable[..., T], *args: Any
-    ) -> Awaitable[T]:
+    ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(function(*args))

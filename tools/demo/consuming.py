@@ -115,12 +115,12 @@ def _take(found: ReadBack, message: Message, run_id: str) -> None:
 
 
 def _partition(message: Message) -> int:
-    partition = message.partition()
+    partition: int | None = message.partition()
     assert partition is not None
     return partition
 
 
 def _offset(message: Message) -> int:
-    offset = message.offset()
+    offset: int | None = message.offset()
     assert offset is not None
     return offset

@@ -20,6 +20,7 @@ from highwater.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.kafka.records.batch import is_log_append_time
 from highwater.kafka.records.compression import Compression
 from tests.conformance.protocol.requests import (
@@ -36,7 +37,7 @@ from tests.support.wire import RawConnection, only
 
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
-_STATIC, _DEFAULT = 4, 5
+_OF_BROKER, _OF_ALL, _STATIC, _DEFAULT = 2, 3, 4, 5
 _LATEST = -1
 _HOUR_MS = 3_600_000
 _CLOCKS_DIFFER_MS = 60_000
@@ -60,7 +61,8 @@ def _alter(
 
 def _describe(connection: RawConnection, resource: tuple[int, str]) -> dict[str, Any]:
     asked = DescribeConfigsRequestDescribeConfigsResource(*resource, configuration_keys=None)
-    result = only(connection.ask(DescribeConfigsRequest(resources=[asked]), 4).results)
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=True)
+    result = only(connection.ask(request, 4).results)
     assert result.error_code == ErrorCode.NONE, result.error_message
     return {config.name: config for config in result.configs}
 
@@ -102,13 +104,16 @@ def _in_force(cluster: Cluster, holds: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def _for_all_brokers(connection: RawConnection, name: str, value: str) -> Iterator[None]:
-    """The cluster belongs to other tests too: whatever happens, the config is taken back."""
-    assert _alter(connection, (_BROKER, ""), name, value).error_code == ErrorCode.NONE
+def _for_brokers(connection: RawConnection, broker: str, name: str, value: str) -> Iterator[None]:
+    """The cluster belongs to other tests too: whatever happens, the config is taken back.
+
+    `broker` is an id, or "" for all of them.
+    """
+    assert _alter(connection, (_BROKER, broker), name, value).error_code == ErrorCode.NONE
     try:
         yield
     finally:
-        assert _alter(connection, (_BROKER, ""), name, None).error_code == ErrorCode.NONE
+        assert _alter(connection, (_BROKER, broker), name, None).error_code == ErrorCode.NONE
 
 
 @pytest.mark.core
@@ -187,7 +192,7 @@ def test_brokers_configs_are_the_defaults_of_topics(
 
     assert answers(ErrorCode.INVALID_TIMESTAMP)
     name = "log.message.timestamp.after.max.ms"
-    with _for_all_brokers(connection, name, str(3 * _HOUR_MS)):
+    with _for_brokers(connection, "", name, str(3 * _HOUR_MS)):
         _in_force(cluster, lambda: answers(ErrorCode.NONE))
         told = _describe(connection, (_TOPIC, made_topic))["message.timestamp.after.max.ms"]
         assert told.value == str(3 * _HOUR_MS)
@@ -222,3 +227,149 @@ def test_what_brokers_were_started_with_is_read_only(
     assert configs["log.segment.bytes"].config_source == _DEFAULT
     refused = _alter(connection, (_BROKER, node), "group.initial.rebalance.delay.ms", "5")
     assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.core
+def test_a_broker_s_own_config_comes_before_that_of_all(
+    cluster: Cluster, connection: RawConnection, made_topic: str
+) -> None:
+    """On the leader of a partition the smaller limit of that broker holds, and goes again."""
+    topics = [MetadataRequestMetadataRequestTopic(name=made_topic)]
+    found = only(connection.ask(MetadataRequest(topics=topics), 9).topics)
+    leader = next(str(part.leader_id) for part in found.partitions if part.partition_index == 0)
+    name, records = "message.max.bytes", batch([b"x" * 2000])
+
+    def answers(code: ErrorCode) -> bool:
+        return bool(produce(connection, made_topic, records).error_code == code)
+
+    def synonyms() -> list[tuple[str, int]]:
+        config = _describe(connection, (_BROKER, leader))[name]
+        assert config.value == config.synonyms[0].value
+        assert not config.read_only
+        return [(one.value, one.source) for one in config.synonyms]
+
+    default = ("1048588", _DEFAULT)
+    with _for_brokers(connection, "", name, "2000000"):
+        _in_force(cluster, lambda: synonyms() == [("2000000", _OF_ALL), default])
+        assert answers(ErrorCode.NONE)
+        with _for_brokers(connection, leader, name, "1000"):
+            _in_force(cluster, lambda: answers(ErrorCode.MESSAGE_TOO_LARGE))
+            assert synonyms() == [("1000", _OF_BROKER), ("2000000", _OF_ALL), default]
+            of_all = _describe(connection, (_BROKER, ""))
+            assert (of_all[name].value, of_all[name].config_source) == ("2000000", _OF_ALL)
+        _in_force(cluster, lambda: answers(ErrorCode.NONE))
+    _in_force(cluster, lambda: synonyms() == [default])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("log.cleaner.backoff.ms", "5000"),
+        ("log.cleaner.dedupe.buffer.size", "200000000"),
+        ("log.cleaner.io.max.bytes.per.second", "1.0E8"),
+        ("producer.id.expiration.ms", "86300000"),
+        ("compression.type", "lz4"),
+        ("compression.zstd.level", "5"),
+        ("log.preallocate", "false"),
+        ("log.segment.delete.delay.ms", "2000"),
+        ("log.cleanup.policy", "compact,delete"),
+    ],
+)
+def test_configs_of_brokers_that_may_change_while_they_run(
+    cluster: Cluster, connection: RawConnection, name: str, value: str
+) -> None:
+    broker = (_BROKER, str(cluster.nodes[0].node_id))
+
+    def told() -> tuple[str, int]:
+        config = _describe(connection, broker)[name]
+        return config.value, config.config_source
+
+    before = told()
+    assert not _describe(connection, broker)[name].read_only
+    with _for_brokers(connection, "", name, value):
+        _in_force(cluster, lambda: told() == (value, _OF_ALL))
+    with _for_brokers(connection, broker[1], name, value):
+        _in_force(cluster, lambda: told() == (value, _OF_BROKER))
+    _in_force(cluster, lambda: told() == before)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "node.id",
+        "num.partitions",
+        "log.retention.hours",
+        "log.retention.minutes",
+        "log.roll.hours",
+        "log.cleaner.enable",
+        "log.retention.check.interval.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+        "group.max.session.timeout.ms",
+        "offsets.retention.minutes",
+        "offset.metadata.max.bytes",
+        "auto.create.topics.enable",
+        "replica.lag.time.max.ms",
+    ],
+)
+def test_configs_of_brokers_that_may_not_change(
+    cluster: Cluster, connection: RawConnection, name: str
+) -> None:
+    for broker in ("", str(cluster.nodes[0].node_id)):
+        refused = _alter(connection, (_BROKER, broker), name, "1")
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert "Cannot update these configs dynamically" in refused.error_message
+        assert name in refused.error_message
+        # What is not there can be taken away.
+        assert _alter(connection, (_BROKER, broker), name, None).error_code == ErrorCode.NONE
+    assert _describe(connection, (_BROKER, str(cluster.nodes[0].node_id)))[name].read_only
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("message.max.bytes", "-1"),
+        ("log.cleaner.backoff.ms", "-1"),
+        ("log.cleaner.dedupe.buffer.size", "1000"),
+        ("producer.id.expiration.ms", "0"),
+        ("log.retention.ms", "soon"),
+        ("log.cleanup.policy", "burn"),
+        ("compression.type", "zip"),
+        ("leader.replication.throttled.rate", "-1"),
+    ],
+)
+def test_values_that_no_broker_may_have(connection: RawConnection, name: str, value: str) -> None:
+    refused = _alter(connection, (_BROKER, ""), name, value)
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert refused.error_message
+    assert name not in _describe(connection, (_BROKER, ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "default"),
+    [
+        ("group.min.session.timeout.ms", 3, "6000"),
+        ("group.max.session.timeout.ms", 3, "1800000"),
+        ("group.max.size", 3, "2147483647"),
+        ("offsets.retention.minutes", 3, "10080"),
+        ("offsets.retention.check.interval.ms", 5, "600000"),
+        ("offset.metadata.max.bytes", 3, "4096"),
+        ("producer.id.expiration.ms", 3, "86400000"),
+        ("num.partitions", 3, "1"),
+        ("log.retention.hours", 3, "168"),
+        ("log.flush.scheduler.interval.ms", 5, str(2**63 - 1)),
+        ("log.flush.interval.ms", 5, None),
+        ("log.retention.ms", 5, None),
+        ("compression.gzip.level", 3, "-1"),
+        ("compression.lz4.level", 3, "9"),
+        ("compression.zstd.level", 3, "3"),
+        ("log.cleaner.dedupe.buffer.size", 5, "134217728"),
+        ("log.cleaner.io.max.bytes.per.second", 6, "1.7976931348623157E308"),
+    ],
+)
+def test_defaults_of_brokers(
+    cluster: Cluster, connection: RawConnection, name: str, kind: int, default: str | None
+) -> None:
+    config = _describe(connection, (_BROKER, str(cluster.nodes[0].node_id)))[name]
+    assert (config.value, config.config_source, config.config_type) == (default, _DEFAULT, kind)
+    assert [one.value for one in config.synonyms] == ([] if default is None else [default])

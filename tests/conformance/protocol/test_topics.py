@@ -128,7 +128,7 @@ def test_validate_only_creates_nothing(connection: RawConnection, topic: str) ->
 
 def test_defaults_of_the_broker(connection: RawConnection, topic: str) -> None:
     made = only(_create(connection, _new(topic, -1, -1)))
-    assert (made.error_code, made.num_partitions) == (ErrorCode.NONE, 4)
+    assert (made.error_code, made.num_partitions) == (ErrorCode.NONE, 1)
 
 
 def test_a_given_assignment(cluster: Cluster, connection: RawConnection, topic: str) -> None:

@@ -175,4 +175,5 @@ def _committed(cluster: Cluster, group: str, partition: TopicPartition) -> int:
         wait_until(answered, timeout_s=60, what=f"the offsets of group {group}")
     finally:
         consumer.close()
-    return found[0].offset
+    offset: int = found[0].offset
+    return offset

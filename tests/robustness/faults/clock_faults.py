@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -46,7 +45,7 @@ class ClockJump(Fault):
     title = "the wall clocks of nodes, controllers and gateways jump, repeat a second, and run fast"
     pause_s_max = 1.0
     shape = Shape(settings={"partition": {"retention_check_interval_ms": "500"}})
-    topic_configs: ClassVar[Mapping[str, str]] = {
+    topic_configs: Mapping[str, str] = {
         # So that records tell what the nodes take for the time.
         "message.timestamp.type": "LogAppendTime",
         # Segments that retention could delete.

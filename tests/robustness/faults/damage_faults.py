@@ -2,7 +2,7 @@
 
 Only one replica is damaged, and while another one leads: what has been acknowledged is on at least
 two nodes, so nothing may be lost, and the damaged one has to get it again. The kernel stays the same,
-so the node reads its logs from their last index entries on (`storage/recovery.py`); what a power cut
+so the node reads its logs from their last index entries on (`recovery/recovery.py`); what a power cut
 leaves behind is in `power_faults`. Bit rot comes while the node runs.
 """
 

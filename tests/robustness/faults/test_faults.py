@@ -67,12 +67,12 @@ def test_every_fault_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_every_fault_of_the_catalogue_is_there():
+def test_every_fault_of_the_catalogue_is_there() -> None:
     numbers = {int(fault.id.partition("-")[0].removeprefix("F")) for fault in every_fault()}
     assert numbers == _NUMBERS
 
 
-def test_expected_lines_hide_no_others(tmp_path: Path):
+def test_expected_lines_hide_no_others(tmp_path: Path) -> None:
     process = ManagedProcess("node", ["true"], log_path=tmp_path / "node.log")
     lines = ['{"level": "error", "event": "log_dir_failed"}'] * (COMPLAINTS_MAX + 5)
     process.log_path.write_text("\n".join([*lines, "Traceback (most recent call last)", *lines]))

@@ -69,7 +69,7 @@ def echoed(proxy: FaultyProxy, data: bytes) -> bytes:
     return bytes(got)
 
 
-def test_everything_passes_a_calm_proxy(proxy: FaultyProxy):
+def test_everything_passes_a_calm_proxy(proxy: FaultyProxy) -> None:
     assert echoed(proxy, _DATA) == _DATA
     proxy.disturb(1)
     proxy.calm()
@@ -79,7 +79,7 @@ def test_everything_passes_a_calm_proxy(proxy: FaultyProxy):
 
 def test_connections_are_cut_where_the_seed_says(
     proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setattr(faulty_proxy, "DELAY_S_MAX", 0.001)
     monkeypatch.setattr(faulty_proxy, "CUT_BYTES", (1_000, 100_000))
     proxy.disturb(7)
@@ -94,7 +94,7 @@ def test_connections_are_cut_where_the_seed_says(
     assert proxy.delays > 0
 
 
-def test_a_plan_follows_from_its_seed():
+def test_a_plan_follows_from_its_seed() -> None:
     def told(plan: Plan) -> object:
         return plan.cut_at, plan.resets, list(itertools.islice(plan.pieces(), 50))
 
@@ -103,7 +103,7 @@ def test_a_plan_follows_from_its_seed():
     assert all(told(plan) != told(Plan(3, 1, "there")) for plan in others)
 
 
-def test_plans_keep_their_limits():
+def test_plans_keep_their_limits() -> None:
     for number in range(200):
         plan = Plan(5, number, "there")
         assert CUT_BYTES[0] <= plan.cut_at <= CUT_BYTES[1]
@@ -112,12 +112,12 @@ def test_plans_keep_their_limits():
             assert 0 <= piece.delay_s <= DELAY_S_MAX
 
 
-def test_who_connects_to_nobody_is_closed(proxy: FaultyProxy, echo: socket.socket):
+def test_who_connects_to_nobody_is_closed(proxy: FaultyProxy, echo: socket.socket) -> None:
     echo.shutdown(socket.SHUT_RDWR)
     assert echoed(proxy, b"is anybody there?") == b""
 
 
-def test_connections_have_a_limit(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch):
+def test_connections_have_a_limit(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faulty_proxy, "CONNECTIONS_MAX", 1)
     (address,) = proxy.addresses
     with socket.create_connection(address, timeout=_TIMEOUT_S) as first:
@@ -127,7 +127,7 @@ def test_connections_have_a_limit(proxy: FaultyProxy, monkeypatch: pytest.Monkey
         wait_until(lambda: proxy.refused == 1, timeout_s=5, what="a refusal")
 
 
-def test_an_address_that_is_taken_is_an_error(proxy: FaultyProxy):
+def test_an_address_that_is_taken_is_an_error(proxy: FaultyProxy) -> None:
     other = FaultyProxy(dict.fromkeys(proxy.addresses, (_HOST, 1)))
     with pytest.raises(OSError, match="in use"):
         other.start()

@@ -48,7 +48,7 @@ def passed(disorder: Disorder, count: int, step_s: float = 0.001) -> list[bytes]
     return out
 
 
-def test_no_frame_is_lost_and_none_comes_three_times():
+def test_no_frame_is_lost_and_none_comes_three_times() -> None:
     disorder = Disorder("7/node1/there")
     out = passed(disorder, 2_000)
     times = Counter(out)
@@ -62,12 +62,12 @@ def test_no_frame_is_lost_and_none_comes_three_times():
     assert out != sorted(out, key=int), "they change places"
 
 
-def test_disorder_follows_from_its_seed():
+def test_disorder_follows_from_its_seed() -> None:
     assert passed(Disorder("7"), 500) == passed(Disorder("7"), 500)
     assert passed(Disorder("8"), 500) != passed(Disorder("7"), 500)
 
 
-def test_a_frame_that_nobody_follows_is_not_kept(monkeypatch: pytest.MonkeyPatch):
+def test_a_frame_that_nobody_follows_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_disorder, "DELAYED_SHARE", 0.0)
     monkeypatch.setattr(frame_disorder, "SWAPPED_SHARE", 1.0)
     disorder = Disorder("1")
@@ -80,7 +80,7 @@ def test_a_frame_that_nobody_follows_is_not_kept(monkeypatch: pytest.MonkeyPatch
     assert disorder.counts["swapped"] == 1
 
 
-def test_no_more_frames_are_held_than_the_limit_says(monkeypatch: pytest.MonkeyPatch):
+def test_no_more_frames_are_held_than_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_disorder, "DELAYED_SHARE", 1.0)
     monkeypatch.setattr(frame_disorder, "DUPLICATED_SHARE", 0.0)
     disorder = Disorder("1")
@@ -119,7 +119,7 @@ def echoed(network: NodeNetwork, data: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_tcp_puts_right_what_the_forwarder_does(network: NodeNetwork):
+def test_tcp_puts_right_what_the_forwarder_does(network: NodeNetwork) -> None:
     network.disorder(seed=7)
     assert echoed(network, _DATA) == _DATA
     counts = network.order()[_NODE]
@@ -131,7 +131,7 @@ def test_tcp_puts_right_what_the_forwarder_does(network: NodeNetwork):
 
 
 @pytest.mark.slow
-def test_a_forwarder_that_ends_by_itself_is_told(network: NodeNetwork):
+def test_a_forwarder_that_ends_by_itself_is_told(network: NodeNetwork) -> None:
     network.disorder(seed=7)
     assert network._forwarder is not None
     network._forwarder.terminate()
@@ -141,7 +141,7 @@ def test_a_forwarder_that_ends_by_itself_is_told(network: NodeNetwork):
 
 
 @pytest.mark.slow
-def test_lost_packets_are_counted_until_they_are_healed(network: NodeNetwork):
+def test_lost_packets_are_counted_until_they_are_healed(network: NodeNetwork) -> None:
     network.lose(_NODE, 0.5)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for _ in range(100):

@@ -55,7 +55,7 @@ def reader(files: list[Path]) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.slow
 def test_reads_of_named_files_fail_and_of_no_others(
     files: list[Path], reader: subprocess.Popen[bytes], tmp_path: Path
-):
+) -> None:
     output = tmp_path / "trace"
     with CallTracer(reader.pid, "error=EIO", output=output, calls=READS, paths=files[1:]) as tracer:
         wait_until(lambda: reader.poll() is not None, timeout_s=_TIMEOUT_S, what="an error")
@@ -68,7 +68,7 @@ def test_reads_of_named_files_fail_and_of_no_others(
 @pytest.mark.slow
 def test_a_tracer_that_ends_before_its_process_is_told(
     reader: subprocess.Popen[bytes], tmp_path: Path
-):
+) -> None:
     tracer = CallTracer(reader.pid, "delay_exit=1000", output=tmp_path / "trace")
     tracer.__enter__()
     assert tracer._tracer is not None
@@ -79,7 +79,7 @@ def test_a_tracer_that_ends_before_its_process_is_told(
     assert reader.poll() is None
 
 
-def test_a_kernel_without_loop_devices_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_loop_devices_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := mounted_disk.missing("mkfs.ext4", "losetup"):
         pytest.skip(why)
     run = mounted_disk._run
@@ -95,7 +95,7 @@ def test_a_kernel_without_loop_devices_is_told(monkeypatch: pytest.MonkeyPatch):
     assert mounted_disk.missing.__wrapped__() is None, "a tmpfs needs none"
 
 
-def test_a_kernel_that_loses_no_packets_by_chance_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_that_loses_no_packets_by_chance_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     if why := node_network.missing():
         pytest.skip(why)
     run = node_network._run

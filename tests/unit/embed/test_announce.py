@@ -22,16 +22,24 @@ class Service:
 
 async def test_says_so_after_the_start(capsys):
     service = Service()
-    announced = Announced(service, lambda: ("host", 5) if service.calls else ("too", 0))
+    announced = Announced(
+        service,
+        lambda: ("host", 5) if service.calls else ("too", 0),
+        lambda: {"gateway-1": "a:1", "quota": "b:2"} if service.calls else {},
+    )
     await announced.start()
-    assert capsys.readouterr().out == "Highwater is ready on host:5\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "Metrics of gateway-1: http://a:1/metrics",
+        "Metrics of quota: http://b:2/metrics",
+        "Highwater is ready on host:5",
+    ]
     await announced.stop()
     assert service.calls == ["start", "stop"]
     assert announced.failed is service.failed
 
 
 async def test_says_nothing_if_the_start_fails(capsys):
-    announced = Announced(Service(OSError("no")), lambda: ("host", 5))
+    announced = Announced(Service(OSError("no")), lambda: ("host", 5), dict)
     with pytest.raises(OSError, match="no"):
         await announced.start()
     assert capsys.readouterr().out == ""

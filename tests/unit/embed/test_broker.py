@@ -1,4 +1,5 @@
 import asyncio
+import json
 
 import pytest
 
@@ -53,11 +54,26 @@ async def test_failure_of_a_member_is_the_brokers(tmp_path):
         await broker.stop()
 
 
-async def test_metrics_of_all_members(tmp_path, unused_port):
-    broker = make(tmp_path, metrics_port=unused_port)
+async def test_metrics_can_be_off(tmp_path):
+    broker = make(tmp_path, metrics_port=0)
     await broker.start()
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", unused_port)
+        assert broker.metrics_addresses == {}
+        assert not (tmp_path / "metrics.json").exists()
+    finally:
+        await broker.stop()
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+async def test_metrics_of_all_members(tmp_path, unused_port, chosen):
+    broker = make(tmp_path, metrics_port=unused_port if chosen else None)
+    await broker.start()
+    try:
+        (address,) = json.loads((tmp_path / "metrics.json").read_text()).values()
+        assert broker.metrics_addresses == {"highwater": address}
+        host, _, port = address.partition(":")
+        assert (port == str(unused_port)) == chosen
+        reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         page = await asyncio.wait_for(reader.read(), 10)
         writer.close()
@@ -69,3 +85,4 @@ async def test_metrics_of_all_members(tmp_path, unused_port):
             assert name in page
     finally:
         await broker.stop()
+    assert not (tmp_path / "metrics.json").exists()

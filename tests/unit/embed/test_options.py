@@ -45,7 +45,7 @@ def test_defaults_that_follow_from_the_number_of_nodes():
     assert up_defaults("gateway", three) == {
         "group_metadata_replication_factor": min(INTERNAL_REPLICAS_MAX, 3)
     }
-    assert up_defaults("controller", three) == {"default_partitions": 4}
+    assert up_defaults("controller", three) == {}
 
 
 def test_own_settings_cannot_be_assigned():

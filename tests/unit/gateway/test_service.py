@@ -13,6 +13,7 @@ from highwater.gateway.service import GatewayService
 from highwater.kafka.messages.metadata import MetadataRequest, MetadataRequestMetadataRequestTopic
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.ids import DEFAULT_INSTANCE
+from highwater.model.steps import finish
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support.controller import endpoints_of, node, started, topic
@@ -68,12 +69,16 @@ class HeldWatch:
         self._watch = gateway.watch
         self._take = gateway.watch._take
         self._changes = []
-        gateway.watch._take = self._changes.append
+        gateway.watch._take = self._hold
+
+    def _hold(self, change):
+        self._changes.append(change)
+        yield
 
     def release(self) -> None:
         self._watch._take = self._take
         for change in self._changes:
-            self._take(change)
+            finish(self._take(change))
 
 
 def _ask(port):

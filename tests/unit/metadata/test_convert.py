@@ -114,6 +114,11 @@ def test_snapshots(ts, ns, gs, xs, mapping, cluster_configs, per_node):  # type:
         revision=st.integers(1, 2**62),
         controller_epoch=st.integers(0, 2**62),
         topics=few(topics),
+        partitions=st.dictionaries(
+            st.binary(min_size=16, max_size=16),
+            st.lists(partitions, min_size=1, max_size=2).map(tuple),
+            max_size=2,
+        ),
         removed_topics=st.frozensets(st.binary(min_size=16, max_size=16), max_size=2),
         nodes=few(nodes),
         removed_nodes=st.frozensets(node_ids, max_size=2),

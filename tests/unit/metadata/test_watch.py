@@ -12,6 +12,8 @@ from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
 from highwater.metadata.watch import ClusterWatch, Watcher, WrongClusterError
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId
+from highwater.model.steps import Steps
+from highwater.runtime.slices import SLICE_MS, Slices
 from tests.support.fake_controllers import fake_cluster, not_controller, unavailable
 
 
@@ -210,3 +212,121 @@ async def test_waiting_has_an_end(watched: Watched) -> None:
     with pytest.raises(TimeoutError):
         await watched.watch.wait_for_revision(11, 0.05)
     assert replace(await watched.at(5)).revision == 10
+
+
+class SteppedClock:
+    """Each look at it is a slice later, so that every step is a slice of its own."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+
+    def __call__(self) -> float:
+        self.now_ms += SLICE_MS / 1.5
+        return self.now_ms
+
+
+class SlowSubscriber:
+    """Takes an image in as many steps as a test likes, and writes down what it sees."""
+
+    def __init__(self, watch: ClusterWatch, steps: int = 20) -> None:
+        self.watch = watch
+        self.steps = steps
+        self.events: list[tuple[str, int]] = []
+        self.begun = asyncio.Event()
+
+    def __call__(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
+        self.events.append(("begins", image.revision))
+        self.begun.set()
+        for _ in range(self.steps):
+            assert self.watch.revision < image.revision or self.watch.applied_revision == 0
+            yield
+        self.events.append(("has", image.revision))
+
+
+async def slow_watch() -> tuple[Watched, SlowSubscriber]:
+    watched = Watched(slices=Slices(SteppedClock()))
+    slow = SlowSubscriber(watched.watch)
+    watched.watch.subscribe(slow)
+    return watched, slow
+
+
+async def test_a_later_image_waits_until_all_have_the_earlier_one() -> None:
+    watched, slow = await slow_watch()
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12), delta(15)]]
+    watched.watch.start()
+    await slow.begun.wait()
+    assert watched.watch.image is None, "nobody sees an image that is half carried out"
+    await watched.at(15)
+    assert slow.events == [(what, r) for r in (10, 12, 15) for what in ("begins", "has")]
+    await watched.watch.stop()
+
+
+async def test_a_stream_that_is_opened_again_does_not_leave_an_image_half_carried_out() -> None:
+    watched, slow = await slow_watch()
+    fake = watched.fakes["a:1"]
+    fake.streams = [[snapshot(10), delta(11)], [delta(12)]]
+    watched.watch.start()
+    await slow.begun.wait()
+    watched.watch.set_watcher(Watcher(node_id=3, node_epoch=9))
+    await watched.at(12)
+    assert slow.events == [(what, r) for r in (10, 12) for what in ("begins", "has")]
+    assert [(w.node_id, w.from_revision) for w in fake.watches] == [(0, 0), (3, 10)]
+    await watched.watch.stop()
+
+
+async def test_who_subscribes_in_the_middle_of_an_image_gets_that_one_too() -> None:
+    watched, slow = await slow_watch()
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12)]]
+    watched.watch.start()
+    await slow.begun.wait()
+    late: list[int] = []
+    watched.watch.subscribe(lambda image, _: late.append(image.revision))
+    await watched.at(12)
+    assert late == [10, 12]
+    await watched.watch.stop()
+
+
+async def test_who_leaves_in_the_middle_of_an_image_takes_it_from_nobody_else() -> None:
+    watched = Watched(slices=Slices(SteppedClock()))
+    slow = SlowSubscriber(watched.watch)
+    leave = watched.watch.subscribe(slow)
+    others: list[int] = []
+    watched.watch.subscribe(lambda image, _: others.append(image.revision))
+    watched.fakes["a:1"].streams = [[snapshot(10), delta(12)]]
+    watched.watch.start()
+    await slow.begun.wait()
+    leave()
+    await watched.at(12)
+    assert others == [10, 12]
+    await watched.watch.stop()
+
+
+async def test_an_image_is_handed_out_again_before_a_later_one() -> None:
+    watched, slow = await slow_watch()
+    streams: Any = [[snapshot(10), delta(12)]]
+    watched.fakes["a:1"].streams = streams
+    watched.watch.start()
+    await slow.begun.wait()
+    watched.watch.repeat(slow)
+    assert watched.watch.applied_revision == 0
+    await watched.at(12)
+    begun = [revision for what, revision in slow.events if what == "begins"]
+    assert begun in ([10, 10, 12], [10, 12, 12])
+    assert slow.events[1::2] == [("has", revision) for revision in begun], "never two at once"
+    assert len(begun) == 3, "who waits for a revision waits for the repetition, too"
+    assert watched.watch.applied_revision == 12
+    await watched.watch.stop()
+
+
+async def test_a_mistake_in_a_later_step_is_heard() -> None:
+    def broken(_image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
+        yield
+        raise ZeroDivisionError
+
+    watched = Watched(slices=Slices(SteppedClock()))
+    watched.watch.subscribe(broken)
+    watched.fakes["a:1"].streams = [[snapshot(10)]]
+    watched.watch.start()
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(watched.watch.failed, 5)
+    await watched.watch.stop()

@@ -1,4 +1,5 @@
 from highwater.model.broker_config import (
+    BROKER_CONFIG_SYNONYMS,
     BROKER_CONFIGS,
     CLUSTER_WIDE,
     RATES,
@@ -29,12 +30,28 @@ def test_names_are_in_order():
     assert list(BROKER_CONFIGS) == sorted(BROKER_CONFIGS)
 
 
-def test_dynamic_configs_are_rates_and_the_defaults_of_topic_configs_that_are_acted_upon():
-    synonyms = {name for names in TOPIC_CONFIG_SYNONYMS.values() for name in names}
+def test_dynamic_configs_are_those_of_kafka():
+    """DynamicBrokerConfig.AllDynamicConfigs: of topics' defaults only the first name counts."""
+    defaults = {names[0] for names in TOPIC_CONFIG_SYNONYMS.values()}
     dynamic = {name for name, config in BROKER_CONFIGS.items() if config.dynamic}
-    acted_upon = synonyms - {"compression.type", "log.preallocate"}
-    assert dynamic == acted_upon | RATES
+    of_parts = {
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "producer.id.expiration.ms",
+    }
+    assert dynamic == defaults | RATES | of_parts
     assert dynamic >= CLUSTER_WIDE
+
+
+def test_names_that_stand_in_for_others():
+    assert BROKER_CONFIG_SYNONYMS["log.retention.ms"] == (
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+    )
+    assert BROKER_CONFIG_SYNONYMS["log.retention.hours"] == ("log.retention.hours",)
+    assert "node.id" not in BROKER_CONFIG_SYNONYMS
 
 
 def test_every_topic_config_has_a_default():

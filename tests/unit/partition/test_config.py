@@ -30,3 +30,26 @@ def test_the_settings_of_a_claimed_node():
     config = load(data_root="/data", port=1234).as_node(4, Path("/data/node-4"))
     assert (config.node_id, config.log_dirs) == (4, (Path("/data/node-4"),))
     assert config.port == 1234
+
+
+def test_session_timeouts_have_an_order():
+    both = {"group_min_session_timeout_ms": 500, "group_max_session_timeout_ms": 500}
+    assert load(**both).group_max_session_timeout_ms == 500
+    with pytest.raises(ConfigError, match="must not be less"):
+        load(group_min_session_timeout_ms=2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("group_max_size", 0),
+        ("group_min_session_timeout_ms", -1),
+        ("group_max_session_timeout_ms", 2**31),
+        ("offsets_retention_minutes", 0),
+        ("offset_metadata_max_bytes", -1),
+        ("producer_id_expiration_ms", 0),
+    ],
+)
+def test_limits_are_kafka_s(name, wrong):
+    with pytest.raises(ConfigError, match=name):
+        load(**{name: wrong})

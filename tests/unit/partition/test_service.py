@@ -18,6 +18,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
+from highwater.model.steps import finish
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.service import PartitionService
@@ -31,7 +32,7 @@ from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support import controller as support
 from tests.support.controller import FakeNode
-from tests.support.log_batches import append, make_batch
+from tests.support.log_batches import append, forget_positions, make_batch
 from tests.unit.partition.data_plane.node import Fetched
 
 NODE = NodeId(1)
@@ -116,9 +117,9 @@ async def test_an_image_of_another_incarnation_changes_nothing(
     before = replica.leader_epoch
     assert replica.leading
     for other in (epoch - 1, epoch + 1):
-        service._image_changed(next_image(service, node_epoch=other), None)
+        finish(service._image_changed(next_image(service, node_epoch=other), None))
         assert replica.leader_epoch == before
-    service._image_changed(next_image(service, node_epoch=epoch), None)
+    finish(service._image_changed(next_image(service, node_epoch=epoch), None))
     assert replica.leader_epoch == before + 1
 
 
@@ -130,10 +131,14 @@ async def test_an_image_that_was_early_is_carried_out_with_the_registration(
     before = replica.leader_epoch
     epoch = service.membership.node_epoch + 1
     early = next_image(service, node_epoch=epoch)
-    service.watch._publish(early, None)
+    finish(service.watch._publish(early, None))
     assert replica.leader_epoch == before
     service.membership.node_epoch = epoch
     service._registered(epoch)
+    assert service.watch.applied_revision == 0, "the controller is not told that it acts on it yet"
+    async with asyncio.timeout(5):
+        while not service.watch.applied_revision:
+            await asyncio.sleep(0)
     assert replica.leader_epoch == before + 1
     assert replica.core.node_epoch == epoch
 
@@ -155,10 +160,10 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     log = replica.log
     for _ in range(3):
         append(log, make_batch(), epoch=replica.leader_epoch)
-    replica.moved(replica.core.appended(log.log_end_offset))
+    replica.moved(replica.core.appended(log.log_end_offset, log.log_end_offset))
     damaged = log.active_segment
     flip_magic(damaged.file, damaged.size // 3)
-    log._positions.clear()
+    forget_positions(log)
     asked = FetchPartition(replica.topic_id, 0, -1, 1, -1, 1 << 20)
     fetched = Fetched((asked,))
     service.plane.fetch(fetched.work)
@@ -203,11 +208,11 @@ async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_hav
     key, replica = one_of_two(service, leading=True)
     error = CorruptLogError("somewhere")
     if writing:
-        replica.log.writing = True
+        replica.log.late_writer.writing = True
         error = DamagedHeaderError("there", file="file", position=0, first=0)
     service.plane.unreadable(replica, error)
     assert replica.failed
-    replica.log.writing = False
+    replica.log.late_writer.writing = False
     async with asyncio.timeout(10):
         while service.plane.replicas[key] is replica:
             await asyncio.sleep(0.01)

@@ -66,7 +66,7 @@ class BalancerService:
             )
             stack.push_async_callback(metrics.stop)
             await metrics.start()
-        self._register_metrics()
+        self.register_metrics()
         stack.push_async_callback(self._tasks.close, timeout_s=CLOSE_S)
         checks = HealthChecks(
             self.pool,
@@ -94,12 +94,21 @@ class BalancerService:
             server.close()
         await self._stack.aclose()
 
-    def _register_metrics(self) -> None:
+    def register_metrics(self) -> None:
+        """Called by `start`; nothing of it needs a listening balancer."""
         gauges: list[tuple[str, str, Callable[[], float]]] = [
             ("connections", "Client connections.", lambda: len(self.relays)),
-            ("refused_connections", "Too many, or no gateway.", lambda: self.refused),
-            ("gateways_up", "Gateways that take clients.", lambda: len(self.pool.up)),
-            ("gateways", "Gateways by name.", lambda: len(self.pool.addresses)),
+            (
+                "refused_connections",
+                "Connections that were too many, or found no gateway.",
+                lambda: self.refused,
+            ),
+            (
+                "gateways_up",
+                "Gateways that are healthy and take clients.",
+                lambda: len(self.pool.up),
+            ),
+            ("gateways", "Gateways that its settings name.", lambda: len(self.pool.addresses)),
         ]
         for name, text, value in gauges:
             gauge = Gauge(f"highwater_balancer_{name}", text, registry=self._registry)

@@ -14,10 +14,10 @@ from highwater.controller.active.active import ActiveController, ControllerRules
 from highwater.controller.active.config_rules import KafkaConfigRules
 from highwater.controller.active.leadership import Leadership
 from highwater.controller.active.store_past import StorePast
-from highwater.controller.active.writer import Fence
 from highwater.controller.config import ControllerConfig, EtcdSettings
 from highwater.controller.core.config_rules import ConfigRules
 from highwater.controller.core.create_topics import TopicDefaults
+from highwater.controller.image.writer import Fence
 from highwater.controller.members.members import SessionRules
 from highwater.controller.metrics.controller import ControllerMetrics
 from highwater.controller.rpc.controller_servicer import ControllerServicer
@@ -33,6 +33,7 @@ from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger, silent_logger
 from highwater.runtime.metrics import MetricsServer
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 
 IN_PROCESS_ADDRESS: Final = "in-process"
@@ -84,7 +85,9 @@ class ControllerService:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception when the controller cannot go on."""
         self.controller_servicer = ControllerServicer(self._present, self._active_address)
-        self.metadata_servicer = MetadataServicer(self._present, self._active_address)
+        self.metadata_servicer = MetadataServicer(
+            self._present, self._active_address, Slices(self._clock.monotonic_ms)
+        )
         self.readiness = Readiness()
         self.readiness.add("election", lambda: bool(self._active_address()))
         self._metrics = ControllerMetrics(

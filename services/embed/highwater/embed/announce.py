@@ -1,7 +1,7 @@
-"""The line that people and scripts wait for."""
+"""The lines that people and scripts wait for: where metrics are, and that clients can connect."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from highwater.runtime.lifecycle import Service
 
@@ -9,10 +9,18 @@ from highwater.runtime.lifecycle import Service
 class Announced:
     """A service that says on standard output when clients can connect."""
 
-    def __init__(self, service: Service, address: Callable[[], tuple[str, int]]) -> None:
-        """`address` gives host and port of the bootstrap address; called after the start."""
+    def __init__(
+        self,
+        service: Service,
+        address: Callable[[], tuple[str, int]],
+        metrics: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Called after the start: host and port of the bootstrap address, and of each process'
+        /metrics by its name.
+        """
         self._service = service
         self._address = address
+        self._metrics = metrics
 
     @property
     def failed(self) -> "asyncio.Future[None]":
@@ -20,8 +28,10 @@ class Announced:
         return self._service.failed
 
     async def start(self) -> None:
-        """Starts the service, then says so."""
+        """Starts the service, then says so. The last line is that clients can connect."""
         await self._service.start()
+        for name, address in self._metrics().items():
+            print(f"Metrics of {name}: http://{address}/metrics", flush=True)  # noqa: T201
         host, port = self._address()
         print(f"Highwater is ready on {host}:{port}", flush=True)  # noqa: T201 - that is its job.
 

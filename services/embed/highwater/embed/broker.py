@@ -32,18 +32,20 @@ from highwater.runtime.loop_lag import LoopLagMonitor
 from highwater.runtime.metrics import MetricsServer
 
 ELECTION_TIMEOUT_S: Final = 10.0
+PROCESS: Final = "highwater"
+"""The name of the one process there is, among those that serve metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """The settings of all services; `metrics_port` None is off."""
+    """The settings of all services; `metrics_port` 0 lets the system choose, None is off."""
 
     data_dir: DataDir
     controller: ControllerConfig
     quota: QuotaConfig
     partition: PartitionConfig
     gateway: GatewayConfig
-    metrics_port: int | None = None
+    metrics_port: int | None = 0
 
 
 class EmbeddedBroker:
@@ -55,6 +57,8 @@ class EmbeddedBroker:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stack = AsyncExitStack()
         self.registry = CollectorRegistry()
+        self.metrics_addresses: dict[str, str] = {}
+        """host:port of /metrics by process; after `start`."""
         self.gateway: GatewayService
         self.partition: PartitionService
         self.controller: ControllerService
@@ -141,6 +145,9 @@ class EmbeddedBroker:
         )
         self._stack.push_async_callback(metrics.stop)
         await metrics.start()
+        host = self._settings.gateway.metrics.host
+        self.metrics_addresses = {PROCESS: f"{host}:{metrics.port}"}
+        self._settings.data_dir.write_metrics(self.metrics_addresses)
 
     def _member_failed(self, member: "asyncio.Future[None]") -> None:
         error = None if member.cancelled() else member.exception()

@@ -3,6 +3,7 @@
 .lock                 locked by the running broker or supervisor, with its pid in it
 controller.address    where the controller listens, for tools
 pids.json             process name -> pid, of a supervised cluster
+metrics.json          process name -> host:port of its /metrics
 controller/           metadata store (SQLite)
 node-<n>/             log directory of node n
 """
@@ -18,6 +19,7 @@ from highwater.model.errors import UnwritableDirectoryError, UsageError
 
 CONTROLLER_ADDRESS_FILE: Final = "controller.address"
 PIDS_FILE: Final = "pids.json"
+METRICS_FILE: Final = "metrics.json"
 LOCK_FILE: Final = ".lock"
 
 
@@ -63,7 +65,7 @@ class DataDir:
         """Takes back what it says of this process; harmless if `acquire` failed."""
         if self._lock is None:
             return
-        for name in (CONTROLLER_ADDRESS_FILE, PIDS_FILE):
+        for name in (CONTROLLER_ADDRESS_FILE, PIDS_FILE, METRICS_FILE):
             (self.path / name).unlink(missing_ok=True)
         self._lock.truncate(0)
         self._lock.close()
@@ -83,6 +85,10 @@ class DataDir:
     def write_pids(self, pids: Mapping[str, int]) -> None:
         """Replaces the list of processes; a reader finds the old or the new one."""
         self._replace(PIDS_FILE, json.dumps(dict(pids), indent=1) + "\n")
+
+    def write_metrics(self, addresses: Mapping[str, str]) -> None:
+        """Leaves host:port of every process that serves /metrics, by its name, for scrapers."""
+        self._replace(METRICS_FILE, json.dumps(dict(addresses), indent=1) + "\n")
 
     def _replace(self, name: str, text: str) -> None:
         new = self.path / f".{name}.new"

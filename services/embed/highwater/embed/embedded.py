@@ -23,15 +23,17 @@ def run_embedded(options: UpOptions) -> int:
     settings = broker_settings(options)
     # Looked at before anything is started, so that a taken port is the only line.
     check_ports(options.host, options.port)
-    if options.metrics_port is not None:
-        check_ports(settings.gateway.metrics.host, options.metrics_port)
+    if settings.metrics_port:
+        check_ports(settings.gateway.metrics.host, settings.metrics_port)
     keep_freed_memory()
     log = make_logger(settings.gateway.log)
     forward_standard_logging(log)
 
     async def build() -> Announced:
         broker = EmbeddedBroker(settings, log)
-        return Announced(broker, lambda: (options.host, broker.port))
+        return Announced(
+            broker, lambda: (options.host, broker.port), lambda: broker.metrics_addresses
+        )
 
     return lifecycle.run(build, log)
 
@@ -59,9 +61,15 @@ def broker_settings(options: UpOptions) -> BrokerSettings:
         "gateway", overrides["gateway"], {"port": options.port, "single_port": True}
     )
     file = options.config_file
+    gateway = load_settings(
+        GatewayConfig,
+        config_file=file,
+        overrides=overrides["gateway"],
+        defaults=UP_DEFAULTS["gateway"],
+    )
     return BrokerSettings(
         data_dir=data,
-        metrics_port=options.metrics_port,
+        metrics_port=options.metrics_port_of(gateway.metrics),
         controller=load_settings(
             ControllerConfig,
             config_file=file,
@@ -80,10 +88,5 @@ def broker_settings(options: UpOptions) -> BrokerSettings:
             overrides=overrides["partition"],
             defaults=UP_DEFAULTS["partition"],
         ),
-        gateway=load_settings(
-            GatewayConfig,
-            config_file=file,
-            overrides=overrides["gateway"],
-            defaults=UP_DEFAULTS["gateway"],
-        ),
+        gateway=gateway,
     )

@@ -22,7 +22,7 @@ from highwater.kafka.messages import (
     metadata,
 )
 from highwater.kafka.registry import request_codec
-from highwater.model.errors import Fault, HighwaterError, UnreachableError, UsageError
+from highwater.model.errors import HighwaterError, UnreachableError, UsageError
 
 TIMEOUT_S_DEFAULT: Final = 15.0
 RESPONSE_BYTES_MAX: Final = 64 << 20
@@ -42,7 +42,6 @@ _REASSIGNMENTS_VERSION: Final = 0
 class BrokerError(HighwaterError):
     """The broker answered with an error code."""
 
-    fault = Fault.CALLER
     reason = "BROKER"
 
     def __init__(self, code: int, message: str | None, subject: str) -> None:

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from highwater.model.errors import ConfigError
 from highwater.model.ids import INTERNAL_REPLICAS_MAX
+from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import parse_assignments
 
 SECTIONS: Final = ("controller", "quota", "partition", "gateway")
 
 UP_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    # Topics that do not say get as many partitions as clients' auto-created ones.
-    "controller": {"default_partitions": 4},
+    "controller": {},
     "quota": {},
     # As in Kafka's own server.properties: on a laptop nobody wants to wait for three seconds.
     "partition": {"group_initial_rebalance_delay_ms": 0},
@@ -46,6 +46,15 @@ class UpOptions:
     def supervised(self) -> bool:
         """True if the services run as processes of their own."""
         return self.separate or self.nodes > 1 or self.gateways > 1
+
+    def metrics_port_of(self, settings: MetricsSettings, index: int = 0) -> int | None:
+        """Where the process of this number serves /metrics: by the flag, else by its settings.
+
+        Gives 0 for a port that the system chooses, None for no metrics at all.
+        """
+        if self.metrics_port:
+            return self.metrics_port + index
+        return settings.port or (0 if self.metrics_port is None else None)
 
 
 def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:

@@ -41,7 +41,7 @@ class GatewayConfig(ServiceSettings):
     auto_create_topics: bool = Field(
         default=True, description="create topics that clients ask for (auto.create.topics.enable)"
     )
-    default_partitions: int = Field(default=4, ge=1, description="num.partitions")
+    default_partitions: int = Field(default=1, ge=1, description="num.partitions")
     default_replication_factor: int = Field(
         default=1, ge=1, description="default.replication.factor"
     )

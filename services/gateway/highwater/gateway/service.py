@@ -6,7 +6,7 @@ one go: links first, routes over them, then ports for nodes that are new.
 
 import asyncio
 import socket
-from collections.abc import Callable
+import time
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -17,15 +17,17 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.config import GatewayConfig
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.follow_image import ImageFollower
 from highwater.gateway.data_plane.held_produce import HeldProduce
 from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.handling.backend import GatewayBackend
 from highwater.gateway.handling.context import HandlerSettings
-from highwater.gateway.handling.requests import Requests
-from highwater.gateway.metrics.gateway import GatewayCollector, GatewayGauges, RequestMeter
+from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings
+from highwater.gateway.requests.requests import Requests
 from highwater.gateway.routing.node_links import NodeLinks, OpenLink
 from highwater.gateway.routing.table import PartitionRoute, RoutingTable
 from highwater.gateway.sockets.listener import Listener
@@ -39,6 +41,7 @@ from highwater.metadata.watch import ClusterWatch, Watcher
 from highwater.model.cluster import ClusterDelta, ClusterImage, NodeState
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.health import Readiness
 from highwater.runtime.logging import Logger
@@ -74,7 +77,7 @@ class GatewayService:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.failed: asyncio.Future[None] = loop.create_future()
-        self.turn = Turn(loop.call_soon)
+        self.turn = Turn(loop.call_soon, time.monotonic_ns)
         self.links = NodeLinks(self._open_link, self._task_failed)
         self.held = HeldProduce(
             config.held_produce_bytes_max,
@@ -84,7 +87,8 @@ class GatewayService:
         )
         # The node of an embedded gateway lives and dies with it, and leads all there is.
         self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
-        self.meter = RequestMeter()
+        self.meters = RequestMeters()
+        self._follower = ImageFollower(self.links, self.routing, None if embedded else self.held)
         self.controller = ControllerClient(endpoints)
         self.watch = ClusterWatch(endpoints, log=log)
         self.readiness = Readiness()
@@ -171,7 +175,6 @@ class GatewayService:
         config = self._config
         pool = SenderThreads(config.sender_threads, self._loop.call_soon_threadsafe)
         self._stack.callback(pool.stop)
-        now_ms: Callable[[], int] = self._clock.monotonic_ms
         backend = GatewayBackend(
             routing=self.routing,
             links=self.links,
@@ -190,10 +193,10 @@ class GatewayService:
             log=self._log,
         )
         requests = Requests(
-            produce=ProducePath(routing=self.routing, meter=self.meter, now_ms=now_ms),
-            fetch=FetchPath(routing=self.routing, meter=self.meter, now_ms=now_ms),
+            produce=ProducePath(now_ms=self._clock.monotonic_ms),
+            fetch=FetchPath(),
             backend=backend,
-            meter=self.meter,
+            meters=self.meters,
             tasks=self._tasks,
             log=self._log,
         )
@@ -202,6 +205,7 @@ class GatewayService:
             shared=SharedInput(
                 turn=self.turn,
                 budget=self._budget,
+                meters=self.meters,
                 frame_bytes_max=config.request_bytes_max,
                 in_flight_bytes_max=config.in_flight_bytes_max,
                 fetches_max=config.fetches_max,
@@ -215,37 +219,48 @@ class GatewayService:
             frame_s_max=config.frame_s_max,
             proxy_protocol=config.proxy_protocol,
         )
-        self._registry.register(GatewayCollector(self.meter, self._gauges(listener)))
+        self._registry.register(GatewayCollector(self.meters, self._readings(listener)))
         return listener
 
-    def _gauges(self, listener: Listener) -> GatewayGauges:
-        gauges = GatewayGauges()
-        gauges.add("connections", "Client connections.", lambda: len(listener.connections))
-        gauges.add("refused_connections", "Refused at accept.", lambda: listener.refused)
-        gauges.add("request_bytes_held", "Unanswered bytes.", lambda: self._budget.used)
-        gauges.add("produce_bytes_held", "Waiting for leaders.", lambda: self.held.nbytes)
-        gauges.add("begun_bytes_held", "Bytes of begun requests.", lambda: self._budget.begun)
-        gauges.add(
-            "reply_bytes_held",
-            "Bytes of replies that wait for clients.",
-            lambda: self._budget.replies,
+    def _readings(self, listener: Listener) -> GatewayReadings:
+        budget = self._budget
+        readings = GatewayReadings()
+        readings.gauge("connections", "Client connections.", lambda: len(listener.connections))
+        readings.counter(
+            "refused_connections",
+            "Connections refused at accept: too many, or without a PROXY header.",
+            lambda: listener.refused,
         )
-        gauges.add(
+        readings.gauge(
+            "request_bytes_held", "Bytes of requests without an answer.", lambda: budget.used
+        )
+        readings.gauge(
+            "produce_bytes_held",
+            "Bytes of batches that wait for their partition's leader.",
+            lambda: self.held.nbytes,
+        )
+        readings.gauge(
+            "begun_bytes_held", "Bytes of requests that have come in part.", lambda: budget.begun
+        )
+        readings.gauge(
+            "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
+        )
+        readings.counter(
             "begun_requests_given_up",
-            "Closed to make room for others.",
-            lambda: self._budget.given_up,
+            "Connections closed in the middle of a request, to make room for others.",
+            lambda: budget.given_up,
         )
-        gauges.add(
+        readings.counter(
             "descriptor_shortages",
             "Connections closed, and seconds passed, without a free descriptor.",
             lambda: listener.descriptor_shortages,
         )
-        gauges.add(
+        readings.gauge(
             "open_segment_files",
             "Files of nodes on this host that fetches are answered from.",
             lambda: self.links.open_segment_files,
         )
-        return gauges
+        return readings
 
     def _open_link(self, node: NodeState) -> OpenLink:
         link = GrpcNodeLink(
@@ -314,15 +329,8 @@ class GatewayService:
         finally:
             self._registering = False
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
-        relink = self.links.apply(image)
-        self.routing.apply(image)
-        if relink:
-            self.routing.relink()
-        moves, gone = self.routing.take_changes()
-        if not self._embedded:
-            self.held.follow(moves, gone)
-        self.links.heed_fencing()
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
+        yield from self._follower.following(image, delta)
         if self._heartbeats is not None:
             self._heartbeats.nudge()
         if self._missing_ports(image):

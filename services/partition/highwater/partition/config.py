@@ -1,7 +1,7 @@
 """Settings of a partition node."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -9,6 +9,9 @@ from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTI
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
+
+INT_MAX: Final = 2**31 - 1
+"""Of the settings that are an INT in Kafka."""
 
 
 def _read_node_id(value: Any) -> Any:
@@ -52,6 +55,38 @@ class PartitionConfig(ServiceSettings):
     group_initial_rebalance_delay_ms: int = Field(
         default=3_000, ge=0, description="group.initial.rebalance.delay.ms"
     )
+    group_min_session_timeout_ms: int = Field(
+        default=6_000, ge=0, le=INT_MAX, description="group.min.session.timeout.ms"
+    )
+    group_max_session_timeout_ms: int = Field(
+        default=1_800_000, ge=0, le=INT_MAX, description="group.max.session.timeout.ms"
+    )
+    group_max_size: int = Field(
+        default=INT_MAX, ge=1, le=INT_MAX, description="group.max.size: members of a group"
+    )
+    offset_metadata_max_bytes: int = Field(
+        default=4_096,
+        ge=0,
+        le=INT_MAX,
+        description="offset.metadata.max.bytes: the longest note beside a committed offset",
+    )
+    offsets_retention_minutes: int = Field(
+        default=7 * 24 * 60,
+        ge=1,
+        le=INT_MAX,
+        description="offsets.retention.minutes: how long offsets of a group without members are "
+        "kept, or those of topics that it reads no longer",
+    )
+    offsets_retention_check_interval_ms: int = Field(
+        default=600_000, ge=1, description="offsets.retention.check.interval.ms"
+    )
+    producer_id_expiration_ms: int = Field(
+        default=24 * 3600 * 1000,
+        ge=1,
+        le=INT_MAX,
+        description="producer.id.expiration.ms: how long a partition remembers the sequence "
+        "numbers of a producer that is silent; follows broker configs while the node runs",
+    )
     log_flush_interval_ms: int = Field(
         default=9_223_372_036_854_775_807, ge=1, description="log.flush.interval.ms"
     )
@@ -63,12 +98,6 @@ class PartitionConfig(ServiceSettings):
     )
     high_watermark_checkpoint_interval_ms: int = Field(
         default=5_000, ge=100, description="replica.high.watermark.checkpoint.interval.ms"
-    )
-    producer_id_expiration_ms: int = Field(
-        default=24 * 3600 * 1000,
-        ge=1,
-        description="producer.id.expiration.ms: how long a partition remembers an idempotent "
-        "producer that sends nothing",
     )
     producer_ids_per_partition_max: int = Field(
         default=PER_PARTITION_DEFAULT,
@@ -124,6 +153,11 @@ class PartitionConfig(ServiceSettings):
         ge=100,
         description="from the end of one such round over all segments to the next one",
     )
+    lineage_notes_dir: Path | None = Field(
+        default=None,
+        description="where a failed write to a log directory is remembered, outside of it, until the "
+        "machine boots; unless set /run/highwater, $XDG_RUNTIME_DIR/highwater or a directory in /tmp",
+    )
     drain_s: float = Field(
         default=2.0,
         ge=0,
@@ -139,6 +173,14 @@ class PartitionConfig(ServiceSettings):
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @model_validator(mode="after")
+    def _check_session_timeouts(self) -> "PartitionConfig":
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError(
+                "group_max_session_timeout_ms must not be less than group_min_session_timeout_ms"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_directories(self) -> "PartitionConfig":

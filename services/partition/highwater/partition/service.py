@@ -19,6 +19,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError
 from highwater.model.ids import InstanceId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.data_plane.controller_session import ControllerSession
@@ -29,23 +30,24 @@ from highwater.partition.edge.local_link import LocalLink
 from highwater.partition.edge.server import MESSAGE_BYTES_MAX, SERVICE, add_to_server
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.groups.coordinator_log import DataPlaneLog
-from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.groups.snapshot import FileSnapshotStore
 from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
+from highwater.partition.node.asked_hand_overs import AskedHandOvers
+from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
+from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
-from highwater.partition.replication.node_replication import NodeReplication
 from highwater.partition.storage.errors import (
     CorruptLogError,
     DamageFoundError,
@@ -104,10 +106,7 @@ class PartitionService:
         self._streams = StreamDrain()
         self._stack = AsyncExitStack()
         self.logs = self._make_logs()
-        group_config = GroupConfig(
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms
-        )
-        self.static_configs = static_configs(config, group_config)
+        self.static_configs = static_configs(config)
         group_log = DataPlaneLog(self.plane)
         self.groups = GroupCoordinator(
             log=group_log,
@@ -115,7 +114,7 @@ class PartitionService:
             partitions=group_metadata_partitions,
             clock=clock,
             logger=log,
-            config=group_config,
+            config=group_config(config),
         )
         self._client = ControllerClient(endpoints)
         wanted = config.acks_1_needs_session
@@ -229,12 +228,28 @@ class PartitionService:
             on_registered=self._registered,
             static_configs=self.static_configs,
             clock=self._clock,
+            hand_overs=self._hand_overs(),
             session=self._session,
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
-        self._registry.register(PartitionCollector(self))
-        self._registry.register(ReplicationCollector(self))
+        self._registry.register(
+            PartitionCollector(
+                plane=self.plane,
+                groups=self.groups,
+                scrubber=self.logs.scrubber,
+                producers=self.logs.manager.producers,
+            )
+        )
+        self._registry.register(
+            ReplicationCollector(
+                plane=self.plane,
+                replicas=self.replicas,
+                replication=self.replication,
+                watch=self.watch,
+                membership=self._membership,
+            )
+        )
         self._registry.register(CleanerCollector(self.logs.cleaner.stats))
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
@@ -260,6 +275,19 @@ class PartitionService:
             await self._health.set_serving(serving=False)
         await self._drain()
         await self._stack.aclose()
+
+    def _hand_overs(self) -> AskedHandOvers:
+        return AskedHandOvers(
+            find=self.plane.replicas.get,
+            is_internal=self.replicas.is_internal,
+            answered=self._tell_controller,
+            catch_up_s=self._config.drain_catch_up_s,
+            tasks=self._tasks,
+            log=self._log,
+        )
+
+    def _tell_controller(self) -> None:
+        self.membership.applied()
 
     async def _drain(self) -> None:
         """Lets others lead what they can, then answers what was asked; `drain_s` in all."""
@@ -349,16 +377,15 @@ class PartitionService:
     def _registered(self, node_epoch: int) -> None:
         """An image that names this registration may have come before its answer."""
         self.replicas.registered(node_epoch)
-        if self.watch.image is not None:
-            self._image_changed(self.watch.image, None)
+        self.watch.repeat(self._image_changed)
 
-    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> None:
+    def _image_changed(self, image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
         membership = self.membership
         state = image.nodes.get(membership.node_id)
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
-        self.replicas.apply(image, membership.node_id)
+        yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
             self._strays_gone = True

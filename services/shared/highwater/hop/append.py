@@ -1,6 +1,6 @@
 """Produce across the hop: batches gathered into groups, a group for one partition.
 
-Hot path (architecture decision 17): no object per request beyond the client's own sink, lists
+Hot path (decision 17): no object per request beyond the client's own sink, lists
 instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
 for every batch; whoever owns the groups (the partition node in process, or a gRPC stream)
 completes each exactly once, and the group tells every sink.

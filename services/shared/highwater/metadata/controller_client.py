@@ -15,7 +15,7 @@ from highwater.metadata.status import (
     is_store_unavailable,
     trailing_value,
 )
-from highwater.model.errors import Fault, HighwaterError, UnreachableError
+from highwater.model.errors import HighwaterError, UnreachableError
 
 CALL_TIMEOUT_S_DEFAULT: Final = 10.0
 ATTEMPT_TIMEOUT_S: Final = 3.0
@@ -36,7 +36,6 @@ _R = TypeVar("_R")
 class ControllerCallError(HighwaterError):
     """The controller refused or failed the call as a whole; the gRPC status says why."""
 
-    fault = Fault.WORLD
     reason = "CONTROLLER_CALL"
 
     def __init__(self, method: str, code: grpc.StatusCode, details: str) -> None:

@@ -1,6 +1,7 @@
 """The cluster's metadata between protobuf and `highwater.model.cluster`; the only translator."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar, cast
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.model.cluster import (
@@ -13,6 +14,12 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import GatewayId, InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.model.steps import Steps, finish
+
+_STEP_PARTITIONS: Final = 50
+"""Converted in one step: some 0.3 ms."""
+
+_T = TypeVar("_T")
 
 
 def partition_to_pb(state: PartitionState) -> pb.PartitionState:
@@ -49,26 +56,14 @@ def partition_from_pb(message: pb.PartitionState) -> PartitionState:
 
 def topic_to_pb(state: TopicState) -> pb.TopicState:
     """One topic as protobuf."""
-    return pb.TopicState(
-        topic_id=state.topic_id,
-        instance=state.instance,
-        name=state.name,
-        partitions=[partition_to_pb(partition) for partition in state.partitions],
-        configs=state.configs,
-        internal=state.internal,
-    )
+    message = pb.TopicState()
+    finish(_fill_topic(message, state))
+    return message
 
 
 def topic_from_pb(message: pb.TopicState) -> TopicState:
     """One topic from protobuf."""
-    return TopicState(
-        topic_id=TopicId(message.topic_id),
-        instance=InstanceId(message.instance),
-        name=message.name,
-        partitions=tuple(partition_from_pb(partition) for partition in message.partitions),
-        configs=dict(message.configs),
-        internal=message.internal,
-    )
+    return finish(_topic_from_pb(message))
 
 
 def node_to_pb(state: NodeState) -> pb.NodeState:
@@ -148,12 +143,16 @@ def instance_from_pb(message: pb.InstanceState) -> InstanceState:
 
 def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
     """The whole image as a change that resets its receiver."""
-    return pb.ClusterChange(
+    return finish(snapshot_to_pb_steps(image))
+
+
+def snapshot_to_pb_steps(image: ClusterImage) -> Steps[pb.ClusterChange]:
+    """`snapshot_to_pb` in steps."""
+    message = pb.ClusterChange(
         revision=image.revision,
         controller_epoch=image.controller_epoch,
         reset=True,
         cluster_id=image.cluster_id,
-        topics=[topic_to_pb(topic) for topic in image.topics.values()],
         nodes=[node_to_pb(node) for node in image.nodes.values()],
         gateways=[gateway_to_pb(gateway) for gateway in image.gateways.values()],
         instances=[instance_to_pb(instance) for instance in image.instances.values()],
@@ -163,6 +162,8 @@ def snapshot_to_pb(image: ClusterImage) -> pb.ClusterChange:
         cluster_configs=image.cluster_configs,
         node_configs=_node_configs_to_pb(image.node_configs),
     )
+    yield from _topics_to_pb(message, image.topics.values())
+    return message
 
 
 def delta_to_pb(
@@ -174,11 +175,19 @@ def delta_to_pb(
 
     On the wire both kinds of config are replaced together, so both are needed when one changed.
     """
+    return finish(delta_to_pb_steps(delta, cluster_configs, node_configs))
+
+
+def delta_to_pb_steps(
+    delta: ClusterDelta,
+    cluster_configs: Mapping[str, str],
+    node_configs: Mapping[NodeId, Mapping[str, str]],
+) -> Steps[pb.ClusterChange]:
+    """`delta_to_pb` in steps."""
     configs_changed = delta.cluster_configs is not None or delta.node_configs is not None
-    return pb.ClusterChange(
+    message = pb.ClusterChange(
         revision=delta.revision,
         controller_epoch=delta.controller_epoch,
-        topics=[topic_to_pb(topic) for topic in delta.topics],
         removed_topics=sorted(delta.removed_topics),
         nodes=[node_to_pb(node) for node in delta.nodes],
         removed_nodes=sorted(delta.removed_nodes),
@@ -192,16 +201,32 @@ def delta_to_pb(
         cluster_configs=cluster_configs if configs_changed else {},
         node_configs=_node_configs_to_pb(node_configs) if configs_changed else {},
     )
+    yield from _topics_to_pb(message, delta.topics)
+    for topic_id, states in delta.partitions.items():
+        into = message.partitions.add(topic_id=topic_id)
+        yield from _fill_partitions(into.partitions.extend, states)
+    return message
 
 
 def delta_from_pb(message: pb.ClusterChange) -> ClusterDelta:
     """The changes of a message that does not reset."""
+    return finish(delta_from_pb_steps(message))
+
+
+def delta_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterDelta]:
+    """`delta_from_pb` in steps."""
     assert not message.reset
+    topics = yield from _topics_from_pb(message)
+    partitions: dict[TopicId, tuple[PartitionState, ...]] = {}
+    for some in message.partitions:
+        states = yield from _partitions_from_pb(some.partitions)
+        partitions[TopicId(some.topic_id)] = states
     changed = message.configs_changed
     return ClusterDelta(
         revision=message.revision,
         controller_epoch=message.controller_epoch,
-        topics=tuple(topic_from_pb(topic) for topic in message.topics),
+        topics=topics,
+        partitions=partitions,
         removed_topics=frozenset(TopicId(topic_id) for topic_id in message.removed_topics),
         nodes=tuple(node_from_pb(node) for node in message.nodes),
         removed_nodes=frozenset(NodeId(node) for node in message.removed_nodes),
@@ -217,8 +242,14 @@ def delta_from_pb(message: pb.ClusterChange) -> ClusterDelta:
 
 def snapshot_from_pb(message: pb.ClusterChange) -> ClusterImage:
     """The image in a message that resets."""
+    return finish(snapshot_from_pb_steps(message))
+
+
+def snapshot_from_pb_steps(message: pb.ClusterChange) -> Steps[ClusterImage]:
+    """`snapshot_from_pb` in steps."""
     assert message.reset
-    topics = {state.topic_id: state for state in map(topic_from_pb, message.topics)}
+    found = yield from _topics_from_pb(message)
+    topics = {state.topic_id: state for state in found}
     return ClusterImage(
         revision=message.revision,
         cluster_id=message.cluster_id,
@@ -234,8 +265,67 @@ def snapshot_from_pb(message: pb.ClusterChange) -> ClusterImage:
     )
 
 
-def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
-    return tuple(NodeId(node) for node in ids)
+def _topics_to_pb(message: pb.ClusterChange, topics: Iterable[TopicState]) -> Steps[None]:
+    for topic in topics:
+        yield from _fill_topic(message.topics.add(), topic)
+
+
+def _fill_topic(message: pb.TopicState, state: TopicState) -> Steps[None]:
+    message.topic_id = state.topic_id
+    message.instance = state.instance
+    message.name = state.name
+    message.configs.update(state.configs)
+    message.internal = state.internal
+    yield from _fill_partitions(message.partitions.extend, state.partitions)
+
+
+def _fill_partitions(
+    extend: Callable[[list[pb.PartitionState]], None], states: Sequence[PartitionState]
+) -> Steps[None]:
+    for some in _runs(states):
+        extend([partition_to_pb(state) for state in some])
+        yield
+
+
+def _topics_from_pb(message: pb.ClusterChange) -> Steps[tuple[TopicState, ...]]:
+    topics: list[TopicState] = []
+    for topic in message.topics:
+        state = yield from _topic_from_pb(topic)
+        topics.append(state)
+    return tuple(topics)
+
+
+def _topic_from_pb(message: pb.TopicState) -> Steps[TopicState]:
+    partitions = yield from _partitions_from_pb(message.partitions)
+    return TopicState(
+        topic_id=TopicId(message.topic_id),
+        instance=InstanceId(message.instance),
+        name=message.name,
+        partitions=partitions,
+        configs=dict(message.configs),
+        internal=message.internal,
+    )
+
+
+def _partitions_from_pb(
+    messages: Sequence[pb.PartitionState],
+) -> Steps[tuple[PartitionState, ...]]:
+    states: list[PartitionState] = []
+    for some in _runs(messages):
+        states += map(partition_from_pb, some)
+        yield
+    return tuple(states)
+
+
+def _runs(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """What one step converts."""
+    for start in range(0, len(values), _STEP_PARTITIONS):
+        yield values[start : start + _STEP_PARTITIONS]
+
+
+def _nodes(ids: Sequence[int]) -> tuple[NodeId, ...]:
+    """A `NodeId` is an int. By a slice, for iterating over protobuf's lists takes twice as long."""
+    return cast("tuple[NodeId, ...]", tuple(ids[:])) if ids else ()
 
 
 def _node_gateways_to_pb(gateways: Mapping[NodeId, GatewayId]) -> dict[int, str]:

@@ -11,8 +11,7 @@ from typing import Final
 LOOP_SILENT_MS_MAX: Final = 3_000
 """A loop that has not run for so long serves nobody, and its thread vouches for it no longer.
 
-Shorter stalls are legitimate: an image with thousands of new partitions may take one of seconds, a
-disk under load some tenths. With the default session of 6 s and a heartbeat a second, others lead
+Shorter stalls are legitimate: a disk under load may take some tenths of a second. With the default session of 6 s and a heartbeat a second, others lead
 after 10 s at the latest."""
 
 

@@ -16,12 +16,15 @@ import grpc
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2 as service_pb
-from highwater.metadata.convert import delta_from_pb, snapshot_from_pb
+from highwater.metadata.convert import delta_from_pb_steps, snapshot_from_pb_steps
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.errors import HighwaterError, UsageError
+from highwater.model.steps import Steps, finish
+from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import Logger, silent_logger
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 
 BACKOFF_MS: Final = (20, 1_000)
@@ -30,7 +33,8 @@ closed stream as death after half a second."""
 
 _STOP_TIMEOUT_S: Final = 5.0
 
-Subscriber = Callable[[ClusterImage, ClusterDelta | None], None]
+Subscriber = Callable[[ClusterImage, ClusterDelta | None], Steps[None] | None]
+"""Takes an image at once, or in the steps that it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,10 @@ class _StaleControllerError(HighwaterError):
 class ClusterWatch:
     """One service's copy of the metadata, from `start` to `stop`.
 
-    `subscribe`d functions run synchronously on the loop, in the order of subscription and once
-    per image; with a delta they get what changed, with None they must take the image as a whole.
+    `subscribe`d functions run on the loop, in the order of subscription and once per image; with a
+    delta they get what changed, with None they must take the image as a whole. Those that take long
+    do so in steps, between which the loop does other things; the next image waits until all have
+    taken the one before, and `image` is the one that all have taken.
     """
 
     def __init__(
@@ -64,14 +70,21 @@ class ClusterWatch:
         watcher: Watcher | None = None,
         cluster_id: str = "",
         log: Logger | None = None,
+        slices: Slices | None = None,
     ) -> None:
         """`cluster_id` as kept on disk, if any; another cluster's metadata is refused."""
+        self._slices = slices or Slices(SystemClock().monotonic_ms)
+        self._taking = asyncio.Lock()
+        """Held while a change is converted and handed out: nothing else may be meanwhile."""
+        self._stream_takes = False
+        """True while it is the stream that does so: it must not be cancelled in the middle."""
+        self._repeats = 0
+        """Subscribers that the present image is to be handed to once more."""
         self._endpoints = endpoints
         self._watcher = watcher or Watcher()
         self._cluster_id = cluster_id
         self._log = log or silent_logger()
         self._image: ClusterImage | None = None
-        self._applied_revision = 0
         self._subscribers: list[Subscriber] = []
         self._waiters: dict[asyncio.Future[ClusterImage], int] = {}
         """The revision that each waits for."""
@@ -86,7 +99,7 @@ class ClusterWatch:
 
     @property
     def image(self) -> ClusterImage | None:
-        """The present image, None before the first snapshot."""
+        """The newest image that all subscribers have taken, None before the first snapshot."""
         return self._image
 
     @property
@@ -100,9 +113,9 @@ class ClusterWatch:
         """The revision that all subscribers have taken, for heartbeats. Safe from any thread.
 
         While an image is being handed out it is the one before: a controller acknowledges a
-        change when every node says that it has carried it out.
+        change when every node says that it has carried it out. 0 while one is handed out again.
         """
-        return self._applied_revision
+        return 0 if self._repeats else self.revision
 
     @property
     def seen(self) -> service_pb.SeenImage:
@@ -121,10 +134,19 @@ class ClusterWatch:
 
         Returns what ends the subscription.
         """
+        # One that comes while an image is handed out gets that one after this.
         self._subscribers.append(subscriber)
-        if self._image is not None:
-            subscriber(self._image, None)
+        if self._image is not None and (steps := subscriber(self._image, None)) is not None:
+            finish(steps)
         return lambda: self._subscribers.remove(subscriber)
+
+    def repeat(self, subscriber: Subscriber) -> None:
+        """Hands the present image to a subscriber once more, as a whole, before any later one.
+
+        For one that could not use it when it came.
+        """
+        self._repeats += 1
+        self._tasks.start(self._repeat(subscriber), name="cluster-watch-repeat")
 
     def start(self) -> None:
         """Begins to watch; the image arrives later, see `wait_for_revision`."""
@@ -144,8 +166,8 @@ class ClusterWatch:
             self._restart()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> ClusterImage:
-        """The image as soon as it has the revision. Raises TimeoutError."""
-        if self._image is not None and self._image.revision >= revision:
+        """The image as soon as all have taken one with the revision. Raises TimeoutError."""
+        if self._image is not None and self.applied_revision >= revision:
             return self._image
         waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = revision
@@ -188,7 +210,15 @@ class ClusterWatch:
         stream = self._endpoints.current().metadata.WatchCluster(request)
         try:
             async for change in stream:
-                self._take(change)
+                async with self._taking:
+                    self._stream_takes = True
+                    try:
+                        await self._slices.run(self._take(change))
+                    finally:
+                        self._stream_takes = False
+                if self._restarting:
+                    self._cancel_stream()
+                    await asyncio.sleep(0)  # Ends here, and not in the middle of the next change.
             self._endpoints.rotate(address)  # Closed by a controller that stops.
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
@@ -198,9 +228,10 @@ class ClusterWatch:
             self._log.warning("cluster_watch_stale", controller=address, error=str(error))
             self._endpoints.rotate(address)
 
-    def _take(self, change: pb.ClusterChange) -> None:
+    def _take(self, change: pb.ClusterChange) -> Steps[None]:
         if change.reset:
-            self._take_snapshot(snapshot_from_pb(change))
+            snapshot = yield from snapshot_from_pb_steps(change)
+            yield from self._take_snapshot(snapshot)
             return
         image = self._image
         assert image is not None, "the first change of a watch is a snapshot"
@@ -208,10 +239,11 @@ class ClusterWatch:
             raise _StaleControllerError(f"controller epoch {change.controller_epoch}")
         if change.revision <= image.revision:
             return
-        delta = delta_from_pb(change)
-        self._publish(image.apply(delta), delta)
+        delta = yield from delta_from_pb_steps(change)
+        after = yield from image.applying(delta)
+        yield from self._publish(after, delta)
 
-    def _take_snapshot(self, image: ClusterImage) -> None:
+    def _take_snapshot(self, image: ClusterImage) -> Steps[None]:
         known = self._image.cluster_id if self._image is not None else self._cluster_id
         if known and image.cluster_id != known:
             raise WrongClusterError(f"cluster id is {image.cluster_id}, not {known}")
@@ -221,25 +253,46 @@ class ClusterWatch:
         ):
             raise _StaleControllerError(f"revision {image.revision} after {present.revision}")
         if present is None or image.revision > present.revision:
-            self._publish(image, None)
+            yield from self._publish(image, None)
 
-    def _publish(self, image: ClusterImage, delta: ClusterDelta | None) -> None:
+    def _publish(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
+        told: list[Subscriber] = []
+        while waiting := [s for s in self._subscribers if s not in told]:  # They come and go.
+            told.append(waiting[0])
+            steps = waiting[0](image, delta)
+            if steps is not None:
+                yield from steps
         self._image = image
-        for subscriber in tuple(self._subscribers):
-            subscriber(image, delta)
-        self._applied_revision = image.revision
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         for waiter, revision in self._waiters.items():
-            if revision <= image.revision and not waiter.done():
-                waiter.set_result(image)
+            if self._image is not None and revision <= self.applied_revision and not waiter.done():
+                waiter.set_result(self._image)
+
+    async def _repeat(self, subscriber: Subscriber) -> None:
+        try:
+            async with self._taking:
+                steps = None if self._image is None else subscriber(self._image, None)
+                if steps is not None:
+                    await self._slices.run(steps)
+        finally:
+            self._repeats -= 1
+        self._wake_waiters()
 
     def _restart(self) -> None:
         if self._streaming is not None and not self._streaming.done():
             if self._streaming is asyncio.current_task():
                 return  # The stream itself found the better address and ends by itself.
             self._restarting = True
-            self._streaming.cancel()
+            self._cancel_stream()
         else:
             self._moved.set()
+
+    def _cancel_stream(self) -> None:
+        """At once, or when what it hands out has been taken by all: half an image is none."""
+        if self._streaming is not None and not self._stream_takes:
+            self._streaming.cancel()
 
     def _on_failure(self, name: str, error: BaseException) -> None:
         self._log.error("cluster_watch_failed", task=name, exc_info=error)

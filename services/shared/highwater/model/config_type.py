@@ -1,4 +1,4 @@
-"""Types and origins of configs, numbered as DescribeConfigs tells them (Kafka: ConfigResponse)."""
+"""Types and origins of configs, and what has configs, numbered as Kafka's protocol does."""
 
 from enum import IntEnum
 
@@ -16,6 +16,13 @@ class ConfigType(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class ConfigResourceType(IntEnum):
+    """What has configs (Kafka: ConfigResource.Type); others of Kafka's have none here."""
+
+    TOPIC = 2
+    BROKER = 4
 
 
 class ConfigSource(IntEnum):

@@ -1,21 +1,23 @@
-"""What IncrementalAlterConfigs on a broker, or on all of them, may set (KIP-226).
+"""What AlterConfigs and IncrementalAlterConfigs on a broker, or on all of them, may set (KIP-226).
 
-The dynamic broker configs are defaults of topic configs, and a value must be one that a topic could
-have; or they are rates. Where Kafka would take names that it does not know, we refuse them.
+A dynamic broker config that is the default of a topic config may have the values that a topic could
+have; the others are numbers with a limit. Where Kafka would take names that it does not know, we
+refuse them. What is stored and would not be taken any more has no effect (`held`).
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from highwater.model.broker_config import (
-    BROKER_CONFIGS,
-    CLUSTER_WIDE,
-    RATES,
-    TOPIC_CONFIG_SYNONYMS,
+from highwater.model.broker_config import BROKER_CONFIGS, CLUSTER_WIDE, TOPIC_CONFIG_SYNONYMS
+from highwater.model.broker_config_table import BrokerConfig
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import NodeId
+from highwater.model.topic_config import (
+    InvalidTopicConfigError,
+    from_broker_config,
+    number_of,
+    parse,
 )
-from highwater.model.topic_config import InvalidTopicConfigError, from_broker_config, parse
-
-RATE_MAX: Final = 2**63 - 1
 
 _TOPIC_CONFIG_OF: Final[Mapping[str, str]] = {
     broker_name: topic_name
@@ -25,7 +27,7 @@ _TOPIC_CONFIG_OF: Final[Mapping[str, str]] = {
 
 
 def dynamic_name_error(name: str, *, all_nodes: bool) -> str | None:
-    """Why the config cannot be set or taken away while brokers run, or None."""
+    """Why the config cannot be set while brokers run, or None."""
     config = BROKER_CONFIGS.get(name)
     if config is None or not config.dynamic:
         return f"Cannot update these configs dynamically: {name}"
@@ -39,12 +41,12 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
     why = dynamic_name_error(name, all_nodes=all_nodes)
     if why is not None:
         return why
-    if name in RATES:
-        return _rate_error(name, value.strip())
+    topic_name = _TOPIC_CONFIG_OF.get(name)
+    if topic_name is None:
+        return _number_error(BROKER_CONFIGS[name], value.strip())
     text = from_broker_config(name, value)
     if text is None:
         return f"Invalid value {value} for configuration {name}: Not a number"
-    topic_name = _TOPIC_CONFIG_OF[name]
     try:
         parse(topic_name, text)
     except InvalidTopicConfigError as error:
@@ -52,7 +54,47 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
     return None
 
 
-def _rate_error(name: str, text: str) -> str | None:
-    if not (text.isascii() and text.isdecimal() and int(text) <= RATE_MAX):
-        return f"Invalid value {text} for configuration {name}: Not a number from 0 on"
-    return None
+def held(configs: Mapping[str, str], *, all_nodes: bool) -> dict[str, str]:
+    """Those of the stored dynamic configs that have an effect.
+
+    Versions before this one stored what is read-only now; Kafka ignores such configs, too
+    (`DynamicBrokerConfig.fromPersistentProps`).
+    """
+    return {
+        name: value
+        for name, value in configs.items()
+        if dynamic_config_error(name, value, all_nodes=all_nodes) is None
+    }
+
+
+def broker_values(
+    image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
+) -> dict[str, str]:
+    """The configs of a node under Kafka's names, without defaults: set for it, for all nodes, or by
+    its own settings (`static`), in this order.
+    """
+    return {
+        **static,
+        **held(image.cluster_configs, all_nodes=True),
+        **held(image.node_configs.get(node_id, {}), all_nodes=False),
+    }
+
+
+def broker_number(name: str, values: Mapping[str, str]) -> int | float:
+    """A number among `broker_values`, or its default."""
+    config = BROKER_CONFIGS[name]
+    text = values.get(name, config.default)
+    assert text is not None, f"{name} has no default"
+    return number_of(config.type, text)
+
+
+def _number_error(config: BrokerConfig, text: str) -> str | None:
+    try:
+        number = number_of(config.type, text)
+    except ValueError:
+        why = f"Not a number of type {config.type.name}"
+    else:
+        if config.low is None or number >= config.low:
+            return None
+        why = f"Value must be at least {config.low}"
+    return f"Invalid value {text} for configuration {config.name}: {why}"

@@ -5,6 +5,7 @@ Values travel as strings; `parse` reads one, `validate` a whole set as CreateTop
 The configs themselves stand in `topic_config_table`.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from highwater.model.config_type import ConfigType
 from highwater.model.topic_config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfigEntry
 
 INT_MAX: Final = 2**31 - 1
+_TYPE_MAX: Final = {ConfigType.INT: INT_MAX, ConfigType.SHORT: 2**15 - 1}
 
 _UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
 
@@ -170,6 +172,11 @@ def changed_list(
     present = configs.get(name)
     if present is None or not is_valid(name, present):
         present = _default_text(entry, broker_configs)
+    return list_changed(present, added=added, removed=removed)
+
+
+def list_changed(present: str, *, added: str = "", removed: str = "") -> str:
+    """A list, separated by commas, with items added to it and taken away; unchecked."""
     items = dict.fromkeys(_items(present) + _items(added))
     gone = _items(removed)
     return ",".join(item for item in items if item not in gone)
@@ -212,6 +219,20 @@ def from_broker_config(name: str, value: str) -> str | None:
     return str(number * unit_ms if number > 0 else number)
 
 
+def number_of(kind: ConfigType, text: str) -> int | float:
+    """The number that a text stands for, as Java reads it; ValueError if that type has none."""
+    if kind is ConfigType.DOUBLE:
+        real = float(text)
+        if math.isnan(real) or "_" in text:  # No limit would refuse NaN.
+            raise ValueError(text)
+        return real
+    number = _integer(text)
+    type_max = _TYPE_MAX.get(kind, LONG_MAX)
+    if not -type_max - 1 <= number <= type_max:
+        raise ValueError(text)
+    return number
+
+
 def _parse_boolean(entry: TopicConfigEntry, text: str) -> bool:
     lowered = text.lower()
     if lowered not in {"true", "false"}:
@@ -220,14 +241,10 @@ def _parse_boolean(entry: TopicConfigEntry, text: str) -> bool:
 
 
 def _parse_number(entry: TopicConfigEntry, text: str) -> int | float:
-    number: int | float
     try:
-        number = float(text) if entry.type is ConfigType.DOUBLE else _integer(text)
+        number = number_of(entry.type, text)
     except ValueError:
         raise _invalid(entry, text, f"Not a number of type {entry.type.name}") from None
-    type_max = INT_MAX if entry.type is ConfigType.INT else LONG_MAX
-    if not -type_max - 1 <= number <= type_max:
-        raise _invalid(entry, text, f"Not a number of type {entry.type.name}")
     if entry.also is not None and number == entry.also:
         return number
     if entry.also is not None and not _within(entry, number):

@@ -205,7 +205,7 @@ _ENTRIES: Final = (
         "The shortest that a record stays uncompacted.",
     ),
     _int("min.insync.replicas", 1, "Replicas that must be in sync for acks=all to succeed.", low=1),
-    _boolean("preallocate", "Reserve disk space for whole segments; taken, but not done."),
+    _boolean("preallocate", "Reserve disk space for a whole segment when it begins."),
     _choice(
         "record.validation",
         "header",

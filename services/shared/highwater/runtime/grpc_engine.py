@@ -3,7 +3,7 @@
 Since gRPC 1.7x, sockets are polled by a thread pool of its own (EventEngine), which hands each
 event to the completion queue's thread, which wakes the event loop: seven thread switches for a
 message and its answer. The former engine lets the completion queue's thread poll the sockets: four
-switches, and half of the processor time on each side (DECISIONS, 2026-11-21). gRPC reads the
+switches, and half of the processor time on each side (decision 38). gRPC reads the
 choice when it is loaded, so this module must come before it and imports nothing of it.
 """
 

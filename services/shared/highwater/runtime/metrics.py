@@ -29,11 +29,6 @@ _REQUEST_TIMEOUT_S: Final = 5.0
 _CONNECTIONS_MAX: Final = 64
 """A scraper and a few probes; more than this is not meant for this port."""
 
-LATENCY_BUCKETS_S: Final = (
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-)  # fmt: skip
-"""Latency histograms of all services use these, so that their quantiles can be compared."""
-
 
 def process_registry() -> CollectorRegistry:
     """A new registry that also tells memory, CPU, open files and collections of this process."""

@@ -33,6 +33,14 @@ def test_lists_of_topics_change_by_items() -> None:
     assert changed("no.such.list", removed="1") is None
 
 
+def test_lists_of_nodes_change_by_items() -> None:
+    name = "log.cleanup.policy"
+    assert RULES.changed_node_list(name, {}, added="compact", removed="") == "delete,compact"
+    assert RULES.changed_node_list(name, {name: "compact"}, added="", removed="compact") == ""
+    assert RULES.changed_node_list("log.roll.ms", {}, added="1", removed="") is None
+    assert RULES.changed_node_list("no.such.list", {}, added="1", removed="") is None
+
+
 def test_nodes_get_dynamic_configs() -> None:
     assert RULES.node_error({"log.retention.ms": "5"}, all_nodes=False) is None
     assert "node.id" in str(RULES.node_error({"node.id": "5"}, all_nodes=True))

@@ -8,9 +8,10 @@ import pytest
 
 from highwater.controller.active import leader_balance
 from highwater.controller.active.leader_balance import LeaderBalance
-from highwater.controller.active.writer import Fence, MetadataWriter
 from highwater.controller.core.outcome import PENDING_REVISION, Decision
-from highwater.controller.errors import NotActiveError
+from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence, MetadataWriter
 from highwater.controller.store import keys
 from highwater.controller.store.image_store import load
 from highwater.controller.store.memory import MemoryStore
@@ -18,10 +19,24 @@ from highwater.controller.store.port import Put, StoreUnavailableError
 from highwater.model.cluster import ClusterDelta, TopicState
 from highwater.model.ids import NodeId
 from highwater.runtime.logging import silent_logger
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
 STEADY_MS = 50
+
+
+class AtOnce:
+    """Every leader hands over at once, but for those that lag."""
+
+    def __init__(self) -> None:
+        self.lagging: set[PartitionKey] = set()
+
+    async def carry_out(self, moves, elect, timeout_s=0.0):
+        ready = frozenset(move.key for move in moves) - self.lagging
+        if ready:
+            await elect(ready)
+        return frozenset(self.lagging)
 
 
 class Away:
@@ -30,7 +45,7 @@ class Away:
     def __init__(self, writer: MetadataWriter) -> None:
         self.writer = writer
         self.balance = LeaderBalance(
-            writer, dict, interval_ms=STEADY_MS, log=silent_logger(), steady_ms=STEADY_MS
+            writer, dict, AtOnce(), interval_ms=STEADY_MS, log=silent_logger(), steady_ms=STEADY_MS
         )
 
     def topic(self) -> TopicState:
@@ -50,7 +65,7 @@ async def away() -> AsyncIterator[Away]:
     store = MemoryStore()
     made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
     fence = Fence(key="election/me", controller_epoch=made.revision)
-    writer = MetadataWriter(store, fence, load(await store.range("")))
+    writer = MetadataWriter(store, fence, load(await store.range("")), slices=Slices(lambda: 0))
     tasks = TaskOwner(lambda _name, _error: None)
     tasks.start(writer.run(), name="writer")
     topic = topic_state("t", [(1, 2)] * 7)
@@ -111,6 +126,6 @@ async def test_it_goes_on_after_the_store_was_away(
 
 
 async def test_never_is_an_interval_too(away: Away) -> None:
-    never = LeaderBalance(away.writer, dict, interval_ms=0, log=silent_logger())
+    never = LeaderBalance(away.writer, dict, AtOnce(), interval_ms=0, log=silent_logger())
     await asyncio.wait_for(never.run(), 1)
     assert away.leaders() == [2] * 7

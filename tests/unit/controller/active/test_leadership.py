@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from highwater.controller.active.leadership import MARGIN_MS, Leadership
-from highwater.controller.active.writer import Fence
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence
 from highwater.controller.store import keys
 from highwater.controller.store.memory import MemoryStore
 from highwater.controller.store.port import (

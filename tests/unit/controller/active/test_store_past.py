@@ -7,8 +7,8 @@ import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active.store_past import StorePast
-from highwater.controller.active.writer import Fence
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence
 from highwater.controller.service import ControllerService
 from highwater.controller.store.head import read_head
 from highwater.controller.store.memory import MemoryStore

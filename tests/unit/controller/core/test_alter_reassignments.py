@@ -35,9 +35,10 @@ def alter(
     decision = alter_reassignments(before, instance, wanted, RULES, **{"offline": {}, **options})
     codes = [int(r.code) if r else 0 for r in decision.result]
     changed = {}
-    for topic in decision.delta.topics if decision.delta else ():
-        known = before.topics[topic.topic_id].partitions
-        for was, now in zip(known, topic.partitions, strict=True):
+    for topic_id, states in decision.delta.partitions.items() if decision.delta else ():
+        known = before.topics[topic_id].partitions
+        for now in states:
+            was = known[now.partition]
             if was != now:
                 changed[now.partition] = now
     return codes, changed

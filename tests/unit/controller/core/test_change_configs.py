@@ -72,6 +72,36 @@ def test_a_list_grows_from_what_its_node_is_set_to() -> None:
     assert delta.topics[0].configs["y"] == "78"
 
 
+def test_lists_of_nodes_grow_from_their_own() -> None:
+    delta, codes = alter(
+        ConfigWish(node_id=NO_NODE, appended={"x": "2"}),
+        ConfigWish(node_id=NodeId(1), appended={"x": "3"}),
+        ConfigWish(node_id=NodeId(1), subtracted={"x": "3"}, appended={"x": "4"}),
+        ConfigWish(node_id=NodeId(1), appended={"BAD": "5"}),
+    )
+    assert codes == [0, 0, 0, ErrorCode.INVALID_CONFIG]
+    assert delta is not None
+    assert delta.cluster_configs == {"x": "12"}
+    assert delta.node_configs == {1: {"x": "4"}}
+
+
+def test_a_list_grows_from_what_its_node_has_while_it_runs() -> None:
+    image = replace(IMAGE, node_configs={NodeId(1): {"x": "7"}})
+    wish = ConfigWish(topic_id=TOPIC.topic_id, appended={"x": "8"})
+    delta = alter_configs(image, DEFAULT_INSTANCE, [wish], PlainConfigRules()).delta
+    assert delta is not None
+    assert delta.topics[0].configs["x"] == "78"
+
+
+def test_a_node_s_bad_value_is_an_invalid_request() -> None:
+    """As in Kafka, where a topic's is INVALID_CONFIG."""
+    _, codes = alter(
+        ConfigWish(node_id=NodeId(1), set={"BAD": "1"}),
+        ConfigWish(topic_id=TOPIC.topic_id, set={"BAD": "1"}),
+    )
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG]
+
+
 def test_refusals_stand_for_themselves() -> None:
     delta, codes = alter(
         ConfigWish(topic_id=TopicId(bytes(16)), set={"a": "1"}),

@@ -8,7 +8,12 @@ import pytest
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import NodeId, TopicId
-from tests.support.controller_images import image_of, node_state, topic_state
+from tests.support.controller_images import (
+    changed_partitions,
+    image_of,
+    node_state,
+    topic_state,
+)
 
 TOPIC = topic_state("t", [(1, 2, 3)])
 DRAINING = replace(node_state(3), draining=True)
@@ -94,7 +99,7 @@ def test_two_proposals_of_one_partition_build_on_one_another() -> None:
     codes = [r.refusal.code if r.refusal else 0 for r in decision.result]
     assert codes == [0, ErrorCode.INVALID_UPDATE_VERSION, 0]
     assert decision.delta is not None
-    assert decision.delta.topics[0].partitions[0].isr == (1, 2)
+    assert changed_partitions(decision.delta)[0].isr == (1, 2)
 
 
 def test_the_isr_that_a_move_waited_for_ends_it() -> None:

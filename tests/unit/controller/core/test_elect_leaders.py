@@ -45,9 +45,10 @@ def elect(
     decision = elect_leaders(before, instance, wanted, kind, RULES, offline=offline or {})
     codes = {r.partition: r.refusal.code if r.refusal else 0 for r in decision.result}
     leaders = {}
-    for topic in decision.delta.topics if decision.delta else ():
-        known = before.topics[topic.topic_id].partitions
-        for was, now in zip(known, topic.partitions, strict=True):
+    for topic_id, states in decision.delta.partitions.items() if decision.delta else ():
+        known = before.topics[topic_id].partitions
+        for now in states:
+            was = known[now.partition]
             if was != now:
                 assert now.leader_epoch == was.leader_epoch + 1
                 assert now.partition_epoch == was.partition_epoch + 1

@@ -11,7 +11,6 @@ from highwater.controller.core.membership import (
     drain,
     fence,
     id_for,
-    leaderless,
     movable_leaderships,
     next_node_id,
     register,
@@ -19,11 +18,17 @@ from highwater.controller.core.membership import (
     unfence,
 )
 from highwater.controller.core.outcome import Decision
+from highwater.controller.core.partition_index import index_of
 from highwater.controller.store.image_store import operations
 from highwater.controller.store.port import chunks
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import NO_NODE, NodeId
-from tests.support.controller_images import image_with, node_state, topic_state
+from tests.support.controller_images import (
+    changed_partitions,
+    image_with,
+    node_state,
+    topic_state,
+)
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 
@@ -103,7 +108,7 @@ def test_an_election_ends_a_move_that_it_makes_possible() -> None:
     image = image_with(3, topics=[replace(topic, partitions=(moving,))])
     decision = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
     assert decision.delta is not None
-    (after,) = decision.delta.topics[0].partitions
+    (after,) = changed_partitions(decision.delta)
     assert (after.replicas, after.isr, after.leader) == ((2, 3), (2, 3), 2)
     assert after.partition_epoch == moving.partition_epoch + 1
 
@@ -126,7 +131,7 @@ def test_fencing_elects_in_bulk() -> None:
     assert decision.result == 120, "two leaders' ISRs shrink and one leader changes, per topic"
     after = image.apply(replace(decision.delta, revision=101))
     assert all(p.leader not in (1, -1) for t in after.topics.values() for p in t.partitions)
-    assert leaderless(after) == 0
+    assert index_of(after).leaderless == 0
     again = change_nodes(after, (), RULES)
     assert again.delta is None, "settled"
 
@@ -136,7 +141,7 @@ def test_a_single_replica_waits_for_its_node() -> None:
     down = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES)
     assert down.delta is not None
     image = image.apply(replace(down.delta, revision=101))
-    assert leaderless(image) == 1
+    assert index_of(image).leaderless == 1
     up = change_nodes(image, [unfence(image.nodes[NodeId(1)])], RULES)
     assert up.delta is not None
     image = image.apply(replace(up.delta, revision=102))
@@ -146,11 +151,11 @@ def test_a_single_replica_waits_for_its_node() -> None:
 
 def test_draining() -> None:
     image = image_with(2, topics=[topic_state("t", [(1, 2), (1,)])])
-    assert movable_leaderships(image, NodeId(1)) == 1
+    assert movable_leaderships(image, index_of(image), NodeId(1)) == 1
     decision = change_nodes(image, [drain(image.nodes[NodeId(1)])], RULES)
     assert decision.delta is not None
     image = image.apply(replace(decision.delta, revision=101))
-    assert movable_leaderships(image, NodeId(1)) == 0
+    assert movable_leaderships(image, index_of(image), NodeId(1)) == 0
     first, second = next(iter(image.topics.values())).partitions
     assert (first.leader, second.leader) == (2, 1), "a sole replica leads to the end"
 
@@ -160,7 +165,7 @@ def test_min_isr_and_unclean_are_the_topics() -> None:
     strict = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
     decision = change_nodes(image, [fence(image.nodes[NodeId(2)])], strict)
     assert decision.delta is not None
-    assert decision.delta.topics[0].partitions[0].eligible_leaders == (2,)
+    assert changed_partitions(decision.delta)[0].eligible_leaders == (2,)
 
 
 def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
@@ -169,7 +174,7 @@ def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
     offline = {NodeId(1): {topic.topic_id: frozenset({0, 1})}}
     decision = change_nodes(image, (), RULES, offline=offline)
     assert decision.delta is not None
-    assert [t.name for t in decision.delta.topics] == ["t"]
+    assert list(decision.delta.partitions) == [topic.topic_id]
     image = image.apply(replace(decision.delta, revision=101))
     alone, shared, sound = image.topics[topic.topic_id].partitions
     assert (alone.leader, alone.leader_epoch, alone.isr) == (-1, 6, (1,)), "it has nobody else"
@@ -197,13 +202,13 @@ def test_a_failed_replica_is_not_eligible_until_it_has_caught_up() -> None:
     offline = {NodeId(1): {topic.topic_id: frozenset({0})}}
     decision = change_nodes(image, (), strict, offline=offline)
     assert decision.delta is not None
-    (after,) = decision.delta.topics[0].partitions
+    (after,) = changed_partitions(decision.delta)
     assert (after.leader, after.isr) == (2, (2, 3))
     assert after.eligible_leaders == (), "it may have lost what it had not synced"
     # A node that died in the same state would be eligible.
     died = change_nodes(image, [fence(image.nodes[NodeId(1)])], strict)
     assert died.delta is not None
-    assert died.delta.topics[0].partitions[0].eligible_leaders == (1,)
+    assert changed_partitions(died.delta)[0].eligible_leaders == (1,)
 
 
 def test_a_topic_may_choose_an_unclean_leader_for_a_failed_one() -> None:
@@ -213,11 +218,11 @@ def test_a_topic_may_choose_an_unclean_leader_for_a_failed_one() -> None:
     offline = {NodeId(1): {topic.topic_id: frozenset({0})}}
     decision = change_nodes(image, (), RULES, offline=offline)
     assert decision.delta is not None
-    assert decision.delta.topics[0].partitions[0].leader == -1
+    assert changed_partitions(decision.delta)[0].leader == -1
     loose = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: True)
     decision = change_nodes(image, (), loose, offline=offline)
     assert decision.delta is not None
-    after = decision.delta.topics[0].partitions[0]
+    after = changed_partitions(decision.delta)[0]
     assert (after.leader, after.isr, after.leader_epoch) == (2, (2,), 6)
 
 
@@ -229,7 +234,7 @@ def test_a_node_that_lost_its_tail_leaves_isr_and_eligible_leaders() -> None:
     down = [fence(image.nodes[NodeId(1)])]
     decision = change_nodes(image, down, strict, lost_tail=lost)
     assert decision.delta is not None
-    shared, alone = decision.delta.topics[0].partitions
+    shared, alone = changed_partitions(decision.delta)
     assert (shared.leader, shared.isr, shared.eligible_leaders) == (2, (2,), ())
     assert (alone.leader, alone.isr) == (-1, (1,)), "what a single replica has is what there is"
 

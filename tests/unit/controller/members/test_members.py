@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.controller.active import writer
 from highwater.controller.core.membership import Registration
+from highwater.controller.core.outcome import Decision
+from highwater.controller.image import writer
 from highwater.controller.members.members import NodeHeartbeat
 from highwater.controller.service import ControllerService
 from highwater.controller.store.memory import MemoryStore
@@ -21,7 +23,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.watch import ClusterWatch, Watcher
-from highwater.model.cluster import NodeState
+from highwater.model.cluster import ClusterImage, NodeState
 from highwater.model.ids import NO_NODE, NodeId, TopicId
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.tasks import TaskOwner
@@ -531,3 +533,65 @@ async def test_a_drain_of_a_former_incarnation_does_not_count(
     await image_when(watch, lambda i: i.nodes[1].draining)
     assert not (await active.members.heartbeat(beat)).may_shut_down, "it has not heard of it"
     await tasks.close(timeout_s=1)
+
+
+async def test_a_heartbeat_between_the_two_commits_of_a_registration_is_stale() -> None:
+    """Else the former incarnation is unfenced and elected, and the new one leads by its name."""
+    service = await started(session_timeout_ms=60_000)
+    client = ControllerClient(service.in_process_endpoints())
+    former = await node(client, 1).join()
+    await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")]))
+    assert service.active is not None
+    writer_of = service.active.members._writer
+    commit, between = writer_of.commit, asyncio.Event()
+    heard: list[int] = []
+
+    async def commit_later(decide: Callable[[ClusterImage], Decision[Any]]) -> tuple[Any, int]:
+        """The second commit of the registration: the heartbeat comes just before it."""
+        if not between.is_set():
+            between.set()
+            heard.append((await former.beat()).error.error_code)
+        return await commit(decide)
+
+    writer_of.commit = commit_later  # type: ignore[method-assign,assignment]
+    members = service.active.members
+    members.nodes.stream_opened(NodeId(1), epoch=former.epoch)
+    members.nodes.stream_closed(NodeId(1), epoch=former.epoch, now_ms=0)
+    successor = node(client, 1, "b")
+    successor.previous_epoch = former.epoch
+    assert (await successor.register()).error.error_code == 0
+    assert heard == [ErrorCode.STALE_BROKER_EPOCH]
+    state = partition_of(service.active.image, "t")
+    assert (state.leader, service.active.image.nodes[NodeId(1)].fenced) == (NO_NODE, True)
+    await service.stop()
+
+
+async def test_who_was_nearly_replaced_may_register_again() -> None:
+    service = await started(session_timeout_ms=60_000)
+    client = ControllerClient(service.in_process_endpoints())
+    former = await node(client, 1).join()
+    assert service.active is not None
+    members = service.active.members
+    commit = members._writer.commit
+
+    async def fails(_: Callable[[ClusterImage], Decision[Any]]) -> tuple[Any, int]:
+        raise StoreUnavailableError("not now")
+
+    members.nodes.stream_opened(NodeId(1), epoch=former.epoch)
+    members.nodes.stream_closed(NodeId(1), epoch=former.epoch, now_ms=0)
+    members._writer.commit = fails  # type: ignore[method-assign,assignment]
+    successor = Registration(
+        node_id=NodeId(1),
+        address=former.address,
+        rack="",
+        incarnation="b1",
+        log_dirs=(),
+        previous_node_epoch=former.epoch,
+        lineage=(),
+    )
+    with pytest.raises(StoreUnavailableError):
+        await members.register_node(successor, "")
+    members._writer.commit = commit  # type: ignore[method-assign]
+    assert (await former.beat()).error.error_code == ErrorCode.STALE_BROKER_EPOCH
+    await former.join()
+    await service.stop()

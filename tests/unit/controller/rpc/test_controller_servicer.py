@@ -303,7 +303,73 @@ async def test_moves_begin_end_and_are_called_back(
     )
     assert done.results[0].error.error_code == 0
     state = done.results[0].state
-    assert (list(state.replicas), list(state.isr), state.leader) == ([3, 2], [2, 3], 3)
+    assert (list(state.isr), state.leader) == ([1, 2, 3], 1), "the leader hands over first"
+    async with asyncio.timeout(5):
+        while not (asked := (await members[1].beat()).hand_over):
+            await asyncio.sleep(0.01)
+    assert [(one.partition, one.leader_epoch, one.successor) for one in asked] == [
+        (0, state.leader_epoch, 3)
+    ]
+    answer = pb.HandedOver(
+        topic_id=topic_id, partition=0, leader_epoch=state.leader_epoch, ready=True
+    )
+    assert not (await members[1].beat(handed_over=[answer])).hand_over
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 3)
+    moved = partition_of(image, "t")
+    assert (moved.replicas, moved.isr, moved.leader_epoch) == (
+        (3, 2),
+        (2, 3),
+        state.leader_epoch + 1,
+    )
+
+
+async def test_a_leader_hands_over_to_the_preferred_one(
+    client: ControllerClient, watch: ClusterWatch
+) -> None:
+    one, _ = await node(client, 1).join(), await node(client, 2).join()
+    assigned = [pb.Assignment(partition=n, replicas=[1, 2]) for n in (0, 1)]
+    await client.create_topics(
+        pb.CreateTopicsRequest(topics=[topic("t", -1, -1, assignments=assigned)])
+    )
+    topic_id = (await image_when(watch, lambda i: i.topic("t"))).topic("t").topic_id  # type: ignore[union-attr]
+    moves = [
+        pb.PartitionReassignment(topic_id=topic_id, partition=n, replicas=[2, 1]) for n in (0, 1)
+    ]
+    await client.alter_partition_reassignments(
+        pb.AlterPartitionReassignmentsRequest(
+            reassignments=moves, allow_replication_factor_change=True
+        )
+    )
+    await image_when(watch, lambda i: partition_of(i, "t").replicas == (2, 1))
+    wanted = [pb.TopicPartitions(topic_id=topic_id, partitions=[0, 1, 7])]
+    election = asyncio.create_task(
+        client.elect_leaders(
+            pb.ElectLeadersRequest(
+                type=pb.ELECTION_TYPE_PREFERRED, topics=wanted, timeout_ms=1, hand_over_ms=20_000
+            )
+        )
+    )
+    async with asyncio.timeout(5):
+        while not (asked := (await one.beat()).hand_over):
+            await asyncio.sleep(0.01)
+    answers = [
+        pb.HandedOver(
+            topic_id=topic_id,
+            partition=one_asked.partition,
+            leader_epoch=one_asked.leader_epoch,
+            ready=one_asked.partition == 0,
+        )
+        for one_asked in asked
+    ]
+    await one.beat(handed_over=answers)
+    results = (await election).results
+    assert [(r.partition, r.error.error_code) for r in results] == [
+        (0, 0),
+        (1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    image = await image_when(watch, lambda i: partition_of(i, "t").leader == 2)
+    assert [p.leader for p in image.topic("t").partitions] == [2, 1], "who lags is not elected"  # type: ignore[union-attr]
 
 
 async def test_a_node_is_taken_out_of_use(client: ControllerClient, watch: ClusterWatch) -> None:

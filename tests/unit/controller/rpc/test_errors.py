@@ -2,7 +2,7 @@
 
 import pytest
 
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.rpc.errors import STATUS, streaming, unary
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.metadata.in_process import InProcessStub
@@ -13,7 +13,7 @@ from highwater.metadata.status import (
     is_not_controller,
     trailing_value,
 )
-from highwater.model.errors import CorruptLogError, HighwaterError
+from highwater.model.errors import HighwaterError, StaleNodeEpochError
 
 
 class Servicer:
@@ -56,7 +56,7 @@ async def test_the_table_and_what_is_not_in_it() -> None:
     error = await fail(StoreUnavailableError("gone"))
     assert (error.code().name, error.details()) == ("UNAVAILABLE", "gone")
     assert trailing_value(error, REASON_KEY) == "STORE_UNAVAILABLE"
-    assert (await fail(CorruptLogError("?"))).code().name == "INTERNAL"
+    assert (await fail(StaleNodeEpochError("?"))).code().name == "INTERNAL"
     assert NotActiveError in STATUS
 
 

@@ -73,6 +73,28 @@ def test_metrics_ports_one_after_another(tmp_path):
     ]  # fmt: skip
 
 
+def test_every_process_serves_metrics_on_a_free_port_unless_told_otherwise(tmp_path):
+    _, plan = plan_of(tmp_path, nodes=2)
+    ports = [spec.overrides["metrics.port"] for spec in plan.processes]
+    assert len({*ports, 0}) == len(plan.processes) + 1
+    assert plan.metrics_addresses == {
+        spec.name: f"127.0.0.1:{spec.overrides['metrics.port']}" for spec in plan.processes
+    }
+
+
+def test_metrics_can_be_off_or_where_a_services_own_settings_say(tmp_path):
+    own = free_ports("127.0.0.1", 1)
+    chosen = (f"gateway.metrics.port={own}",)
+    _, plan = plan_of(tmp_path, separate=True, metrics_port=0)
+    assert plan.metrics_addresses == {}
+    assert not any("metrics.port" in spec.overrides for spec in plan.processes)
+    _, plan = plan_of(tmp_path, separate=True, metrics_port=0, assignments=chosen)
+    assert plan.metrics_addresses == {"gateway-1": f"127.0.0.1:{own}"}
+    _, plan = plan_of(tmp_path, separate=True, assignments=chosen)
+    assert plan.metrics_addresses["gateway-1"] == f"127.0.0.1:{own}"
+    assert len(plan.metrics_addresses) == 4
+
+
 def test_mistakes_are_found_before_anything_runs(tmp_path):
     with pytest.raises(ConfigError, match="partition settings: nope is not a setting"):
         plan_of(tmp_path, assignments=("partition.nope=1",))

@@ -1,5 +1,6 @@
 import asyncio
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -13,6 +14,7 @@ def test_runs_a_supervisor_with_time_for_its_stages(monkeypatch, capsys):
 
     class Supervisor:
         addresses = (("h", 1), ("h", 5))
+        metrics_addresses = MappingProxyType({"quota": "m:2"})
 
         def __init__(self, options, log):
             self.options = options
@@ -40,7 +42,9 @@ def test_runs_a_supervisor_with_time_for_its_stages(monkeypatch, capsys):
     options = UpOptions(data_dir=Path("d"), nodes=3)
     assert module.run_supervised(options) == 6
     assert seen == [options, "stopped", module.STOP_TIMEOUT_S]
-    assert capsys.readouterr().out == "Highwater is ready on h:1\n"
+    assert capsys.readouterr().out == (
+        "Metrics of quota: http://m:2/metrics\nHighwater is ready on h:1\n"
+    )
 
 
 def test_settings_are_checked_first():

@@ -21,6 +21,7 @@ class Spec:
     name: str
     section: str
     code: str
+    metrics: str | None = None
 
     def command(self, options, *, parent):
         assert parent == os.getpid()
@@ -47,6 +48,7 @@ def world(monkeypatch, tmp_path):
              ("gateway-1", "gateway")]  # fmt: skip
     order = tmp_path / "order"
     specs = [Spec(name, section, sleeper(order, name)) for name, section in names]
+    specs[1].metrics = "m:1"
     plan = ClusterPlan(
         controller_address="c:1", gateway_addresses=[("127.0.0.1", 1)], processes=specs
     )
@@ -70,6 +72,8 @@ async def test_stops_in_order(world):
     pids = json.loads((path / "data" / "pids.json").read_text())
     assert list(pids) == ["controller", "quota", "partition-1", "gateway-1"]
     assert (path / "data" / "controller.address").read_text() == "c:1"
+    assert json.loads((path / "data" / "metrics.json").read_text()) == {"quota": "m:1"}
+    assert supervisor.metrics_addresses == {"quota": "m:1"}
     assert supervisor.addresses == [("127.0.0.1", 1)]
     await supervisor.stop()
     assert (path / "order").read_text().split() == [

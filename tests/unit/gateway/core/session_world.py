@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
-from highwater.gateway.core.session import OUTSTANDING_MAX, Session, SharedInput
+from highwater.gateway.core.session import Session
+from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
 from highwater.gateway.core.turn import Turn
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
@@ -81,8 +84,7 @@ class Handler:
     def _note(self, kind: str, session: Session, frame: bytearray) -> None:
         number = number_of(frame)
         self.started.append((kind, number))
-        reply = NotedReply(session, len(frame), number, self)
-        reply.kind = kind
+        reply = NotedReply(session, len(frame), number, self, kind)
         session.expect(reply)
         self.open[number] = (reply, len(frame))
 
@@ -92,10 +94,14 @@ class NotedReply(Reply):
 
     __slots__ = ("handler", "kind", "number")
 
-    def __init__(self, session: Session, size: int, number: int, handler: Handler) -> None:
-        super().__init__(session, size)
+    def __init__(
+        self, session: Session, size: int, number: int, handler: Handler, kind: str
+    ) -> None:
+        super().__init__(
+            {"produce": PRODUCE, "fetch": FETCH}.get(kind, METADATA), size, session.arrived_ns
+        )
         self.number = number
-        self.kind = ""
+        self.kind = kind
         self.handler = handler
 
     def abandon(self) -> None:
@@ -127,8 +133,9 @@ class World:
         self.soon: deque[Callable[[], None]] = deque()
         self.budget = MemoryBudget(budget_bytes)
         self.shared = SharedInput(
-            turn=Turn(self.soon.append),
+            turn=Turn(self.soon.append, time.monotonic_ns),
             budget=self.budget,
+            meters=RequestMeters(),
             frame_bytes_max=frame_bytes_max,
             in_flight_bytes_max=in_flight_bytes_max,
             fetches_max=fetches_max,

@@ -169,7 +169,7 @@ def learn_fetch(frame: bytearray) -> fetch_shape.FetchShape | None:
     if request is None:
         return None
     version = decode_request_header(frame).api_version
-    return fetch_shape.learn(frame, version, request.topics[0].partitions[0])
+    return fetch_shape.learn(frame, version, request.topics[0].partitions[0], None)
 
 
 def produce_reply_by_codec(version: int, correlation_id: int, topic: str, result: Any) -> bytes:

@@ -65,7 +65,7 @@ def test_a_place_that_is_not_certain_is_not_learnt():
     frame = fetch_frame(4, fetch_offset=0, partition=0, partition_max_bytes=0, client_id="\0" * 40)
     assert learn_fetch(frame) is None
     asked = fetch_request(fetch_frame(4)).topics[0].partitions[0]
-    assert learn(fetch_frame(4, fetch_offset=5), 4, asked) is None
+    assert learn(fetch_frame(4, fetch_offset=5), 4, asked, None) is None
 
 
 def make_shape(version, topic):

@@ -24,7 +24,7 @@ class Writer:
 
 def test_all_work_comes_before_all_writes_in_one_callback():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
     turn.flush_later(Writer("write a", done))
     turn.defer(lambda: done.append("work 1"))
     turn.flush_later(Writer("write b", done))
@@ -37,7 +37,7 @@ def test_all_work_comes_before_all_writes_in_one_callback():
 
 def test_what_writes_bring_about_is_done_in_the_same_turn():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
 
     class Starter(Writer):
         def flush(self):
@@ -52,7 +52,7 @@ def test_what_writes_bring_about_is_done_in_the_same_turn():
 
 def test_after_a_failure_the_rest_has_its_turn():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
 
     def fail():
         raise ZeroDivisionError
@@ -77,7 +77,7 @@ def test_after_a_failure_the_rest_has_its_turn():
 
 def test_a_turn_can_be_used_again():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
     for name in "ab":
         turn.flush_later(Writer(name, done))
         loop.run()
@@ -95,7 +95,7 @@ class Continued:
 
 def test_sessions_that_go_on_take_turns_of_the_loop():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
     names = list(range(CONTINUED_SESSIONS_MAX + 3))
     for name in names:
         turn.continue_later(Continued(name, done, turn))
@@ -110,7 +110,7 @@ def test_sessions_that_go_on_take_turns_of_the_loop():
 
 def test_a_session_that_fails_to_go_on_does_not_keep_the_others():
     loop, done = Loop(), []
-    turn = Turn(loop.soon.append)
+    turn = Turn(loop.soon.append, lambda: 7)
 
     class Broken(Continued):
         def go_on(self):

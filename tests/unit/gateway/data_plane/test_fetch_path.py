@@ -1,16 +1,18 @@
 """Fetch from frame to reply: the short way and the long way, one node and several."""
 
 import gc
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.session import Session
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
 from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
-from highwater.gateway.metrics.gateway import RequestMeter
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
@@ -48,8 +50,9 @@ class World:
         routing = self.routing = RoutingTable(self.links.get)
         routing.apply(image_of(topics=[topic_state("orders", [(1,), (2,), (3,), (1,)])]))
         self.shared = SharedInput(
-            turn=Turn(self.due.append),
+            turn=Turn(self.due.append, time.monotonic_ns),
             budget=MemoryBudget(1 << 20),
+            meters=RequestMeters(),
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
@@ -58,7 +61,7 @@ class World:
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
-        self.fetch = FetchPath(routing=routing, meter=RequestMeter(), now_ms=lambda: 1000)
+        self.fetch = FetchPath()
 
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame
@@ -445,3 +448,33 @@ def test_an_isolation_level_that_does_not_exist_reads_uncommitted(w):
     assert w.links[1].works[0].isolation_level == 0
     w.links[1].answer(FetchedPartition(0, 1, 1, 0))
     w.reply(11)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1000, SMALL_RANGE + 1])
+def test_both_ways_are_metered(w, segment, nbytes):
+    received = sent = 0
+    for n in range(3):
+        frame = fetch_frame(12, correlation_id=n)
+        received += len(frame)
+        w.send(frame)
+        part = stored(segment, 0, nbytes) if nbytes else b""
+        w.links[1].answer(FetchedPartition(0, 9, 9, 0, part, nbytes))
+        while w.due:
+            w.due.pop(0)()
+        sent += sum(len(p) if type(p) is bytes else p.length for p in w.wire.sent)
+        w.reply(12)
+    meter = w.shared.meters.fetch
+    assert (meter.requests, meter.bytes_in, sum(meter.buckets)) == (3, received, 3)
+    assert meter.bytes_out == sent
+    assert meter.errors == {}
+
+
+def test_every_failed_partition_is_counted_by_its_code(w):
+    for n in range(3):
+        w.send(fetch_frame(12, correlation_id=n))
+        w.links[1].answer(FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE))
+    w.send(fetch_frame(12, partition=77))
+    assert w.shared.meters.fetch.errors == {
+        ErrorCode.OFFSET_OUT_OF_RANGE: 3,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1,
+    }

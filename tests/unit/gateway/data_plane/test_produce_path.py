@@ -1,14 +1,16 @@
 """Produce from frame to reply: the short way and the long way answer alike."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.session import Session
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.produce_path import ProducePath
-from highwater.gateway.metrics.gateway import RequestMeter
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.append import OUTCOME_APPENDED, Failure
 from highwater.kafka.error_codes import ErrorCode
@@ -55,14 +57,15 @@ class World:
         ]
         self.routing.apply(image_of(topics=self.topics))
         self.shared = SharedInput(
-            turn=Turn(self.due.append),
+            turn=Turn(self.due.append, time.monotonic_ns),
             budget=MemoryBudget(1 << 20),
+            meters=RequestMeters(),
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
-        self.produce = ProducePath(routing=self.routing, meter=RequestMeter(), now_ms=lambda: 1000)
+        self.produce = ProducePath(now_ms=lambda: 1000)
         self.muted = []
         self.wire.unmute_after = self.muted.append
 
@@ -363,3 +366,40 @@ def test_waiting_is_bounded_whatever_the_client_says(w, timeout_ms, deadline_ms)
         w.send(produce_frame(9, timeout_ms=timeout_ms))
         assert w.link.batches[0][-1] == deadline_ms
         w.link.answer()
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_both_ways_are_metered(w, acks):
+    sent = 0
+    for n in range(3):
+        frame = produce_frame(9, correlation_id=n, acks=acks)
+        sent += len(frame)
+        w.send(frame)
+        w.link.answer()
+        w.run()
+    meter = w.shared.meters.produce
+    assert (meter.requests, meter.bytes_in, sum(meter.buckets)) == (3, sent, 3)
+    assert meter.bytes_out == sum(map(len, w.wire.sent))
+    assert meter.errors == {}
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_every_failed_partition_is_counted_by_its_code(w, acks):
+    # With acks=0 the first failure closes the connection.
+    for n in range(3 if acks else 2):
+        w.send(produce_frame(9, correlation_id=n, acks=acks))
+        if n:
+            w.link.answer(-1, Failure(45, "a gap"))
+        else:
+            w.link.answer()
+        w.run()
+    assert w.shared.meters.produce.errors == {45: 2 if acks else 1}
+    if acks:
+        w.send(produce_frame(9, partition=3))
+        assert w.shared.meters.produce.errors == {45: 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1}
+
+
+def test_requests_that_close_the_connection_count_as_refused(w):
+    w.send(produce_frame(9)[:20])
+    assert w.shared.meters.refused == 1
+    assert w.shared.meters.produce.requests == 0

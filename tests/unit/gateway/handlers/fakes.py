@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
-from highwater.gateway.handling.context import HandlerSettings, Peer, RequestContext
-from highwater.gateway.handling.dispatch import dispatch
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.requests.dispatch import dispatch
+from highwater.gateway.routing.client import Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.framing import (
@@ -323,6 +325,7 @@ class Client:
             port=50_000,
         )
         self.cleanups: list[Callable[[], None]] = []
+        self.meters = RequestMeters()
 
     def context(self, api_key: int, version: int) -> RequestContext:
         return RequestContext(
@@ -342,7 +345,7 @@ class Client:
         """The response body of a request body, after checking size and header around it."""
         content = bytearray(encode_request_header(api_key, version, 4711, "test-client") + body)
         header: RequestHeader = decode_request_header(content)
-        reply = await dispatch(self.context(api_key, version), header, content)
+        reply = await dispatch(self.context(api_key, version), header, content, self.meters)
         assert int.from_bytes(reply[:4], "big") == len(reply) - 4
         correlation_id, pos = decode_response_header(reply, 4, api_key, version)
         assert correlation_id == 4711

@@ -5,7 +5,7 @@ from highwater.kafka.messages.describe_cluster import DescribeClusterRequest
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend, image_of, node
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 async def test_brokers_controller_and_id(version):
     backend = FakeBackend(image_of(nodes=[node(1, fenced=True), node(2)]))
     response = await Client(backend).call(DescribeClusterRequest(), version)
@@ -17,10 +17,18 @@ async def test_brokers_controller_and_id(version):
     assert response.cluster_authorized_operations == -(2**31)
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 async def test_authorized_operations_when_asked_for(version):
     response = await Client(FakeBackend()).call(DescribeClusterRequest(True), version)
     assert response.cluster_authorized_operations == 8096
+
+
+async def test_fenced_brokers_when_asked_for():
+    backend = FakeBackend(image_of(nodes=[node(1, fenced=True), node(2)]))
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    response = await Client(backend).call(request, 2)
+    assert response.controller_id == 2
+    assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, True), (2, False)]
 
 
 @pytest.mark.parametrize(

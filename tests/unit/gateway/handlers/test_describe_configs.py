@@ -96,13 +96,14 @@ async def test_all_configs_of_a_broker(version):
     assert set(configs) == set(BROKER_CONFIGS)
     assert (configs["node.id"].value, configs["node.id"].config_source) == ("2", 4)
     assert configs["log.dirs"].value == "/data/2"
-    assert configs["num.partitions"].value == "4"
+    assert configs["num.partitions"].value == "1"
     assert configs["auto.create.topics.enable"].value == "true"
     assert configs["advertised.listeners"].value == "PLAINTEXT://10.1.1.1:9094"
     assert configs["connections.max.idle.ms"].value == "600000"
     assert configs["socket.request.max.bytes"].value == "104857600"
     assert configs["node.id"].read_only
     assert not configs["log.segment.bytes"].read_only
+    assert configs["num.partitions"].config_source == ConfigSource.DEFAULT
 
 
 async def test_a_node_s_own_settings_are_told():

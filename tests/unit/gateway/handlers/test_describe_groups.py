@@ -16,7 +16,7 @@ GROUP = codec.DescribeGroupsResponseDescribedGroup
 def described(call):
     member = codec.DescribeGroupsResponseDescribedGroupMember("m-1", None, "c", "/h", b"md", b"as")
     request = request_of(call)
-    operations = 328 if request.include_authorized_operations else -(2**31)
+    operations = 3400 if request.include_authorized_operations else -(2**31)
     groups = [
         GROUP(0, None, group_id, "Stable", "consumer", "range", [member], operations)
         for group_id in request.groups
@@ -38,7 +38,7 @@ async def test_groups_come_back_in_order(version):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-@pytest.mark.parametrize(("asked", "told"), [(True, 328), (False, -(2**31))])
+@pytest.mark.parametrize(("asked", "told"), [(True, 3400), (False, -(2**31))])
 async def test_the_coordinator_tells_the_operations(version, asked, told):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(described)

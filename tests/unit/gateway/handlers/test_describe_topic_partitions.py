@@ -96,6 +96,29 @@ async def test_a_cursor_behind_the_end():
     assert (response.topics, response.next_cursor) == ([], None)
 
 
+@pytest.mark.parametrize(
+    ("names", "cursor", "refused"),
+    [
+        (("a", "b"), ("b", -1), ["a", "b"]),
+        (("a", "c"), ("b", 0), ["a", "c"]),
+        (("a", "b"), ("z", 0), ["a", "b"]),
+        ((), ("b", -1), ["b"]),
+    ],
+)
+async def test_bad_cursors_are_refused(names, cursor, refused):
+    cursor = DescribeTopicPartitionsRequestCursor(*cursor)
+    response = await Client(three_topics()).call(ask(*names, cursor=cursor), 0)
+    told = [(t.name, t.error_code) for t in response.topics]
+    assert told == [(name, ErrorCode.INVALID_REQUEST) for name in refused]
+    assert response.next_cursor is None
+
+
+async def test_a_cursor_at_a_topic_that_has_gone_goes_on_after_it():
+    cursor = DescribeTopicPartitionsRequestCursor("aa", 7)
+    response = await Client(three_topics()).call(ask(cursor=cursor), 0)
+    assert pages(response) == [("b", [0, 1]), ("c", [0])]
+
+
 @pytest.mark.parametrize(("name", "code"), [("nothing", 3), ("b-secret", 3), ("no such name", 17)])
 async def test_topics_that_do_not_exist_are_not_created(name, code):
     backend = three_topics()

@@ -77,6 +77,12 @@ async def test_while_there_are_fewer_nodes_than_replicas(version):
     assert results(response, version) == [NONE_YET]
 
 
+async def test_while_the_leader_is_fenced():
+    nodes = [node(1), node(2, fenced=True), node(3)]
+    client = Client(FakeBackend(image_of(group_topic([3, 2, 1]), nodes=nodes)))
+    assert results(await client.call(ask(4, "readers"), 4), 4) == [NONE_YET]
+
+
 async def test_while_nobody_leads():
     client = Client(FakeBackend(image_of(group_topic([-1, -1, -1]))))
     assert results(await client.call(ask(3, "readers"), 3), 3) == [NONE_YET]

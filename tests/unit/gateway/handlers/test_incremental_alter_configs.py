@@ -88,11 +88,15 @@ async def test_what_is_refused_here(configs, code, version):
     assert backend.controller.requests == []
 
 
-async def test_lists_of_brokers_are_set_as_a_whole():
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("log.cleanup.policy", 0), ("log.roll.ms", ErrorCode.INVALID_CONFIG)],
+)
+async def test_lists_of_brokers_get_items(name, code):
     backend = backend_of()
-    request = ask(("log.cleanup.policy", APPEND, "compact"), resource=(BROKER, "1"))
+    request = ask((name, APPEND, "compact"), resource=(BROKER, "1"))
     response = await Client(backend).call(request, 1)
-    assert response.responses[0].error_code == ErrorCode.INVALID_CONFIG
+    assert response.responses[0].error_code == code
 
 
 @pytest.mark.parametrize("version", VERSIONS)

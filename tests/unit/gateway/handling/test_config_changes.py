@@ -127,14 +127,29 @@ async def test_what_is_taken_away_contradicts_nothing():
         assert await alter(backend, plan) == [None]
 
 
-async def test_only_dynamic_configs_of_brokers_can_be_taken_away():
+async def test_what_is_taken_away_from_a_broker_need_not_be_dynamic():
+    """What an earlier version has stored must go away, too."""
     backend = backend_of()
     outcomes = await alter(
         backend,
-        ((BROKER, "1"), lambda target: Assignments(deleted=("node.id",))),
+        ((BROKER, "1"), lambda target: Assignments(deleted=("log.retention.hours",))),
         ((BROKER, ""), lambda target: Assignments(deleted=("log.retention.ms",))),
     )
-    assert [outcome and outcome.error_code for outcome in outcomes] == [42, None]
+    assert outcomes == [None, None]
+
+
+async def test_items_of_a_broker_s_list():
+    backend = backend_of()
+    policy = {"log.cleanup.policy": "compact"}
+    outcomes = await alter(
+        backend,
+        ((BROKER, "1"), lambda target: Assignments(appended=policy)),
+        ((BROKER, ""), lambda target: Assignments(subtracted=policy)),
+        ((BROKER, "2"), lambda target: Assignments(appended={"log.dirs": "/more"})),
+    )
+    assert [outcome and outcome.error_code for outcome in outcomes] == [None, None, 42]
+    more, less = backend.controller.requests[0].changes
+    assert (dict(more.appended), dict(less.subtracted)) == (policy, policy)
 
 
 def test_names_and_values():

@@ -1,4 +1,5 @@
 from highwater.gateway.handling.config_view import (
+    broker_config_type,
     broker_entries,
     default_broker_entries,
     topic_config_type,
@@ -6,6 +7,7 @@ from highwater.gateway.handling.config_view import (
 )
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigSource, ConfigType
+from highwater.model.dynamic_config import broker_values
 from highwater.model.ids import NodeId
 from highwater.model.topic_config import effective, parse
 from highwater.model.topic_config_table import TOPIC_CONFIGS
@@ -31,13 +33,13 @@ def test_defaults_of_a_topic_come_from_the_brokers():
 
 def test_what_is_set_on_a_topic_wins():
     state = topic("orders", configs={"retention.ms": "1000"})
-    image = image_of(state, cluster_configs={"log.retention.minutes": "2"})
+    image = image_of(state, cluster_configs={"log.retention.ms": "2"})
     entries = topic_entries(image, state)
     retention = entry(entries, "retention.ms")
     assert (retention.value, retention.source) == ("1000", ConfigSource.DYNAMIC_TOPIC)
     assert retention.synonyms == (
         ("retention.ms", "1000", ConfigSource.DYNAMIC_TOPIC),
-        ("log.retention.minutes", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.ms", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     )
 
@@ -58,12 +60,13 @@ def test_a_topic_has_all_configs_of_the_table():
 
 def test_what_is_stored_and_not_valid_is_not_told():
     state = topic("orders", configs={"x.y": "z", "segment.bytes": "1", "preallocate": "true"})
-    image = image_of(state, cluster_configs={"log.retention.ms": "x", "log.retention.hours": "1"})
+    image = image_of(state, cluster_configs={"log.retention.ms": "x", "log.roll.hours": "1"})
     entries = topic_entries(image, state)
     assert [one.name for one in entries] == list(TOPIC_CONFIGS)
     segment = entry(entries, "segment.bytes")
     assert (segment.value, segment.source) == ("1073741824", ConfigSource.DEFAULT)
-    assert entry(entries, "retention.ms").value == "3600000"
+    assert entry(entries, "retention.ms").value == "604800000"
+    assert entry(entries, "segment.ms").value == "604800000", "log.roll.hours is read-only now"
     assert entry(entries, "preallocate").source is ConfigSource.DYNAMIC_TOPIC
 
 
@@ -73,21 +76,26 @@ def test_what_is_told_is_what_holds():
     image = image_of(
         state,
         nodes=[node(1, static_configs=node_configs)],
-        cluster_configs={"log.segment.bytes": "2000000", "log.roll.hours": "2"},
+        cluster_configs={"log.segment.bytes": "2000000", "log.roll.ms": "2"},
+        node_configs={NodeId(1): {"log.roll.ms": "3"}, NodeId(2): {"log.retention.bytes": "4"}},
     )
-    holds = effective(state.configs, {**node_configs, **image.cluster_configs})
+    holds = effective(state.configs, broker_values(image, NodeId(1), node_configs))
     for one in topic_entries(image, state):
         assert parse(one.name, one.value) == getattr(holds, one.name.replace(".", "_"))
     flush = entry(topic_entries(image, state), "flush.ms")
     assert (flush.value, flush.source) == ("9", ConfigSource.STATIC_BROKER)
+    roll = entry(topic_entries(image, state), "segment.ms")
+    assert (roll.value, roll.source) == ("3", ConfigSource.DYNAMIC_BROKER)
+    assert [one.value for one in roll.synonyms] == ["3", "2", "168"]
 
 
 def test_what_is_set_for_all_brokers_comes_next_in_the_topic_s_unit():
     state = topic("orders")
-    entries = topic_entries(image_of(state, cluster_configs={"log.retention.minutes": "2"}), state)
+    nodes = [node(1, static_configs={"log.retention.minutes": "2"})]
+    entries = topic_entries(image_of(state, nodes=nodes), state)
     assert entry(entries, "retention.ms").value == "120000"
     assert entry(entries, "cleanup.policy").value == "delete"
-    unlimited = image_of(state, cluster_configs={"log.retention.hours": "-1"})
+    unlimited = image_of(state, cluster_configs={"log.retention.ms": "-1"})
     assert entry(topic_entries(unlimited, state), "retention.ms").value == "-1"
 
 
@@ -95,6 +103,31 @@ def test_types_of_topic_configs():
     assert topic_config_type("cleanup.policy") is ConfigType.LIST
     assert topic_config_type("segment.bytes") is ConfigType.INT
     assert topic_config_type("no.such.config") is ConfigType.UNKNOWN
+
+
+def test_types_of_broker_configs():
+    assert broker_config_type("log.cleanup.policy") is ConfigType.LIST
+    assert broker_config_type("no.such.config") is ConfigType.UNKNOWN
+
+
+def test_what_stands_in_for_a_broker_config_comes_after_it():
+    """Alone it is no value of that config, as in Kafka."""
+    image = image_of(
+        cluster_configs={"log.retention.ms": "5", "log.cleaner.backoff.ms": "-1"},
+        node_configs={NodeId(2): {"min.insync.replicas": "3"}},
+    )
+    entries = broker_entries(image, NodeId(2), {"log.retention.hours": "24"})
+    assert entry(entries, "log.retention.ms").synonyms == (
+        ("log.retention.ms", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.hours", "24", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    assert [one.value for one in entry(entries, "log.retention.hours").synonyms] == ["24", "168"]
+    assert entry(entries, "log.roll.ms").synonyms == ()
+    assert entry(entries, "log.cleaner.backoff.ms").value == "15000", "what is stored is not valid"
+    assert entry(entries, "min.insync.replicas").value == "1", "no node has its own"
+    default_names = [one.name for one in default_broker_entries(image)]
+    assert default_names == ["log.retention.ms"]
 
 
 def test_configs_of_a_broker():

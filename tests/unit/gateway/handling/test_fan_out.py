@@ -3,7 +3,7 @@ import pytest
 from highwater.gateway.handling.fan_out import Routed, ask_leaders, route_of
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.errors import NotLeaderError, UnreachableError
+from highwater.model.errors import HighwaterError, UnreachableError
 from tests.unit.gateway.handlers.fakes import OTHER, Client, FakeBackend, image_of, topic, topic_id
 
 
@@ -54,7 +54,7 @@ async def test_each_leader_is_asked_once_and_answers_keep_their_order():
     assert await ask_leaders(context_of(backend), [], ask, str) == []
 
 
-@pytest.mark.parametrize(("error", "code"), [(UnreachableError("x"), 5), (NotLeaderError("x"), 6)])
+@pytest.mark.parametrize(("error", "code"), [(UnreachableError("x"), 5), (HighwaterError("x"), -1)])
 async def test_a_node_that_is_away_fails_its_own_questions(error, code):
     backend = FakeBackend()
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.gateway.handling.brokers import Broker
+from highwater.gateway.routing.brokers import Broker
 from highwater.gateway.routing.current_leader import current_leader
 from highwater.gateway.routing.table import RoutingTable
 from highwater.model.ids import DEFAULT_INSTANCE, NodeId

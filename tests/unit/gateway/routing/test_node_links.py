@@ -66,10 +66,10 @@ async def test_links_hear_of_fencing_when_they_are_told_to(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     links.apply(image_of([node_state(1, fenced=True), node_state(2)]))
     assert [link.fenced for link in opened] == [False, False], "routes come first"
-    links.heed_fencing()
+    links.routes_followed()
     assert [link.fenced for link in opened] == [True, False]
     links.apply(image_of([node_state(1), node_state(2)]))
-    links.heed_fencing()
+    links.routes_followed()
     assert [link.fenced for link in opened] == [False, False]
 
 
@@ -86,6 +86,9 @@ async def test_a_new_incarnation_gets_a_new_link(links, opened):
     first, second = opened
     assert links.link_to(1) is second
     await asyncio.sleep(0.01)
+    assert first.closed == 0, "what is on its way there may still be taken back"
+    links.routes_followed()
+    await asyncio.sleep(0.01)
     assert (first.closed, second.closed) == (1, 0)
 
 
@@ -93,6 +96,7 @@ async def test_a_node_that_is_gone_loses_its_link(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     assert links.apply(image_of([node_state(2)]))
     assert links.link_to(1) is None
+    links.routes_followed()
     await asyncio.sleep(0.01)
     assert [link.closed for link in opened] == [1, 0]
     links.expire(77)

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.gateway.core.produce_reply import reply_struct
 from highwater.gateway.routing.table import RoutingTable
+from highwater.model.cluster import ClusterDelta
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, TopicId
 from tests.support.controller_images import image_of, topic_state
 
@@ -187,3 +188,91 @@ def test_the_newest_revision_that_was_heard_of_stays(links):
     for revision, newest in ((0, 0), (7, 7), (5, 7), (8, 8)):
         table.heard_of(revision)
         assert table.newest_revision == newest
+
+
+def crowd(count):
+    """An image of that many topics with two partitions each, led by node 1."""
+    return image_of(topics=[topic_state(f"t{n}", [(1, 2), (1, 2)]) for n in range(count)])
+
+
+def moved_in(image, names):
+    """A delta that moves the first partition of these topics to node 2, and the image after it."""
+    partitions = {}
+    for name in names:
+        first = moved(image.topic(name), 0, 2).partitions[0]
+        partitions[image.topic(name).topic_id] = (first,)
+    delta = ClusterDelta(revision=image.revision + 1, partitions=partitions)
+    return image.apply(delta), delta
+
+
+def test_a_delta_touches_the_routes_that_it_names_and_no_others(links):
+    image = crowd(3)
+    table = RoutingTable(links.link_to)
+    table.apply(image)
+    untouched = [*table.topic(DEFAULT_INSTANCE, "t0").partitions]
+    after, delta = moved_in(image, ["t1"])
+    table.apply(after, delta)
+    first, second = table.topic(DEFAULT_INSTANCE, "t1").partitions
+    assert (first.leader, first.leader_epoch, second.leader) == (2, 6, 1)
+    assert table.topic(DEFAULT_INSTANCE, "t0").partitions == untouched
+    gone = ClusterDelta(
+        revision=after.revision + 1, removed_topics=frozenset({after.topic("t1").topic_id})
+    )
+    table.apply(after.apply(gone), gone)
+    assert table.topic(DEFAULT_INSTANCE, "t1") is None
+    assert table.topic(DEFAULT_INSTANCE, "t2") is not None
+
+
+def test_a_delta_and_the_whole_image_make_the_same_routes(links):
+    image = crowd(40)
+    tables = [RoutingTable(links.link_to), RoutingTable(links.link_to)]
+    for table in tables:
+        table.apply(image)
+    for names in (["t3"], ["t3", "t7"], [f"t{n}" for n in range(0, 40, 2)]):
+        image, delta = moved_in(image, names)
+        tables[0].apply(image, delta)
+        tables[1].apply(image)
+        by_delta, whole = (
+            [
+                (r.topic_id, r.partition, r.leader, r.leader_epoch)
+                for name in range(40)
+                for r in table.topic(DEFAULT_INSTANCE, f"t{name}").partitions
+            ]
+            for table in tables
+        )
+        assert by_delta == whole
+
+
+def test_in_the_middle_of_an_image_nobody_hears_of_an_older_epoch_later(links):
+    """Routes are ahead of the image then, and metadata come from the image (R17)."""
+    image = crowd(200)
+    table = RoutingTable(links.link_to)
+    table.apply(image)
+    after, delta = moved_in(image, [f"t{n}" for n in range(200)])
+    steps = table.applying(after, delta)
+    seen = 0
+    for _ in steps:
+        seen += 1
+        route = table.topic(DEFAULT_INSTANCE, "t0").partitions[0]
+        assert (route.leader_epoch, table.image) == (6, image)
+        table.told(route, route.leader_epoch)
+        assert table.ahead == {(route.topic_id, 0): 6}, "metadata wait for the image"
+    assert seen > 1
+    assert table.image is after
+    assert table.ahead == {}
+
+
+def test_moves_are_told_at_every_step(links):
+    table = RoutingTable(links.link_to, Hold())
+    image = crowd(200)
+    table.apply(image)
+    table.take_changes()
+    after, delta = moved_in(image, [f"t{n}" for n in range(200)])
+    told = []
+    for _ in table.applying(after, delta):
+        moves, _gone = table.take_changes()
+        held = [r for t in table.topics_of(DEFAULT_INSTANCE).values() for r in t.partitions]
+        told += moves
+        assert {id(route) for _, route in told} == {id(r) for r in held if r.leader == 2}
+    told += table.take_changes()[0]
+    assert len(told) == 200

@@ -1,13 +1,16 @@
 """Between closing and the transport's end: late answers count once."""
 
 import asyncio
+import time
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.reading import MUTED
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_path import FetchReply
-from highwater.gateway.handling.context import Peer
-from highwater.gateway.sockets.connection import ClientInfo, Connection
+from highwater.gateway.routing.client import ClientInfo, Peer
+from highwater.gateway.sockets.connection import Connection
 from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.kafka.messages import fetch
 from highwater.model.ids import DEFAULT_INSTANCE
@@ -61,8 +64,9 @@ class FetchHandler:
 async def connect(handler):
     loop = asyncio.get_running_loop()
     shared = SharedInput(
-        turn=Turn(loop.call_soon),
+        turn=Turn(loop.call_soon, time.monotonic_ns),
         budget=MemoryBudget(1 << 20),
+        meters=RequestMeters(),
         frame_bytes_max=1 << 20,
         in_flight_bytes_max=1 << 20,
     )
@@ -128,8 +132,7 @@ async def test_a_client_that_leaves_cancels_its_fetch():
 async def test_muting_pauses_and_comes_to_an_end():
     handler = FetchHandler()
     made, theirs, connections = await connect(handler)
-    made.muted = True
-    made.update_reading()
+    made.pause(MUTED)
     made.unmute_after(100)
     made.unmute_after(10)
     await asyncio.get_running_loop().sock_sendall(theirs, request(FETCH, 1))

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.core.reply import Reply
-from highwater.gateway.core.session import SharedInput
+from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.routing.table import RoutingTable
 from highwater.gateway.sockets import listener as module
@@ -32,6 +33,14 @@ class NoThreads:
         return False
 
 
+class SessionReply(Reply):
+    """Knows its session, so that a test can complete it later."""
+
+    def __init__(self, session, request_bytes):
+        super().__init__(PRODUCE, request_bytes, session.arrived_ns)
+        self.session = session
+
+
 class Handler:
     """Answers with the number, or keeps the request if told so."""
 
@@ -42,7 +51,7 @@ class Handler:
 
     def produce(self, session, frame):
         self.peers.append(session.client.peer)
-        reply = Reply(session, len(frame))
+        reply = SessionReply(session, len(frame))
         session.expect(reply)
         if self.keep:
             self.kept.append(reply)
@@ -58,8 +67,9 @@ class World:
         self.handler = Handler()
         self.budget = MemoryBudget(1 << 20)
         self.shared = SharedInput(
-            turn=Turn(loop.call_soon),
+            turn=Turn(loop.call_soon, time.monotonic_ns),
             budget=self.budget,
+            meters=RequestMeters(),
             frame_bytes_max=1 << 20,
             in_flight_bytes_max=1 << 20,
         )

@@ -54,7 +54,7 @@ class Conversation:
         )
 
     def appends(self, end: int) -> int | None:
-        moved = self.replica.appended(end)
+        moved = self.replica.appended(end, end)
         check(self.replica)
         return moved
 

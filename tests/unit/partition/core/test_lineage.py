@@ -1,15 +1,23 @@
 """A node's starts and ends, and whose records its directories are known to hold afterwards."""
 
+from dataclasses import replace
+
+import pytest
+
 from highwater.partition.core.lineage import (
     INCARNATIONS_MAX,
     NOTHING,
+    UNKNOWN_VOLUME,
     DirectoryRecord,
     Lineage,
+    Volume,
     agree,
     begin,
     closed,
     failed,
+    lost,
     registered,
+    survived,
 )
 
 
@@ -143,3 +151,38 @@ def test_a_place_that_is_not_known_proves_nothing() -> None:
     assert together(record("x", home=""), record("y", home=""), home="") == ()
     old = [record(name, closed(A), home="") for name in "xy"]
     assert together(*old) == ("a",), "an update after an orderly end"
+
+
+def test_what_a_start_finds_lost_is_what_others_wrote() -> None:
+    assert lost(started(A, "boot", "b"), incarnation="b").incarnations == ("b",)
+    assert lost(failed(A), incarnation="a").incarnations == ()
+
+
+SEEN = Volume(superblock="ext4:7", mount_namespace="4", mount="70", errors="0:0:0")
+NO_SYSFS = replace(SEEN, superblock="", errors="")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "whole"),
+    [
+        (SEEN, SEEN, True),
+        (SEEN, replace(SEEN, superblock="ext4:8"), False),  # Unmounted and mounted again.
+        (SEEN, replace(SEEN, superblock="xfs:7"), False),
+        (SEEN, replace(SEEN, errors="1:55:0"), False),
+        (SEEN, replace(SEEN, read_only=True), False),
+        (SEEN, replace(SEEN, mount="71"), True),  # Another mount of what was mounted all along.
+        (SEEN, replace(SEEN, mount="71", mount_namespace="9"), True),  # A container starts again.
+        (NO_SYSFS, NO_SYSFS, True),
+        (NO_SYSFS, replace(NO_SYSFS, mount="71"), False),
+        (NO_SYSFS, replace(NO_SYSFS, mount="71", mount_namespace="9"), True),
+        (NO_SYSFS, replace(NO_SYSFS, mount=""), True),
+        (replace(NO_SYSFS, mount_namespace=""), Volume(mount="71"), True),  # Linux 6.8 to 6.10.
+        (UNKNOWN_VOLUME, SEEN, True),
+        (SEEN, UNKNOWN_VOLUME, True),
+        (UNKNOWN_VOLUME, replace(SEEN, read_only=True), False),
+    ],
+)
+def test_whether_a_file_system_may_hold_what_was_written(
+    before: Volume, now: Volume, whole: bool
+) -> None:
+    assert survived(before, now) == whole

@@ -4,7 +4,6 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.replica import IllegalTransitionError
 from highwater.partition.core.replica_effects import (
     HighWatermarkMoved,
     ProposeIsr,
@@ -15,7 +14,7 @@ from highwater.partition.core.replica_effects import (
     StopLeading,
     TruncateLog,
 )
-from highwater.partition.core.transitions import TRANSITIONS, Role
+from highwater.partition.core.transitions import TRANSITIONS, IllegalTransitionError, Role
 from tests.unit.partition.core.conversation import LAG_MS, Conversation
 
 

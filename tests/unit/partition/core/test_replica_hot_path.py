@@ -2,6 +2,7 @@
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
+from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica_effects import HighWatermarkMoved
 from tests.unit.partition.core.conversation import LAG_MS, Conversation
 
@@ -29,12 +30,15 @@ def test_nothing_is_committed_below_min_insync_replicas() -> None:
     assert told.replica.refuse_append(1, -1) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert told.replica.refuse_append(1, 1) == 0
     assert told.appends(4) is None
-    assert told.replica.commit_timeout_code() == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert (
+        commit_timeout_code(told.replica.under_min_isr)
+        == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    )
     told.fetches(2, 4)
     assert told.replica.high_watermark == 0, "the proposed ISR does not count for the minimum"
     told.record(1, 1, 2, isr=(1, 2), min_isr=2)
     assert told.replica.high_watermark == 4
-    assert told.replica.commit_timeout_code() == ErrorCode.REQUEST_TIMED_OUT
+    assert commit_timeout_code(told.replica.under_min_isr) == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
@@ -128,8 +132,8 @@ def test_a_follower_takes_the_leaders_high_watermark_as_far_as_its_log_goes() ->
     told.record(2, 4, 1)
     assert told.replica.may_fetch(4)
     assert not told.replica.may_fetch(3)
-    assert told.replica.replicated(5, 9) == 5
-    assert told.replica.replicated(8, 4) is None, "never back"
+    assert told.replica.replicated(5, 5, 9) == 5
+    assert told.replica.replicated(8, 8, 4) is None, "never back"
     assert told.replica.high_watermark == 5
     told.replica.log_start_moved(3)
     assert told.replica.log_start_offset == 3

@@ -1,8 +1,22 @@
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.transitions import TRANSITIONS, Role
 
-ROLE_EVENTS = {on.PartitionChanged, on.IneligibleChanged, on.LogFailed}
-LEADER_EVENTS = {on.LagChecked, on.IsrDue, on.IsrAnswered, on.IsrUnanswered}
+ROLE_EVENTS = {
+    on.PartitionChanged,
+    on.IneligibleChanged,
+    on.NodeRegistered,
+    on.LogFailed,
+    on.ReplicaRemoved,
+}
+LEADER_EVENTS = {
+    on.LagChecked,
+    on.IsrDue,
+    on.IsrAnswered,
+    on.IsrUnanswered,
+    on.HandOverAsked,
+    on.HandOverGivenUp,
+    on.WrittenLate,
+}
 FOLLOWER_EVENTS = {on.Diverged, on.OutOfRange}
 
 

@@ -8,15 +8,15 @@ def test_it_lasts_from_the_newest_heartbeat_that_was_answered() -> None:
     clock = ManualClock(10_000)
     session = ControllerSession(clock.monotonic_ms)
     session.timeout_ms = 6_000
-    assert not session.lasts, "nobody has vouched for the node yet"
+    assert not session.lasts(), "nobody has vouched for the node yet"
     session.vouched_for(9_000)
     clock.now_ms = 14_999
-    assert session.lasts
+    assert session.lasts()
     clock.now_ms = 15_000
-    assert not session.lasts
+    assert not session.lasts()
     session.vouched_for(14_500)
     session.vouched_for(9_500)  # An answer that was long on its way.
     clock.now_ms = 20_499
-    assert session.lasts
+    assert session.lasts()
     clock.now_ms = 20_500
-    assert not session.lasts
+    assert not session.lasts()

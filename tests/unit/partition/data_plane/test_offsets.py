@@ -70,7 +70,7 @@ def test_timestamps(queries, timestamp, expected):
 
 
 def test_nothing_above_the_high_watermark(queries, replica):
-    replica.high_watermark = 2
+    replica.core.high_watermark = replica.core.epoch_start_offset = 2  # Not committed.
     assert offset_of(queries, -1) == (0, -1, 2, EPOCH + 2)
     assert offset_of(queries, -3) == (0, -1, -1, -1)
     assert offset_of(queries, 1501) == (0, -1, -1, -1)

@@ -1,6 +1,7 @@
 """Fetches that wait: woken by bytes, by time, by a change of leader; never answered twice."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -9,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.storage.errors import CorruptLogError, LogDirFailure
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
 from tests.unit.partition.data_plane.roles import follow, lead
 
@@ -180,7 +181,7 @@ def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, b
     node.append(make_batch(), partition=1)
 
     class Unreadable:
-        log_start_offset, log_end_offset = 0, 1
+        extent = SimpleNamespace(start_offset=0, end_offset=1)
 
         def read(self, *_args, **_kwargs):
             raise error
@@ -206,7 +207,7 @@ def damaged(node, *, known):
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + 16)
         file.write(b"\xff")
-    replica.log._positions.clear()
+    forget_positions(replica.log)
     told = []
 
     def on_damage(replica, error):

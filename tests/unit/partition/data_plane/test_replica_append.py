@@ -278,7 +278,7 @@ def test_a_failed_write_takes_the_partition_offline(node):
     replica = node.add()
     node.add(1)
     waiting = node.fetch(ask(0))
-    filesystem = replica.log._environment.filesystem
+    filesystem = replica.log._place.environment.filesystem
     filesystem.pwritev = failing
     sink = node.append(good())
     assert sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
@@ -452,7 +452,6 @@ def test_without_a_session_too_few_in_sync_are_too_few_still(node):
 
 
 def test_by_default_a_leader_takes_everything_without_a_controller(node):
-    replica = node.add()
+    node.add()
     node.clock.now_ms += 3_600_000
     assert [node.append(good(), acks=acks).codes for acks in (0, 1, -1)] == [{0: 0}] * 3
-    assert not replica.restricted, "one look at an attribute is all that it costs"

@@ -6,7 +6,7 @@ import pytest
 
 from highwater.hop.fetch import READ_COMMITTED
 from highwater.kafka.error_codes import ErrorCode
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
 from tests.unit.partition.data_plane.roles import (
     NODE,
@@ -75,7 +75,7 @@ def test_only_the_first_partition_with_data_may_exceed_the_limit(node, replica):
 
 
 def test_nothing_above_the_high_watermark(node, replica):
-    replica.high_watermark = 4
+    replica.core.high_watermark = 4
     (result,) = node.fetch(ask(0)).results
     assert result.nbytes == 2 * sizes(replica)
     assert (result.high_watermark, result.last_stable_offset) == (4, 4)
@@ -283,8 +283,8 @@ def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
     others = [node.fetch(ask(3)), node.fetch(ask(3, 1), min_bytes=1000)]
     follower_fetched(behind, OTHER, 3)
     follower_fetched(second, OTHER, 3)
-    second.log._environment.filesystem.pread = failing_read
-    second.log._positions.clear()
+    second.log._place.environment.filesystem.pread = failing_read
+    forget_positions(second.log)
     assert fetched.answers == 0
     node.turn()
     assert fetched.answers == 1

@@ -9,11 +9,12 @@ import pytest
 from highwater.hop.append import OUTCOME_UNKNOWN
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import MAGIC_AT
+from highwater.partition.core.replica import NO_APPENDS
 from highwater.partition.core.replica_effects import ProposeIsr
 from highwater.partition.core.replica_events import Diverged, LagChecked, OutOfRange
-from highwater.partition.data_plane.replica_role import NO_APPENDS, ReplicaRole
+from highwater.partition.data_plane.replica_role import ReplicaRole
 from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
 
@@ -126,10 +127,11 @@ def test_the_end_of_a_replica(node: Node) -> None:
     told: list[bool] = []
     replica.listeners = (lambda r: told.append(r.leading),)
     replica.retire()
-    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.core.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (replica.leader, told, port.asked) == (-1, [False], [("stop",)])
     replica.fail()
-    assert replica.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.core.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it is not here"
+    assert not replica.failed
 
 
 def leader_of_three(node: Node) -> ReplicaRole:
@@ -142,9 +144,9 @@ def leader_of_three(node: Node) -> ReplicaRole:
 def test_who_has_resigned_takes_appends_again_in_another_epoch(node: Node) -> None:
     replica = leader_of_three(node)
     assert replica.resign()
-    assert replica.append_epoch == NO_APPENDS
+    assert replica.core.append_epoch == NO_APPENDS
     assert node.append(make_batch()).codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    assert replica.refuse_fetch(-1) == 0
+    assert replica.core.refuse_fetch(-1) == 0
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 2))
     assert replica.resigned, "the same epoch with another ISR"
     image_says(replica, leader=1, epoch=EPOCH + 1, replicas=(1, 2, 3))
@@ -173,11 +175,11 @@ def test_a_log_that_fails_where_others_lead_soon(node: Node) -> None:
     refusal = later.results[0][2]
     assert refusal is not None
     assert (refusal.leader, refusal.leader_epoch) == (-1, EPOCH + 1)
-    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.core.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     follow(replica, 2, EPOCH + 1)
     assert (replica.not_leader().leader, replica.not_leader().leader_epoch) == (2, EPOCH + 1)
     replica.fail()
-    assert replica.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.core.refuse_fetch(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_log_that_fails_where_nobody_else_leads(node: Node) -> None:
@@ -186,7 +188,7 @@ def test_a_log_that_fails_where_nobody_else_leads(node: Node) -> None:
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,))
     replica.fail()
     assert node.append(make_batch()).codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
-    assert replica.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.core.refuse_fetch(-1) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_disk_that_fails_during_a_cut_takes_the_replica_offline(
@@ -223,7 +225,7 @@ def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) 
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")
-    replica.log._positions.clear()
+    forget_positions(replica.log)
     replica.port = Port()
     follow(replica, 2, EPOCH + 1)
     replica.handle(

@@ -1,6 +1,6 @@
 """Who waits is told once, in order, and leaves nothing behind."""
 
-from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane import waiters as module
 from highwater.partition.data_plane.waiters import CommitWait, FetchWait, Waiters
@@ -92,6 +92,21 @@ def test_a_leader_that_goes_tells_everyone():
     assert sinks[0].results[0][2].outcome == OUTCOME_UNKNOWN
     assert not waiters.commits
     assert not waiters.fetches
+
+
+def test_who_waits_for_a_leader_that_is_gone_keeps_what_failed_by_itself():
+    """A batch that was refused is in no log, whatever becomes of its group."""
+    waiters = Waiters()
+    sink = Sink()
+    group = AppendGroup(b"t" * 16, 0, 1, -1, "")
+    for index in range(2):
+        group.batches.append(b"")
+        group.sinks.append(sink)
+        group.indexes.append(index)
+    refused = Failure(ErrorCode.CORRUPT_MESSAGE, "bad CRC")
+    waiters.add_commit(CommitWait(group, [5, -1], {1: refused}, 6))
+    waiters.leader_gone(ErrorCode.REQUEST_TIMED_OUT)
+    assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT, 1: ErrorCode.CORRUPT_MESSAGE}
 
 
 def test_whose_time_is_over_is_answered_and_forgotten():

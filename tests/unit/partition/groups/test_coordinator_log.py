@@ -19,7 +19,7 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     OffsetOutOfRange,
 )
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says, lead
@@ -163,7 +163,7 @@ def flip(replica, batch, at):
         (byte,) = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 0xFF]))
-    replica.log._positions.clear()
+    forget_positions(replica.log)
 
 
 def three_batches(node, log, *, closed):

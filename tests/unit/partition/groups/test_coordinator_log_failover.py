@@ -8,6 +8,7 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import iter_batches
+from highwater.partition.core.replica_events import LogTruncated
 from highwater.partition.groups.coordinator_log import DataPlaneLog
 from highwater.partition.groups.shard_host import HostSettings
 from highwater.partition.groups.snapshot import FILE_NAME, FileSnapshotStore, decode_snapshot
@@ -56,16 +57,21 @@ class Side:
             if batch.base_offset >= log.log_end_offset:
                 append(log, bytes(batch.buf[batch.start : batch.end]), epoch=batch.leader_epoch)
         told = leader.replica.high_watermark
-        self.replica.moved(self.replica.core.replicated(log.log_end_offset, told))
+        self.replica.moved(
+            self.replica.core.replicated(log.log_end_offset, log.log_end_offset, told)
+        )
         if leader.replica.leading:
             follower_fetched(leader.replica, OTHER, log.log_end_offset)
 
     def cut_to(self, offset: int) -> None:
         self.log.truncate_to(offset)
         core = self.replica.core
-        core.log_end_offset = self.log.log_end_offset
-        core.high_watermark = min(core.high_watermark, core.log_end_offset)
-        self.replica.high_watermark = self.log.high_watermark = core.high_watermark
+        core.handle(
+            LogTruncated(
+                log_start_offset=self.log.log_start_offset, log_end_offset=self.log.log_end_offset
+            )
+        )
+        self.log.high_watermark = core.high_watermark
 
     async def told(self) -> dict[tuple[str, int], int]:
         return committed(await self.node.ask(fetch_all(), 7))

@@ -5,7 +5,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, TopicId
 from highwater.partition.groups.core.durable import CommittedOffset, DurableState, OffsetRecord
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.values import GroupKey
-from highwater.partition.groups.loading import CorruptLogError, LogCutError, load_shard
+from highwater.partition.groups.loading import LogCutError, UnreadableBatchError, load_shard
 from highwater.partition.groups.log_port import LogPlace
 from highwater.partition.groups.records import encode
 from highwater.partition.groups.snapshot import encode_snapshot
@@ -216,7 +216,7 @@ async def test_corrupt_committed_batch(place):
     broken = bytearray(data)
     broken[place] ^= 0xFF
     log.batches[0][1] = (base, bytes(broken))
-    with pytest.raises(CorruptLogError):
+    with pytest.raises(UnreadableBatchError):
         await load(log)
     assert log.rechecked == [(0, 1)], "the log is to see for itself"
 
@@ -226,6 +226,6 @@ async def test_half_a_batch_is_corrupt():
     write(log, offset(0, 1))
     base, data = log.batches[0][0]
     log.batches[0][0] = (base, data[:-1])
-    with pytest.raises(CorruptLogError):
+    with pytest.raises(UnreadableBatchError):
         await load(log)
     assert log.rechecked == [(0, 0)]

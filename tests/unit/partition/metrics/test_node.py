@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from highwater.model.ids import DEFAULT_INSTANCE, TopicId
@@ -12,6 +13,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.groups.core.state import GroupState
 from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.runtime import GroupStats
+from highwater.partition.metrics import node as module
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
@@ -19,7 +21,7 @@ from highwater.runtime.clock import SystemClock
 from tests.unit.partition.data_plane.roles import NODE, lead
 
 
-def make_service(path: Path) -> Any:
+def make_parts(path: Path) -> Any:
     log = PartitionLog.open(
         path, topic="orders", partition=3, config=LogConfig(), clock=SystemClock()
     )
@@ -35,7 +37,7 @@ def make_service(path: Path) -> Any:
         on_log_failure=lambda _replica, _error: None,
     )
     lead(replica, 0)
-    replica.high_watermark = 40
+    replica.core.high_watermark = 40
     stats = GroupStats(
         groups=dict.fromkeys(GroupState, 2),
         members=5,
@@ -48,24 +50,22 @@ def make_service(path: Path) -> Any:
         (GroupKey(DEFAULT_INSTANCE, "readers"), "orders", 3, 15),
         (GroupKey(DEFAULT_INSTANCE, "readers"), "elsewhere", 0, 1),
     ]
-    return SimpleNamespace(
-        plane=SimpleNamespace(
+    return {
+        "plane": SimpleNamespace(
             replicas={(replica.topic_id, 3): replica},
             appended_bytes=100,
             fetched_bytes=30,
             waiting_fetches=4,
         ),
-        logs=SimpleNamespace(
-            scrubber=SimpleNamespace(checked_bytes=70, damages=1),
-            manager=SimpleNamespace(producers=SimpleNamespace(count=12, evicted=3)),
-        ),
-        groups=SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
-    )
+        "scrubber": SimpleNamespace(checked_bytes=70, damages=1),
+        "producers": SimpleNamespace(count=12, evicted=3),
+        "groups": SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
+    }
 
 
 def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    registry.register(PartitionCollector(make_service(tmp_path / "orders-3")))
+    registry.register(PartitionCollector(**make_parts(tmp_path / "orders-3")))
     where = {"topic": "orders", "partition": "3"}
 
     def value(name: str, **labels: str) -> float | None:
@@ -86,3 +86,20 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("groups", state="stable") == 2
     assert value("group_lag", group="readers", **where) == 25
     assert value("group_lag", group="readers", topic="elsewhere", partition="0") is None
+
+
+def test_values_of_single_replicas_and_groups_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = make_parts(tmp_path)
+    (replica,) = parts["plane"].replicas.values()
+    parts["plane"].replicas = {(replica.topic_id, number): replica for number in range(5)}
+    commits = [(GroupKey(DEFAULT_INSTANCE, f"g{n}"), "orders", 3, 15) for n in range(7)]
+    parts["groups"].committed_offsets = lambda: iter(commits)
+    monkeypatch.setattr(module, "SERIES_MAX", 4)
+    families = {family.name: family for family in PartitionCollector(**parts).collect()}
+    assert len(families["highwater_partition_log_end_offset"].samples) == 4
+    assert len(families["highwater_partition_group_lag"].samples) == 4
+    for name, left_out in (("replicas", 1), ("group_lags", 3)):
+        (sample,) = families[f"highwater_partition_{name}_not_shown"].samples
+        assert sample.value == left_out

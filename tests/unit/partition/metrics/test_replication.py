@@ -49,7 +49,15 @@ def service(tmp_path: Path) -> Service:
 @pytest.fixture
 def value(service: Service) -> Value:
     registry = CollectorRegistry()
-    registry.register(ReplicationCollector(service))  # type: ignore[arg-type]
+    registry.register(
+        ReplicationCollector(
+            plane=service.plane,
+            replicas=service.replicas,
+            replication=service.replication,
+            watch=service.watch,
+            membership=service.membership,
+        )
+    )
     return lambda name, **labels: registry.get_sample_value(f"highwater_partition_{name}", labels)
 
 

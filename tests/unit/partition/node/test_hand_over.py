@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ async def test_a_partition_that_lags_does_not_stop_others_of_the_same_followers(
 async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
     """Its records are on the followers, and when another leads nobody would be told so."""
     replica = leader_of_three(node)
-    replica.log.flush_at_offset = 1
+    replica.log.reconfigure(replace(replica.log.config, flush_messages=1))
     flushes: list[Callable[[], None]] = []
     replica._flush = lambda _log, done: flushes.append(done)
     sink = node.append(make_batch())

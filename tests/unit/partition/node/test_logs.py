@@ -165,3 +165,21 @@ async def test_strays_are_told(tmp_path: Path) -> None:
     logs.set_strays_aside(image_of(), NodeId(1))
     assert strays(tmp_path) == ["orders-0"]
     logs.close()
+
+
+async def test_broker_configs_reach_logs_and_cleaner_while_the_node_runs(tmp_path: Path) -> None:
+    settings = {"producer_id_expiration_ms": 7_000, "log_cleaner_backoff_ms": 700}
+    logs = make_logs(tmp_path / "a", **settings)
+    logs.open()
+    log, _ = logs.open_log(new_topic(), 0)
+    assert log.config.producer_id_expiration_ms == 7_000
+    assert logs.cleaner.settings.backoff_ms == 700
+    logs.set_broker_configs({
+        "producer.id.expiration.ms": "9000",
+        "log.cleaner.backoff.ms": "900",
+        "log.cleaner.io.max.bytes.per.second": "1000000",
+    })  # fmt: skip
+    logs.reconfigure(log, new_topic())
+    assert log.config.producer_id_expiration_ms == 9_000
+    assert (logs.cleaner.settings.backoff_ms, logs.cleaner.settings.io_bytes_per_s) == (900, 10**6)
+    logs.close()

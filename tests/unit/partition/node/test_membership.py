@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from highwater.metadata.watch import ClusterWatch
 from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.node.asked_hand_overs import AskedHandOver, HandOverAnswer
 from highwater.partition.node.membership import INCARNATION_FILE, Membership, NodeIdentity
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
@@ -38,6 +39,17 @@ class SeenClient(ControllerClient):
         return await super().register_node(request, timeout_s=timeout_s)
 
 
+class HandOvers:
+    """Keeps what it is asked; answers what a test wants."""
+
+    def __init__(self) -> None:
+        self.asked: list[AskedHandOver] = []
+        self.answers: tuple[HandOverAnswer, ...] = ()
+
+    def ask(self, asked: Iterable[AskedHandOver]) -> None:
+        self.asked += asked
+
+
 class Member:
     """Node 1 with its watch; `lineage` is what its directories say at the moment."""
 
@@ -52,6 +64,7 @@ class Member:
         self.lineage: tuple[str, ...] = ("before",)
         self.epochs: list[int] = []
         self.directory = directory
+        self.hand_overs = HandOvers()
         self.membership = Membership(
             identity=NodeIdentity(
                 node_id=1,
@@ -74,6 +87,7 @@ class Member:
             on_registered=self.epochs.append,
             static_configs={},
             clock=SystemClock(),
+            hand_overs=self.hand_overs,
             session=self.session,
         )
 
@@ -218,18 +232,18 @@ async def test_an_embedded_node_is_heard_whatever_its_disks_do(member: Member) -
 
 async def test_its_session_lasts_while_the_controller_lets_it_lead(member: Member) -> None:
     now_ms = SystemClock().monotonic_ms()
-    assert not member.session.lasts
+    assert not member.session.lasts()
     await member.join()
     async with asyncio.timeout(5):
-        while not member.session.lasts:
+        while not member.session.lasts():
             await asyncio.sleep(0.01)
     assert member.session.timeout_ms == 60_000
     member.session = member.membership._session = session = ControllerSession(lambda: now_ms)
     session.timeout_ms = 100
     member.membership._answered(pb.HeartbeatResponse(fenced=True), now_ms)
-    assert not session.lasts, "whoever is fenced may have been replaced"
+    assert not session.lasts(), "whoever is fenced may have been replaced"
     refused = pb.HeartbeatResponse(error=pb.ApiError(error_code=29, message="no"))
     member.membership._answered(refused, now_ms)
-    assert not session.lasts
+    assert not session.lasts()
     member.membership._answered(pb.HeartbeatResponse(), now_ms)
-    assert session.lasts
+    assert session.lasts()

@@ -148,7 +148,7 @@ def test_replicas_of_an_instance_are_those_that_are_here_and_work() -> None:
     mine = list(node.replicas.of_instance(A.instance))
     assert mine == [node.replica(A, 0), node.replica(A, 2)]
     assert list(node.replicas.of_instance(foreign.instance)) == [node.replica(foreign)]
-    mine[0].failed = True
+    mine[0].fail()
     assert list(node.replicas.of_instance(A.instance)) == mine[1:]
 
 

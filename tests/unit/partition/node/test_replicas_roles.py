@@ -442,14 +442,14 @@ def test_a_log_that_cannot_be_used_any_more_stays_offline_until_the_next_epoch(f
     append(replica.log, make_batch(), epoch=5)
     assert f.replicas.damaged(replica.log)
     if cause == "it is being written":
-        replica.log.writing = True
+        replica.log.late_writer.writing = True
     else:
         f.logs.gone.append(replica.log)
     lagged = in_epoch(joined, 0, isr=(2,))
     f.apply(lagged)
     assert f.of(joined) is replica
     assert f.replicas.offline == {joined.topic_id: [0]}
-    replica.log.writing = False
+    replica.log.late_writer.writing = False
     f.apply(in_epoch(lagged, 1, isr=(2,)))
     assert f.of(joined) is not replica
     assert f.replicas.offline == {}

@@ -1,22 +1,57 @@
+import pytest
+
 from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.partition.config import PartitionConfig
-from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.node.static_configs import static_configs
 
 
 def test_settings_have_kafka_s_names() -> None:
     config = PartitionConfig(
-        retention_check_interval_ms=700, log_flush_interval_ms=5, producer_id_expiration_ms=77
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=10,
+        group_max_session_timeout_ms=20,
+        group_max_size=3,
+        offset_metadata_max_bytes=4,
+        offsets_retention_minutes=5,
+        offsets_retention_check_interval_ms=6,
+        producer_id_expiration_ms=7,
+        retention_check_interval_ms=700,
+        log_flush_interval_ms=8,
+        log_cleaner_enable=False,
+        log_cleaner_io_bytes_per_s=9,
     )
-    told = static_configs(config, GroupConfig(initial_rebalance_delay_ms=0))
-    assert set(told) <= set(BROKER_CONFIGS)
-    assert told["group.initial.rebalance.delay.ms"] == "0"
-    assert told["log.retention.check.interval.ms"] == "700"
-    assert told["log.flush.interval.ms"] == "5"
-    assert told["producer.id.expiration.ms"] == "77"
-    assert told["replica.high.watermark.checkpoint.interval.ms"] == "5000"
+    assert static_configs(config) == {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "10",
+        "group.max.session.timeout.ms": "20",
+        "group.max.size": "3",
+        "offset.metadata.max.bytes": "4",
+        "offsets.retention.minutes": "5",
+        "offsets.retention.check.interval.ms": "6",
+        "producer.id.expiration.ms": "7",
+        "log.retention.check.interval.ms": "700",
+        "log.flush.interval.ms": "8",
+        "log.cleaner.enable": "false",
+        "log.cleaner.io.max.bytes.per.second": "9.0",
+    }
 
 
 def test_the_table_s_defaults_are_ours() -> None:
-    for name, value in static_configs(PartitionConfig(), GroupConfig()).items():
-        assert BROKER_CONFIGS[name].default == value, name
+    """A node says nothing of what is at its default."""
+    assert static_configs(PartitionConfig()) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("group.min.session.timeout.ms", "6000"),
+        ("group.max.session.timeout.ms", "1800000"),
+        ("group.max.size", "2147483647"),
+        ("offsets.retention.minutes", "10080"),
+        ("offset.metadata.max.bytes", "4096"),
+        ("producer.id.expiration.ms", "86400000"),
+    ],
+)
+def test_defaults_are_kafka_s(name: str, default: str) -> None:
+    assert BROKER_CONFIGS[name].default == default
+    assert name not in static_configs(PartitionConfig())

@@ -5,7 +5,7 @@ import pytest
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import NodeId
 from highwater.partition.data_plane.policy import AppendPolicy
-from highwater.partition.node.topic_policy import TopicPolicies, append_policy, broker_defaults
+from highwater.partition.node.topic_policy import TopicPolicies, append_policy
 from tests.support.controller_images import topic_state
 
 NODE = NodeId(1)
@@ -60,19 +60,6 @@ def test_brokers_configs_are_the_defaults_of_topics() -> None:
     assert policy.message_bytes_max == 7
     assert policy.log_append_time
     assert append_policy(topic(), brokers).message_bytes_max == 5000
-
-
-def test_a_node_s_own_come_before_everybody_s_before_its_settings() -> None:
-    image = replace(
-        IMAGE,
-        cluster_configs={"a": "cluster", "b": "cluster"},
-        node_configs={NODE: {"a": "node"}, NodeId(2): {"b": "other"}},
-    )
-    assert broker_defaults(image, NODE, {"a": "static", "b": "static", "c": "static"}) == {
-        "a": "node",
-        "b": "cluster",
-        "c": "static",
-    }
 
 
 def test_policies_follow_the_image() -> None:

@@ -25,3 +25,9 @@ def test_a_topics_configs() -> None:
     assert config.flush_messages == 1
     assert config.preallocate
     assert (config.producer_id_expiration_ms, config.producers_max) == (7, 8)
+
+
+def test_a_log_without_a_topic_has_the_node_s_limits() -> None:
+    assert LogConfig.default(ProducerLimits()) == LogConfig()
+    limits = ProducerLimits(expiration_ms=5, per_partition=6)
+    assert LogConfig.default(limits) == LogConfig(producer_id_expiration_ms=5, producers_max=6)

@@ -1,1 +1,1 @@
-"""Being the active controller: its election, its image and writer, its periodic tasks."""
+"""Being the active controller: its election, its term, its periodic tasks."""

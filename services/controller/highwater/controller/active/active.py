@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.controller.active.first_error import first_error
+from highwater.controller.active.hand_overs import WAIT_S, HandOvers
 from highwater.controller.active.history_compaction import HistoryCompaction
 from highwater.controller.active.leader_balance import LeaderBalance
 from highwater.controller.active.store_past import StorePast
 from highwater.controller.active.unclean_elections import UncleanElections
-from highwater.controller.active.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.core.alter_reassignments import Reassignment, alter_reassignments
 from highwater.controller.core.change_configs import ConfigWish, alter_configs
 from highwater.controller.core.change_isr import IsrResult, Proposal, alter_partitions
@@ -33,12 +34,15 @@ from highwater.controller.core.elect_leaders import (
     ElectionType,
     Wanted,
     elect_leaders,
+    lags,
 )
-from highwater.controller.core.membership import ElectionRules, change_nodes
+from highwater.controller.core.hand_over import leader_moves
+from highwater.controller.core.membership import ElectionRules, changing_nodes
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.partition_index import PartitionIndex, PartitionKey
 from highwater.controller.core.placement import RandomBelow
 from highwater.controller.core.raise_epochs import raise_epochs
-from highwater.controller.errors import first_error
+from highwater.controller.image.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.members.members import Members, SessionRules
 from highwater.controller.members.peers import is_refused
 from highwater.controller.store import keys
@@ -48,6 +52,7 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
+from highwater.runtime.slices import Slices
 
 FIRST_WORD_S: Final = 2.0
 """How long a new controller waits for a member before it changes anything."""
@@ -88,7 +93,9 @@ class ActiveController:
         rules: ControllerRules,
         past: StorePast,
         unclean: UncleanElections,
+        hand_overs: HandOvers,
     ) -> None:
+        self.hand_overs = hand_overs
         self.unclean = unclean
         self._writer = writer
         self._leaders = leaders
@@ -122,17 +129,22 @@ class ActiveController:
         past.check(state.head)
         await past.accept(fence, state.head)
         unclean = UncleanElections(log)
-        writer = MetadataWriter(store, fence, state, unclean.committed)
+        slices = Slices(clock.monotonic_ms)
+        writer = MetadataWriter(store, fence, state, slices=slices, on_unclean=unclean.committed)
         aside = _first_changes(state, rules.new_cluster_id)
         if aside:
             await writer.write_aside(aside)
             state = load(await store.range(""))
-            writer = MetadataWriter(store, fence, state, unclean.committed)
+            writer = MetadataWriter(
+                store, fence, state, slices=slices, on_unclean=unclean.committed
+            )
         elections = election_rules(writer, rules.configs)
         members = Members(writer, elections, rules.sessions, clock, log)
+        hand_overs = HandOvers(writer, elections, lambda: members.offline, log)
         leaders = LeaderBalance(
             writer,
             lambda: members.offline,
+            hand_overs,
             interval_ms=rules.leader_imbalance_check_interval_ms,
             log=log,
         )
@@ -143,13 +155,18 @@ class ActiveController:
             log=log,
         )
         return ActiveController(
-            writer, members, leaders, compaction, elections, rules, past, unclean
+            writer, members, leaders, compaction, elections, rules, past, unclean, hand_overs
         )
 
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
         return self._writer.image
+
+    @property
+    def index(self) -> PartitionIndex:
+        """The image's partitions by node."""
+        return self._writer.index
 
     @property
     def sessions(self) -> SessionRules:
@@ -170,6 +187,7 @@ class ActiveController:
                 tasks.create_task(self.members.watch_sessions(), name="watch-sessions")
                 tasks.create_task(self.members.close_ended(is_refused), name="close-ended")
                 tasks.create_task(self._leaders.run(), name="balance-leaders")
+                tasks.create_task(self.hand_overs.run(), name="finish-moves")
                 tasks.create_task(self._compaction.run(), name="compact-history")
         except ExceptionGroup as group:
             raise first_error(group) from group
@@ -273,20 +291,56 @@ class ActiveController:
         min_isr = self._elections.min_isr
         results, _ = await self._writer.commit(
             lambda image: alter_partitions(
-                image, leader, proposals, min_isr, offline=self.members.offline
+                image,
+                leader,
+                proposals,
+                min_isr,
+                offline=self.members.offline,
+                leader_first=True,
             )
         )
         return results
 
     async def elect_leaders(
-        self, instance: InstanceId, wanted: Wanted | None, kind: ElectionType
+        self,
+        instance: InstanceId,
+        wanted: Wanted | None,
+        kind: ElectionType,
+        *,
+        hand_over_ms: int = 0,
     ) -> tuple[list[ElectionResult], int]:
-        """ElectLeaders, of all partitions if `wanted` is None; outcomes and revision."""
-        return await self._writer.commit(
-            lambda image: elect_leaders(
-                image, instance, wanted, kind, self._elections, offline=self.members.offline
+        """ElectLeaders, of all partitions if `wanted` is None; outcomes and revision.
+
+        Present leaders have `hand_over_ms` to hand over, at most a few seconds.
+        """
+
+        def decide(image: ClusterImage, some: Wanted | None) -> Decision[list[ElectionResult]]:
+            return elect_leaders(
+                image, instance, some, kind, self._elections, offline=self.members.offline
             )
-        )
+
+        outcomes: dict[PartitionKey, ElectionResult] = {}
+
+        async def elect(keys: frozenset[PartitionKey]) -> None:
+            some = [(topic_id, (number,)) for topic_id, number in sorted(keys)]
+            results, _ = await self._writer.commit(lambda image: decide(image, some))
+            outcomes.update(((r.topic_id, r.partition), r) for r in results)
+
+        asked = decide(self.image, wanted)
+        moves = leader_moves(self.image, asked.delta)
+        lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
+        outcomes.update((key, lags(key)) for key in lagging)
+        # What needs no hand-over, and what was refused, is decided now.
+        rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]
+        if wanted is None:
+            rest = [
+                (r.topic_id, [r.partition])
+                for r in asked.result
+                if (r.topic_id, r.partition) not in outcomes
+            ]
+        results, revision = await self._writer.commit(lambda image: decide(image, rest))
+        outcomes.update(((r.topic_id, r.partition), r) for r in results)
+        return [outcomes[r.topic_id, r.partition] for r in asked.result], revision
 
     async def alter_reassignments(
         self, instance: InstanceId, wanted: Sequence[Reassignment], *, may_change_factor: bool
@@ -300,6 +354,7 @@ class ActiveController:
                 self._elections,
                 offline=self.members.offline,
                 may_change_factor=may_change_factor,
+                leader_first=True,
             )
         )
 
@@ -361,8 +416,14 @@ class ActiveController:
 
     async def _settle(self) -> int:
         """Holds elections that the former controller, or other configs, left open; the revision."""
-        _, revision = await self._writer.commit(
-            lambda image: change_nodes(image, (), self._elections, offline=self.members.offline)
+        _, revision = await self._writer.commit_in_steps(
+            lambda image: changing_nodes(
+                image,
+                (),
+                self._elections,
+                index=self._writer.index,
+                offline=self.members.offline,
+            )
         )
         return revision
 

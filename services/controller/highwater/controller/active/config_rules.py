@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
+from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.config_type import ConfigType
 from highwater.model.dynamic_config import dynamic_config_error
 from highwater.model.topic_config import (
     InvalidTopicConfigError,
     changed_list,
     effective_value,
+    list_changed,
     validate_change,
 )
 from highwater.model.topic_config_table import TOPIC_CONFIGS
@@ -45,6 +47,16 @@ class KafkaConfigRules:
         if entry is None or entry.type is not ConfigType.LIST:
             return None
         return changed_list(name, topic, cluster, added=added, removed=removed)
+
+    def changed_node_list(
+        self, name: str, present: Mapping[str, str], *, added: str, removed: str
+    ) -> str | None:
+        """See ConfigRules."""
+        config = BROKER_CONFIGS.get(name)
+        if config is None or config.type is not ConfigType.LIST:
+            return None
+        value = present.get(name, config.default or "")
+        return list_changed(value, added=added, removed=removed)
 
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """See ConfigRules."""

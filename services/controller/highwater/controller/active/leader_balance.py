@@ -9,14 +9,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from highwater.controller.active.writer import MetadataWriter
-from highwater.controller.core.balance_leaders import (
-    PartitionKey,
-    balance,
-    steady,
-    unbalanced,
-)
+from highwater.controller.active.hand_overs import HandOvers
+from highwater.controller.core.balance_leaders import balance, steady, unbalanced
+from highwater.controller.core.hand_over import leader_moves
 from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.model.errors import LimitExceededError
 from highwater.runtime.logging import Logger
@@ -41,6 +39,7 @@ class LeaderBalance:
         self,
         writer: MetadataWriter,
         offline: Callable[[], OfflineByNode],
+        hand_overs: HandOvers,
         *,
         interval_ms: int,
         log: Logger,
@@ -49,6 +48,7 @@ class LeaderBalance:
         """`interval_ms` between rounds, 0 for never; shorter ones also shorten `steady_ms`."""
         self._writer = writer
         self._offline = offline
+        self._hand_overs = hand_overs
         self._interval_s = interval_ms / 1000
         self._steady_s = min(steady_ms, interval_ms) / 1000
         self._log = log
@@ -67,11 +67,11 @@ class LeaderBalance:
 
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
         """
-        before = unbalanced(self._writer.image, self._offline())
+        before = unbalanced(self._writer.image, self._writer.index, self._offline())
         if not before:
             return 0
         await asyncio.sleep(self._steady_s)
-        now = unbalanced(self._writer.image, self._offline())
+        now = unbalanced(self._writer.image, self._writer.index, self._offline())
         chosen = iter(steady(before, now)[:ELECTIONS_MAX])
         moved = 0
         while batch := frozenset(islice(chosen, BATCH_PARTITIONS)):
@@ -83,7 +83,15 @@ class LeaderBalance:
         return moved
 
     async def _move(self, batch: frozenset[PartitionKey]) -> int:
-        elections, _ = await self._writer.commit(
-            lambda image: balance(image, batch, self._offline())
-        )
-        return elections
+        image, moved = self._writer.image, 0
+
+        async def elect(keys: frozenset[PartitionKey]) -> None:
+            nonlocal moved
+            elections, _ = await self._writer.commit(
+                lambda image: balance(image, keys, self._offline())
+            )
+            moved += elections
+
+        moves = leader_moves(image, balance(image, batch, self._offline()).delta)
+        await self._hand_overs.carry_out(moves, elect)
+        return moved

@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from highwater.controller.active.writer import Fence
-from highwater.controller.errors import first_error
+from highwater.controller.active.first_error import first_error
+from highwater.controller.image.writer import Fence
 from highwater.controller.members.peers import until_gone
 from highwater.controller.store import keys
 from highwater.controller.store.port import (

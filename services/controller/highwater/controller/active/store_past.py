@@ -10,8 +10,8 @@ head then moves past that revision, and all epochs grow by as many as may have b
 
 from typing import Final
 
-from highwater.controller.active.writer import Fence
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
+from highwater.controller.image.writer import Fence
 from highwater.controller.store.head import Head, put_head, read_head
 from highwater.controller.store.port import (
     CreateRevisionIs,

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.membership import ElectionRules, candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import Changes, Decision, Refusal, delta_of
 from highwater.controller.core.reassign import (
     cancel,
     is_moving,
@@ -15,7 +14,7 @@ from highwater.controller.core.reassign import (
     target_replicas,
 )
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
 
 
@@ -36,14 +35,16 @@ def alter_reassignments(
     *,
     offline: OfflineByNode,
     may_change_factor: bool = True,
+    leader_first: bool = False,
 ) -> Decision[list[Refusal | None]]:
     """The new states, results in the order of `wanted`; each stands for itself, None is success.
 
-    Source: Kafka's `ReplicationControlManager.alterPartitionReassignments`.
+    With `leader_first` no move removes a leader that lives: that one hands over first. Source:
+    Kafka's `ReplicationControlManager.alterPartitionReassignments`.
     """
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
-    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    changed: Changes = {}
     results: list[Refusal | None] = []
     for one in wanted:
         topic = image.topics.get(one.topic_id)
@@ -59,13 +60,13 @@ def alter_reassignments(
         able = replace(candidates, alive=candidates.alive - here) if here else candidates
         known = changed.get(topic.topic_id, {})
         present = known.get(one.partition, topic.partitions[one.partition])
-        outcome = _alter(image, topic, present, one.replicas, able, rules, may_change_factor)
+        outcome = _alter(
+            image, topic, present, one.replicas, able, rules, may_change_factor, leader_first
+        )
         if isinstance(outcome, PartitionState):
             changed.setdefault(topic.topic_id, {})[one.partition] = outcome
         results.append(outcome if isinstance(outcome, Refusal) else None)
-    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items())
-    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=results)
+    return Decision(delta=delta_of(changed), result=results)
 
 
 def _alter(
@@ -76,6 +77,7 @@ def _alter(
     candidates: Candidates,
     rules: ElectionRules,
     may_change_factor: bool,
+    leader_first: bool,
 ) -> PartitionState | Refusal | None:
     """None if the partition is there already, or on its way."""
     min_isr = rules.min_isr(topic)
@@ -95,7 +97,7 @@ def _alter(
     if refusal is not None:
         return refusal
     target = tuple(NodeId(node) for node in replicas)
-    return start(partition, target, candidates, min_isr=min_isr)
+    return start(partition, target, candidates, min_isr=min_isr, leader_first=leader_first)
 
 
 def _refuse_target(

@@ -3,35 +3,22 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.change_leader import elect_preferred
 from highwater.controller.core.membership import candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
-from highwater.model.ids import TopicId
-
-PartitionKey = tuple[TopicId, int]
-"""A topic and the number of one of its partitions."""
+from highwater.controller.core.outcome import Changes, Decision, delta_of
+from highwater.controller.core.partition_index import PartitionIndex, PartitionKey
+from highwater.model.cluster import ClusterImage, PartitionState
 
 
-def unbalanced(image: ClusterImage, offline: OfflineByNode) -> dict[PartitionKey, PartitionState]:
+def unbalanced(
+    image: ClusterImage, index: PartitionIndex, offline: OfflineByNode
+) -> dict[PartitionKey, PartitionState]:
     """Partitions whose preferred replica could lead and does not, as they are when it does.
 
     It has to be in the ISR, on a node that is alive and stays, with a log that works.
     """
-    keys = (
-        (topic.topic_id, p.partition)
-        for topic in image.topics.values()
-        for p in topic.partitions
-        if p.leader != p.replicas[0]
-    )
-    return _led_by_preferred(image, keys, offline)
-
-
-def led_by_others(image: ClusterImage) -> int:
-    """Partitions that their preferred replica does not lead, whatever the reason."""
-    return sum(1 for t in image.topics.values() for p in t.partitions if p.leader != p.replicas[0])
+    return _led_by_preferred(image, sorted(index.led_by_others), offline)
 
 
 def steady(
@@ -54,12 +41,10 @@ def balance(
 ) -> Decision[int]:
     """The chosen ones led by their preferred leaders where that is still possible; their number."""
     moved = _led_by_preferred(image, chosen, offline)
-    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    changed: Changes = {}
     for (topic_id, number), after in moved.items():
         changed.setdefault(topic_id, {})[number] = after
-    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items())
-    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=len(moved))
+    return Decision(delta=delta_of(changed), result=len(moved))
 
 
 def _led_by_preferred(

@@ -3,7 +3,7 @@
 A changed min.insync.replicas changes partitions in the same transaction (`change_min_isr`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from highwater.controller.core.change_min_isr import topic_after_min_isr_change
@@ -27,9 +27,9 @@ class ConfigWish:
     replace_all: bool = False
     """True: what is not set goes back to its default."""
     appended: Mapping[str, str] = field(default_factory=dict)
-    """Lists of a topic that get items: by name, the items, separated by commas."""
+    """Lists that get items: by name, the items, separated by commas."""
     subtracted: Mapping[str, str] = field(default_factory=dict)
-    """Lists of a topic that lose items, likewise."""
+    """Lists that lose items, likewise."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,13 @@ def _alter_topic(
     if isinstance(topic, Refusal):
         return topic
     present = changed.topics.get(topic_id, topic)
-    resolved = _with_lists(wish, present, _brokers(image, topic, changed), rules)
+    brokers = _brokers(image, topic, changed)
+    resolved = _with_lists(
+        wish,
+        lambda name, added, removed: rules.changed_list(
+            name, present.configs, brokers, added=added, removed=removed
+        ),
+    )
     if isinstance(resolved, Refusal):
         return resolved
     wish = resolved
@@ -87,15 +93,18 @@ def _alter_topic(
 
 
 def _with_lists(
-    wish: ConfigWish, topic: TopicState, brokers: Mapping[str, str], rules: ConfigRules
+    wish: ConfigWish, changed_list: Callable[[str, str, str], str | None]
 ) -> ConfigWish | Refusal:
-    """The wish with whole lists to set, made from those in effect at this revision."""
+    """The wish with whole lists to set, made from those at this revision.
+
+    `changed_list`: (name, added, removed) -> the list, None if it is not one.
+    """
     if not (wish.appended or wish.subtracted):
         return wish
     lists: dict[str, str] = {}
     for name in dict.fromkeys((*wish.appended, *wish.subtracted)):
         added, removed = wish.appended.get(name, ""), wish.subtracted.get(name, "")
-        value = rules.changed_list(name, topic.configs, brokers, added=added, removed=removed)
+        value = changed_list(name, added, removed)
         if value is None:
             return Refusal(code=ErrorCode.INVALID_CONFIG, message=f"{name} is not a list")
         lists[name] = value
@@ -103,11 +112,12 @@ def _with_lists(
 
 
 def _brokers(image: ClusterImage, topic: TopicState, changed: _Changed) -> Mapping[str, str]:
-    """Configs of brokers, which are topics' defaults: of all, then of one that has the topic."""
+    """Configs of a broker that has the topic, which are the topic's defaults."""
     cluster = image.cluster_configs if changed.cluster is None else changed.cluster
+    nodes = image.node_configs if changed.nodes is None else changed.nodes
     for node in topic.partitions[0].replicas:
         if node in image.nodes:
-            return {**image.nodes[node].static_configs, **cluster}
+            return {**image.nodes[node].static_configs, **cluster, **nodes.get(node, {})}
     return cluster
 
 
@@ -117,17 +127,29 @@ def _alter_node(
     node = wish.node_id
     if node is None or (node != NO_NODE and node not in image.nodes):
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=f"there is no node {node}")
-    why = rules.node_error(wish.set, all_nodes=node == NO_NODE)
-    if why is not None:
-        return Refusal(code=ErrorCode.INVALID_CONFIG, message=why)
+    nodes = changed.nodes if changed.nodes is not None else dict(image.node_configs)
     if node == NO_NODE:
         before = changed.cluster if changed.cluster is not None else image.cluster_configs
-        after = _merged(before, wish)
-        changed.cluster = after if after != before else changed.cluster
+    else:
+        before = nodes.get(node, {})
+    resolved = _with_lists(
+        wish,
+        lambda name, added, removed: rules.changed_node_list(
+            name, before, added=added, removed=removed
+        ),
+    )
+    if isinstance(resolved, Refusal):
+        return resolved
+    why = rules.node_error(resolved.set, all_nodes=node == NO_NODE)
+    if why is not None:
+        # Not INVALID_CONFIG: Kafka keeps to this code for clients' sake (KAFKA-13609).
+        return Refusal(code=ErrorCode.INVALID_REQUEST, message=why)
+    after = _merged(before, resolved)
+    if after == before:
         return None
-    nodes = changed.nodes if changed.nodes is not None else dict(image.node_configs)
-    after = _merged(nodes.get(node, {}), wish)
-    if after != nodes.get(node, {}):
+    if node == NO_NODE:
+        changed.cluster = after
+    else:
         nodes[node] = after
         changed.nodes = nodes
     return None

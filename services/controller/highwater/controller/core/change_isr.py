@@ -1,14 +1,14 @@
 """AlterPartition: a leader proposes a new ISR by compare-and-set (KIP-497, KIP-903)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from highwater.controller.core.election import Candidates, after_isr_change
 from highwater.controller.core.offline_replicas import OfflineByNode, is_offline
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
+from highwater.controller.core.outcome import Changes, Decision, Refusal, delta_of
 from highwater.controller.core.reassign import completed, is_moving
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NodeId, TopicId
 
 MinIsr = Callable[[TopicState], int]
@@ -43,15 +43,17 @@ def alter_partitions(
     min_isr: MinIsr,
     *,
     offline: OfflineByNode | None = None,
+    leader_first: bool = False,
 ) -> Decision[list[IsrResult]]:
     """The new states, in the order of the proposals; each stands for itself.
 
     `leader` is the caller, whose node epoch has been checked. A replica whose log has failed is
     not eligible: its last fetch may be older than the failure. A reassignment for which the new ISR
     suffices is completed; the leader learns of it from the image, as the leader epoch has grown.
+    With `leader_first` a leader that the reassignment removes has to hand over before that.
     """
     failed = offline or {}
-    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    changed: Changes = {}
     results: list[IsrResult] = []
     for proposal in proposals:
         topic = image.topics.get(proposal.topic_id)
@@ -73,18 +75,10 @@ def alter_partitions(
         after = after_isr_change(present, isr, min_isr=min_isr(topic))
         if is_moving(after):
             able = _able(image, failed, topic.topic_id, proposal.partition)
-            after = completed(after, able, min_isr=min_isr(topic))
+            after = completed(after, able, min_isr=min_isr(topic), leader_first=leader_first)
         changed.setdefault(topic.topic_id, {})[proposal.partition] = after
         results.append(IsrResult(refusal=None, state=after))
-    topics = tuple(replace_partitions(image.topics[t], c) for t, c in changed.items())
-    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=results)
-
-
-def replace_partitions(topic: TopicState, changed: dict[int, PartitionState]) -> TopicState:
-    """The topic with some partitions replaced."""
-    partitions = tuple(changed.get(p.partition, p) for p in topic.partitions)
-    return replace(topic, partitions=partitions)
+    return Decision(delta=delta_of(changed), result=results)
 
 
 def _able(

@@ -23,6 +23,12 @@ class ConfigRules(Protocol):
         """A topic's list in effect, with items added and taken away; None if it is no list."""
         ...
 
+    def changed_node_list(
+        self, name: str, present: Mapping[str, str], *, added: str, removed: str
+    ) -> str | None:
+        """A dynamic config of a node, or of all, likewise: what is `present` there, or the default."""
+        ...
+
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
         """Why a node, or all nodes at once, may not be given these dynamic configs, or None."""
         ...

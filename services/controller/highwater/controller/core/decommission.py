@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.membership import ElectionRules, candidates_among
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, unchanged
+from highwater.controller.core.outcome import (
+    PENDING_REVISION,
+    Changes,
+    Decision,
+    Refusal,
+    delta_of,
+    unchanged,
+)
 from highwater.controller.core.reassign import is_moving, start, target_replicas
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
@@ -65,13 +71,11 @@ def decommission(
         else:
             waiting += 1
     nodes = () if state.decommissioning else (replace(state, decommissioning=True),)
-    topics = moves.topics()
     # A move that only takes a replica away may be completed already.
     left = len(here) - moves.completed
     moving -= moves.completed
-    delta = ClusterDelta(revision=PENDING_REVISION, nodes=nodes, topics=topics)
     return Decision(
-        delta=delta if nodes or topics else None,
+        delta=delta_of(moves.changed, nodes),
         result=Progress(left=left, moving=moving, waiting=waiting),
     )
 
@@ -137,7 +141,8 @@ class _Moves:
                 target = target_replicas(partition)
                 self._replicas.update(target)
                 self._preferred[target[0]] += 1
-        self._changed: dict[TopicId, dict[int, PartitionState]] = {}
+        self.changed: Changes = {}
+        """The partitions whose moves have begun, as they are then."""
         self.completed = 0
 
     def begin(self, topic: TopicState, partition: PartitionState) -> bool:
@@ -162,16 +167,12 @@ class _Moves:
             target,
             self._able(topic.topic_id, partition.partition),
             min_isr=self._rules.min_isr(topic),
+            leader_first=True,
         )
         assert after is not None
         self.completed += self._node not in after.replicas
-        self._changed.setdefault(topic.topic_id, {})[partition.partition] = after
+        self.changed.setdefault(topic.topic_id, {})[partition.partition] = after
         return True
-
-    def topics(self) -> tuple[TopicState, ...]:
-        """The topics as they are with all moves begun."""
-        topics = self._image.topics
-        return tuple(replace_partitions(topics[t], some) for t, some in self._changed.items())
 
     def _able(self, topic_id: TopicId, partition: int) -> Candidates:
         here = self._failed.get(topic_id, {}).get(partition, frozenset())

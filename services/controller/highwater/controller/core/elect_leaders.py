@@ -4,15 +4,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from highwater.controller.core.change_isr import replace_partitions
 from highwater.controller.core.change_leader import elect_preferred
 from highwater.controller.core.election import Candidates, elect, is_unclean
 from highwater.controller.core.membership import ElectionRules, candidates_among, unclean_election
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal, UncleanElection
+from highwater.controller.core.outcome import (
+    Changes,
+    Decision,
+    Refusal,
+    UncleanElection,
+    delta_of,
+)
 from highwater.controller.core.reassign import settled
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, TopicId
 
 
@@ -54,7 +59,7 @@ def elect_leaders(
     """
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
-    changed: dict[TopicId, dict[int, PartitionState]] = {}
+    changed: Changes = {}
     results: list[ElectionResult] = []
     unclean: list[UncleanElection] = []
     for topic_id, numbers in _all_of(image, instance) if wanted is None else wanted:
@@ -81,9 +86,16 @@ def elect_leaders(
                 or refusal.code != ErrorCode.ELECTION_NOT_NEEDED
             ):
                 results.append(ElectionResult(topic_id=topic_id, partition=number, refusal=refusal))
-    topics = tuple(replace_partitions(image.topics[t], some) for t, some in changed.items() if some)
-    delta = ClusterDelta(revision=PENDING_REVISION, topics=topics) if topics else None
-    return Decision(delta=delta, result=results, unclean=tuple(unclean))
+    return Decision(delta=delta_of(changed), result=results, unclean=tuple(unclean))
+
+
+def lags(key: tuple[TopicId, int]) -> ElectionResult:
+    """The result for a partition whose present leader went on, as its successor lacks records."""
+    refusal = Refusal(
+        code=ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        message="the preferred leader did not catch up in time; the present one leads on",
+    )
+    return ElectionResult(topic_id=key[0], partition=key[1], refusal=refusal)
 
 
 def _all_of(image: ClusterImage, instance: InstanceId) -> Iterable[tuple[TopicId, Sequence[int]]]:

@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from highwater.controller.core.change_isr import MinIsr, replace_partitions
+from highwater.controller.core.change_isr import MinIsr
 from highwater.controller.core.change_leader import without_failed_replicas
 from highwater.controller.core.election import Candidates, elect, is_unclean
 from highwater.controller.core.gateways import host_of
 from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
-from highwater.controller.core.outcome import PENDING_REVISION, Decision, UncleanElection, unchanged
+from highwater.controller.core.outcome import (
+    PENDING_REVISION,
+    Changes,
+    Decision,
+    UncleanElection,
+    delta_of,
+    unchanged,
+)
+from highwater.controller.core.partition_index import PartitionIndex, PartitionKey, index_of
 from highwater.controller.core.reassign import settled as move_settled
 from highwater.model.cluster import (
     ClusterDelta,
@@ -19,6 +27,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.steps import Steps, finish
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
@@ -117,14 +126,38 @@ def change_nodes(
     changed: Iterable[NodeState],
     rules: ElectionRules,
     *,
+    index: PartitionIndex | None = None,
     lost_tail: frozenset[NodeId] = frozenset(),
     offline: OfflineByNode | None = None,
 ) -> Decision[int]:
     """Nodes whose flags change, and all elections that follow; the result is their number.
 
-    `offline` is what nodes cannot serve: for these partitions they count as dead (KIP-112).
-    Called without changes it only completes elections that an interrupted change left open.
+    `index` is the image's; without it, it is made first. `offline` is what nodes cannot serve: for
+    these partitions they count as dead (KIP-112). Called without changes it only completes
+    elections that an interrupted change left open.
     """
+    return finish(
+        changing_nodes(
+            image,
+            changed,
+            rules,
+            index=index_of(image) if index is None else index,
+            lost_tail=lost_tail,
+            offline=offline,
+        )
+    )
+
+
+def changing_nodes(
+    image: ClusterImage,
+    changed: Iterable[NodeState],
+    rules: ElectionRules,
+    *,
+    index: PartitionIndex,
+    lost_tail: frozenset[NodeId] = frozenset(),
+    offline: OfflineByNode | None = None,
+) -> Steps[Decision[int]]:
+    """`change_nodes` in steps."""
     nodes = dict(image.nodes)
     different = []
     for node in changed:
@@ -133,18 +166,70 @@ def change_nodes(
             different.append(node)
     candidates = replace(candidates_among(nodes.values()), lost_tail=lost_tail)
     failed = nodes_without(offline or {})
-    elections = 0
-    topics = []
-    unclean: list[UncleanElection] = []
-    for topic in image.topics.values():
-        after = _elect_topic(topic, candidates, rules, failed.get(topic.topic_id, {}), unclean)
-        if after is not None:
-            topics.append(after[0])
-            elections += after[1]
-    if not topics and not different:
-        return Decision(delta=None, result=0)
-    delta = ClusterDelta(revision=PENDING_REVISION, nodes=tuple(different), topics=tuple(topics))
-    return Decision(delta=delta, result=elections, unclean=tuple(unclean))
+    elections = _Elections(candidates, rules)
+    concerned = _concerned(index, candidates)
+    concerned.update((t, number) for t, numbers in failed.items() for number in numbers)
+    yield
+    for topic_id, number in sorted(concerned):
+        topic = image.topics.get(topic_id)
+        if topic is not None and number < len(topic.partitions):  # A node may not know yet.
+            elections.hold(topic, number, failed.get(topic_id, {}).get(number, _NOBODY))
+        yield
+    return Decision(
+        delta=delta_of(elections.changed, different),
+        result=elections.count,
+        unclean=tuple(elections.unclean),
+    )
+
+
+def _concerned(index: PartitionIndex, candidates: Candidates) -> set[PartitionKey]:
+    """Partitions that are not led by a node that stays, with an ISR of nodes that stay."""
+    found: set[PartitionKey] = set(index.moving)
+    for members in (index.led, index.in_sync):
+        for node, keys in members.items():
+            if node not in candidates.alive or node in candidates.draining:
+                found |= keys
+    for node in candidates.lost_tail:
+        found |= index.replicas.get(node, frozenset())
+    return found
+
+
+class _Elections:
+    """The elections of one decision."""
+
+    def __init__(self, candidates: Candidates, rules: ElectionRules) -> None:
+        self._candidates = candidates
+        self._rules = rules
+        self._of_topic: tuple[TopicState | None, int, bool] = (None, 0, False)
+        """What the rules say of the topic that was asked for last."""
+        self.changed: Changes = {}
+        self.count = 0
+        self.unclean: list[UncleanElection] = []
+
+    def hold(self, topic: TopicState, number: int, failed: frozenset[NodeId]) -> None:
+        """One partition's election, if it needs one; `failed` nodes cannot serve it."""
+        if self._of_topic[0] is not topic:
+            self._of_topic = (topic, self._rules.min_isr(topic), self._rules.unclean(topic))
+        _, min_isr, unclean = self._of_topic
+        candidates = self._candidates
+        before = topic.partitions[number]
+        if failed:
+            after = without_failed_replicas(
+                before, failed, candidates, min_isr=min_isr, unclean=unclean
+            )
+        else:
+            after = elect(before, candidates, min_isr=min_isr, unclean=unclean)
+        if before.adding_replicas or before.removing_replicas:
+            able = replace(candidates, alive=candidates.alive - failed)
+            after = move_settled(before, after, able, min_isr=min_isr)
+        if after is None:
+            return
+        self.changed.setdefault(topic.topic_id, {})[number] = after
+        self.count += 1
+        if failed:
+            candidates = replace(candidates, lost_tail=candidates.lost_tail | failed)
+        if is_unclean(before, after, candidates):
+            self.unclean.append(unclean_election(topic, after))
 
 
 def candidates_among(nodes: Iterable[NodeState]) -> Candidates:
@@ -171,14 +256,13 @@ def drain(node: NodeState) -> NodeState:
     return replace(node, draining=True)
 
 
-def movable_leaderships(image: ClusterImage, node: NodeId) -> int:
+def movable_leaderships(image: ClusterImage, index: PartitionIndex, node: NodeId) -> int:
     """Partitions that the node leads although another member of the ISR could."""
     ready = {n.node_id for n in image.nodes.values() if not n.fenced and not n.draining}
+    ready.discard(node)
     return sum(
-        1
-        for topic in image.topics.values()
-        for p in topic.partitions
-        if p.leader == node and (ready & set(p.isr)) - {node}
+        not ready.isdisjoint(image.topics[topic_id].partitions[number].isr)
+        for topic_id, number in index.led.get(node, ())
     )
 
 
@@ -190,50 +274,3 @@ def unclean_election(topic: TopicState, partition: PartitionState) -> UncleanEle
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
     )
-
-
-def leaderless(image: ClusterImage) -> int:
-    """Partitions without a leader."""
-    return sum(1 for t in image.topics.values() for p in t.partitions if p.leader == NO_NODE)
-
-
-def _elect_topic(
-    topic: TopicState,
-    candidates: Candidates,
-    rules: ElectionRules,
-    failed: Mapping[int, frozenset[NodeId]],
-    told_unclean: list[UncleanElection],
-) -> tuple[TopicState, int] | None:
-    settled = not failed
-    for p in topic.partitions:
-        # The usual case, checked without a call: a healthy partition that nothing happens to.
-        if (
-            p.leader not in candidates.alive
-            or not candidates.alive.issuperset(p.isr)
-            or not candidates.draining.isdisjoint(p.isr)
-            or not candidates.lost_tail.isdisjoint(p.isr)
-            or not candidates.lost_tail.isdisjoint(p.eligible_leaders)
-            or p.adding_replicas
-            or p.removing_replicas
-        ):
-            settled = False
-            break
-    if settled:
-        return None
-    min_isr, unclean = rules.min_isr(topic), rules.unclean(topic)
-    changed = {}
-    for p in topic.partitions:
-        here = failed.get(p.partition, _NOBODY)
-        if here:
-            after = without_failed_replicas(p, here, candidates, min_isr=min_isr, unclean=unclean)
-        else:
-            after = elect(p, candidates, min_isr=min_isr, unclean=unclean)
-        if p.adding_replicas or p.removing_replicas:
-            able = replace(candidates, alive=candidates.alive - here)
-            after = move_settled(p, after, able, min_isr=min_isr)
-        if after is not None:
-            changed[p.partition] = after
-            lost = candidates.lost_tail | here
-            if is_unclean(p, after, replace(candidates, lost_tail=lost) if here else candidates):
-                told_unclean.append(unclean_election(topic, after))
-    return (replace_partitions(topic, changed), len(changed)) if changed else None

@@ -1,13 +1,17 @@
 """What a decision returns: a change to commit and, for each item asked for, a Kafka error."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.model.cluster import ClusterDelta
-from highwater.model.ids import LeaderEpoch, NodeId
+from highwater.model.cluster import ClusterDelta, NodeState, PartitionState
+from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 
 R = TypeVar("R")
+
+Changes = dict[TopicId, dict[int, PartitionState]]
+"""Partitions of topics that exist, by their numbers, as they are to be."""
 
 PENDING_REVISION = -1
 """The revision of a delta, and the epoch of a node in it, that the commit will fill in."""
@@ -41,6 +45,15 @@ class Decision(Generic[R]):
     """The new end of what is handed out, None if that does not change."""
     unclean: tuple[UncleanElection, ...] = ()
     """Elections in it that may have lost records."""
+
+
+def delta_of(changed: Changes, nodes: Iterable[NodeState] = ()) -> ClusterDelta | None:
+    """Changed nodes and changed partitions as a delta; None if there are neither."""
+    partitions = {t: tuple(states.values()) for t, states in changed.items() if states}
+    different = tuple(nodes)
+    if not partitions and not different:
+        return None
+    return ClusterDelta(revision=PENDING_REVISION, nodes=different, partitions=partitions)
 
 
 def unchanged(result: R) -> Decision[R]:

@@ -13,18 +13,15 @@ def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
     Each of the lost changes can have made an epoch grow by one, so that the number of lost
     revisions is enough. Leaders and ISRs are those that the store knows.
     """
-    topics = tuple(
-        replace(
-            topic,
-            partitions=tuple(
-                replace(
-                    partition,
-                    leader_epoch=LeaderEpoch(partition.leader_epoch + by),
-                    partition_epoch=partition.partition_epoch + by,
-                )
-                for partition in topic.partitions
-            ),
+    partitions = {
+        topic.topic_id: tuple(
+            replace(
+                partition,
+                leader_epoch=LeaderEpoch(partition.leader_epoch + by),
+                partition_epoch=partition.partition_epoch + by,
+            )
+            for partition in topic.partitions
         )
         for topic in image.topics.values()
-    )
-    return ClusterDelta(revision=PENDING_REVISION, topics=topics)
+    }
+    return ClusterDelta(revision=PENDING_REVISION, partitions=partitions)

@@ -47,11 +47,13 @@ def start(
     candidates: Candidates,
     *,
     min_isr: int,
+    leader_first: bool = False,
 ) -> PartitionState | None:
     """The partition on its way to `target`, instead of any other; None if it is there, or on it.
 
     A move that only takes replicas away, or changes their order, is completed at once if the ISR
-    allows it. `target` names at least one node, and none twice.
+    allows it; with `leader_first` not before a leader that it removes has handed over. `target`
+    names at least one node, and none twice.
     """
     original = original_replicas(partition)
     removing = _without(partition.replicas, target)
@@ -70,7 +72,7 @@ def start(
         removing_replicas=removing,
         partition_epoch=partition.partition_epoch + 1,
     )
-    return completed(moving, candidates, min_isr=min_isr)
+    return completed(moving, candidates, min_isr=min_isr, leader_first=leader_first)
 
 
 def cancel(
@@ -101,9 +103,16 @@ def cancel(
     return _led_anew(slim, _leader_among(slim, candidates))
 
 
-def completed(partition: PartitionState, candidates: Candidates, *, min_isr: int) -> PartitionState:
+def completed(
+    partition: PartitionState,
+    candidates: Candidates,
+    *,
+    min_isr: int,
+    leader_first: bool = False,
+) -> PartitionState:
     """The partition with its move completed if that is possible, else as it is.
 
+    With `leader_first` it goes on if it would remove a leader that lives, which hands over first.
     The partition epoch stays: this is the end of some change that has counted itself.
     """
     if not is_moving(partition):
@@ -125,6 +134,8 @@ def completed(partition: PartitionState, candidates: Candidates, *, min_isr: int
     )
     if not partition.removing_replicas:
         return slim
+    if leader_first and partition.leader in candidates.alive.difference(target):
+        return partition
     leader = _leader_among(slim, candidates)
     # Without a leader the others may still be needed; the next election asks again.
     return partition if leader == NO_NODE else _led_anew(slim, leader)

@@ -1,17 +1,16 @@
 """Nodes and gateways as the active controller sees them: registration, sessions, fencing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from highwater.controller.active.writer import MetadataWriter
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
     Registration,
     admit,
-    change_nodes,
+    changing_nodes,
     drain,
     fence,
     id_for,
@@ -22,19 +21,21 @@ from highwater.controller.core.membership import (
 from highwater.controller.core.offline_replicas import OfflineByNode, OfflineReplicas
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
 from highwater.controller.core.tail_check import has_its_tail
+from highwater.controller.image.writer import MetadataWriter
 from highwater.controller.members.absent_nodes import IsRefused, close_ended
 from highwater.controller.store.port import StoreUnavailableError
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, GatewayState, NodeState
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import NO_NODE, GatewayId, NodeId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.runtime.logging import Logger
 
 K = TypeVar("K")
 
 APPLIED_WAIT_MS_MAX: Final = 1_000
-"""How long a mutating admin call waits for live members to have its revision (architecture 9)."""
+"""How long a mutating admin call waits for live members to have its revision (decision 9)."""
 
 DRAIN_WAIT_MS: Final = 300
 """How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
@@ -104,6 +105,9 @@ class Members:
             session_timeout_ms=times[0], stream_grace_ms=times[1]
         )
         self._registering = asyncio.Lock()
+        self._superseded: dict[NodeId, int] = {}
+        """Node epochs of incarnations that another one replaces, from the first of the two commits of
+        its registration on: in between, the image still names the former one."""
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
@@ -255,6 +259,7 @@ class Members:
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
+            self._superseded.pop(node_id, None)  # Whoever began to replace it did not come through.
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
         whole = True
@@ -267,13 +272,15 @@ class Members:
                 )
             # First the old incarnation loses its leaderships, then the new one exists. What that
             # one can serve it will say before it may lead.
+            self._superseded[node_id] = before.node_epoch
             self._offline.pop(node_id, None)
             whole = has_its_tail(before, wanted.lineage)
-            await self._writer.commit(
-                lambda image: change_nodes(
+            await self._writer.commit_in_steps(
+                lambda image: changing_nodes(
                     image,
                     [fence(image.nodes[node_id])],
                     self._elections,
+                    index=self._writer.index,
                     lost_tail=frozenset() if whole else frozenset({node_id}),
                     offline=self._offline,
                 )
@@ -294,6 +301,8 @@ class Members:
             return _refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no node {node_id}")
         if node.node_epoch != node_epoch:
             return _refusal(ErrorCode.STALE_BROKER_EPOCH, f"node epoch is {node.node_epoch}")
+        if self._superseded.get(node_id) == node_epoch:
+            return _refusal(ErrorCode.STALE_BROKER_EPOCH, "another incarnation replaces the node")
         return None
 
     async def _note_offline(self, beat: NodeHeartbeat) -> None:
@@ -306,8 +315,8 @@ class Members:
             return  # It leads nothing; elections follow when it may.
         elected = False
         try:
-            elections, _ = await self._writer.commit(
-                lambda image: change_nodes(image, (), self._elections, offline=self._offline)
+            elections, _ = await self._writer.commit_in_steps(
+                lambda image: self._with_elections(image, ())
             )
             elected = True
         except _NOT_NOW as error:
@@ -328,9 +337,7 @@ class Members:
             if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
             # A replica may have come into the ISR of a partition that nobody could take over.
-            if beat.wants_shutdown and (
-                not node.draining or movable_leaderships(self._writer.image, beat.node_id)
-            ):
+            if beat.wants_shutdown and (not node.draining or self._movable(beat.node_id)):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
         except _NOT_NOW as error:
             # The session goes on; the next heartbeat asks again.
@@ -339,14 +346,14 @@ class Members:
     async def _change(self, node_id: NodeId, node_epoch: int, *, unfence_first: bool) -> None:
         """Unfences the node, or lets it drain, unless it was registered again meanwhile."""
 
-        def decide(image: ClusterImage) -> Decision[int]:
-            node = image.nodes.get(node_id)
-            if node is None or node.node_epoch != node_epoch:
-                return Decision(delta=None, result=0)
+        def decide(image: ClusterImage) -> Steps[Decision[int]]:
+            if self._unknown_node(node_id, node_epoch) is not None:
+                return self._with_elections(image, ())
+            node = image.nodes[node_id]
             after = unfence(node) if unfence_first else drain(node)
-            return change_nodes(image, [after], self._elections, offline=self._offline)
+            return self._with_elections(image, (after,))
 
-        elections, revision = await self._writer.commit(decide)
+        elections, revision = await self._writer.commit_in_steps(decide)
         if not unfence_first:
             self._drained_at[node_id] = revision
         what = "node_unfenced" if unfence_first else "node_draining"
@@ -359,12 +366,23 @@ class Members:
         node's next heartbeat may be a second away; its own limit is the node's.
         """
         image = self._writer.image
-        if not image.nodes[beat.node_id].draining or movable_leaderships(image, beat.node_id):
+        if not image.nodes[beat.node_id].draining or self._movable(beat.node_id):
             return False
         revision = self._drained_at.setdefault(beat.node_id, image.revision)
         if beat.applied_revision < revision:
             return False  # It has not resigned yet; when it has, it says so at once.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
+
+    def _with_elections(
+        self, image: ClusterImage, changed: Sequence[NodeState]
+    ) -> Steps[Decision[int]]:
+        """The nodes as they are to be, and the elections that follow; their number."""
+        return changing_nodes(
+            image, changed, self._elections, index=self._writer.index, offline=self._offline
+        )
+
+    def _movable(self, node: NodeId) -> int:
+        return movable_leaderships(self._writer.image, self._writer.index, node)
 
     async def _end_sessions(self, now_ms: int) -> None:
         dead = self.nodes.expired(now_ms)
@@ -372,7 +390,7 @@ class Members:
         if dead:
             epochs = {node: session.epoch for node in dead if (session := self.nodes.get(node))}
 
-            def decide(image: ClusterImage) -> Decision[int]:
+            def decide(image: ClusterImage) -> Steps[Decision[int]]:
                 # Somebody may have registered again, or been heard, while this waited.
                 at_ms = self._clock.monotonic_ms()
                 fenced = [
@@ -382,9 +400,9 @@ class Members:
                     and image.nodes[node].node_epoch == epoch
                     and not self.nodes.is_live(node, at_ms)
                 ]
-                return change_nodes(image, fenced, self._elections, offline=self._offline)
+                return self._with_elections(image, fenced)
 
-            elections, revision = await self._writer.commit(decide)
+            elections, revision = await self._writer.commit_in_steps(decide)
             now_ms = self._clock.monotonic_ms()
             for node, epoch in epochs.items():
                 session, state = self.nodes.get(node), self._writer.image.nodes.get(node)

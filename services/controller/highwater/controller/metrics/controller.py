@@ -7,8 +7,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from highwater.controller.active.active import ActiveController
-from highwater.controller.core.balance_leaders import led_by_others
-from highwater.controller.core.membership import leaderless
 
 
 class ControllerMetrics(Collector):
@@ -46,10 +44,10 @@ class ControllerMetrics(Collector):
             "revision": ("Revision of the cluster image", image.revision),
             "topics": ("Topics", len(image.topics)),
             "partitions": ("Partitions", sum(len(t.partitions) for t in image.topics.values())),
-            "leaderless_partitions": ("Partitions without a leader", leaderless(image)),
+            "leaderless_partitions": ("Partitions without a leader", term.index.leaderless),
             "unpreferred_leaders": (
                 "Partitions that their preferred replica does not lead",
-                led_by_others(image),
+                len(term.index.led_by_others),
             ),
             "nodes": ("Registered partition nodes", len(image.nodes)),
             "fenced_nodes": ("Fenced nodes", sum(n.fenced for n in image.nodes.values())),

@@ -2,20 +2,22 @@
 
 # ruff: noqa: N802 - gRPC's method names.
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active.active import PRODUCER_ID_BLOCK, ActiveController
+from highwater.controller.active.hand_overs import HandOvers
 from highwater.controller.core.alter_reassignments import Reassignment
 from highwater.controller.core.change_configs import ConfigWish
 from highwater.controller.core.change_isr import IsrResult, Proposal
 from highwater.controller.core.change_topics import Growth
 from highwater.controller.core.create_topics import CreationResult, TopicWish
 from highwater.controller.core.elect_leaders import ElectionType
+from highwater.controller.core.hand_over import LeaderMove
 from highwater.controller.core.membership import Registration
 from highwater.controller.core.outcome import Refusal
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.members.members import APPLIED_WAIT_MS_MAX, HeartbeatResult, NodeHeartbeat
 from highwater.controller.rpc.errors import unary
 from highwater.controller.rpc.seen import check_seen
@@ -132,11 +134,23 @@ class ControllerServicer:
                     },
                 )
             )
+        asked: Sequence[LeaderMove] = ()
+        if result.refusal is None and not request.gateway_id:
+            asked = _hand_overs(controller.hand_overs, request)
         return pb.HeartbeatResponse(
             error=_error(result.refusal),
             fenced=result.fenced,
             may_shut_down=result.may_shut_down,
             revision=controller.image.revision,
+            hand_over=[
+                pb.HandOver(
+                    topic_id=move.key[0],
+                    partition=move.key[1],
+                    leader_epoch=move.leader_epoch,
+                    successor=move.successor,
+                )
+                for move in asked
+            ],
         )
 
     @unary
@@ -253,7 +267,10 @@ class ControllerServicer:
             raise InvalidRequestError("the kind of election is not known")
         wanted = [(TopicId(topic.topic_id), tuple(topic.partitions)) for topic in request.topics]
         results, revision = await controller.elect_leaders(
-            _instance(request.instance), None if request.all_partitions else wanted, kind
+            _instance(request.instance),
+            None if request.all_partitions else wanted,
+            kind,
+            hand_over_ms=request.hand_over_ms,
         )
         await _applied(controller, revision, request.timeout_ms)
         return pb.ElectLeadersResponse(
@@ -358,6 +375,15 @@ class ControllerServicer:
 
 async def _applied(controller: ActiveController, revision: int, timeout_ms: int) -> None:
     await controller.members.wait_applied(revision, timeout_ms or APPLIED_WAIT_MS_MAX)
+
+
+def _hand_overs(hand_overs: HandOvers, request: pb.HeartbeatRequest) -> Sequence[LeaderMove]:
+    """Takes a node's answers; what it is to hand over."""
+    node = NodeId(request.node_id)
+    for one in request.handed_over:
+        key = TopicId(one.topic_id), one.partition
+        hand_overs.answered(node, key, one.leader_epoch, ready=one.ready)
+    return hand_overs.asked_of(node)
 
 
 def _instance(instance: str) -> InstanceId:

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import grpc
 
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.store.port import (
     OutcomeUnknownError,
     StoreUnavailableError,

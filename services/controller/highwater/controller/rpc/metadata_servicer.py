@@ -2,18 +2,21 @@
 
 # ruff: noqa: N802 - gRPC's method names.
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from highwater.api.controller.v1 import cluster_pb2 as pb
 from highwater.api.controller.v1 import controller_service_pb2 as service_pb
 from highwater.controller.active.active import ActiveController
-from highwater.controller.errors import NotActiveError
+from highwater.controller.image.not_active import NotActiveError
 from highwater.controller.rpc.errors import streaming
 from highwater.controller.rpc.seen import check_seen
-from highwater.metadata.convert import delta_to_pb, snapshot_to_pb
+from highwater.metadata.convert import delta_to_pb_steps, snapshot_to_pb_steps
 from highwater.model.cluster import ClusterDelta, ClusterImage
 from highwater.model.ids import GatewayId, NodeId
+from highwater.model.steps import Steps
+from highwater.runtime.slices import Slices
 
 _CONVERTED_MAX: Final = 64
 """Watchers stand close to one another; those that lag convert again."""
@@ -23,11 +26,15 @@ class MetadataServicer:
     """`current()` and `active_address()` as in ControllerServicer."""
 
     def __init__(
-        self, current: Callable[[], ActiveController | None], active_address: Callable[[], str]
+        self,
+        current: Callable[[], ActiveController | None],
+        active_address: Callable[[], str],
+        slices: Slices,
     ) -> None:
         self._current = current
         self.active_address = active_address
-        self._converted: dict[tuple[int, bool], tuple[object, pb.ClusterChange]] = {}
+        self._slices = slices
+        self._converted: dict[tuple[int, bool], tuple[object, _Conversion]] = {}
 
     @streaming
     async def WatchCluster(
@@ -43,25 +50,41 @@ class MetadataServicer:
         counted = members.stream_opened(node, request.node_epoch, gateway)
         try:
             async for change in controller.changes(request.from_revision, request.cluster_id):
-                yield self._convert(change, controller)
+                yield await self._convert(change, controller)
         finally:
             if counted:
                 members.stream_closed(node, request.node_epoch, gateway)
 
-    def _convert(
+    async def _convert(
         self, change: ClusterImage | ClusterDelta, controller: ActiveController
     ) -> pb.ClusterChange:
+        """The message of a change. Watchers that come while it is made wait for the same one."""
         key = (change.revision, isinstance(change, ClusterImage))
         known = self._converted.get(key)
-        if known is not None and known[0] is change:
-            return known[1]
-        if isinstance(change, ClusterImage):
-            message = snapshot_to_pb(change)
-        else:
-            # Configs travel whole, so a lagging watcher may see newer ones early, never older.
-            image = controller.image
-            message = delta_to_pb(change, image.cluster_configs, image.node_configs)
-        self._converted[key] = (change, message)
-        if len(self._converted) > _CONVERTED_MAX:
-            self._converted.pop(next(iter(self._converted)))
-        return message
+        if known is None or known[0] is not change:
+            if isinstance(change, ClusterImage):
+                steps = snapshot_to_pb_steps(change)
+            else:
+                # Configs travel whole, so a lagging watcher may see newer ones early, never older.
+                image = controller.image
+                steps = delta_to_pb_steps(change, image.cluster_configs, image.node_configs)
+            known = self._converted[key] = (change, _Conversion(steps))
+            if len(self._converted) > _CONVERTED_MAX:
+                self._converted.pop(next(iter(self._converted)))
+        return await known[1].message(self._slices)
+
+
+class _Conversion:
+    """One message, made by whichever watcher is at it: one that is cancelled leaves it to others."""
+
+    def __init__(self, steps: Steps[pb.ClusterChange]) -> None:
+        self._steps = steps
+        self._message: pb.ClusterChange | None = None
+        self._turn = asyncio.Lock()
+
+    async def message(self, slices: Slices) -> pb.ClusterChange:
+        """The message as soon as it is whole."""
+        async with self._turn:
+            if self._message is None:
+                self._message = await slices.run(self._steps)
+        return self._message

@@ -22,6 +22,7 @@ from highwater.controller.store.port import (
     WatchBatch,
     WatchEvent,
 )
+from highwater.model.steps import Steps, finish
 
 HISTORY_EVENTS_MAX: Final = 20_000
 """Enough for a watcher to catch up with the death of a node of 10 000 partitions, twice."""
@@ -36,6 +37,8 @@ class Plan:
     puts: tuple[tuple[Entry, int], ...] = ()
     """Entries with the lease of each, 0 for none."""
     deleted: tuple[str, ...] = ()
+    events: tuple[WatchEvent, ...] = ()
+    """What watchers hear."""
 
 
 class Engine:
@@ -61,6 +64,10 @@ class Engine:
 
     def plan(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Plan:
         """Decides a transaction against the present keys and changes nothing."""
+        return finish(self.planning(compares, operations))
+
+    def planning(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Steps[Plan]:
+        """`plan` in steps, between which nothing may be applied."""
         assert len(operations) <= OPERATIONS_MAX
         if not all(self._holds(compare) for compare in compares):
             return Plan(revision=self.revision, succeeded=False)
@@ -80,6 +87,7 @@ class Engine:
                 )
                 assert operation.key not in puts, "a key is put twice in one transaction"
                 puts[operation.key] = (entry, operation.lease)
+                yield
             elif isinstance(operation, Delete):
                 if operation.key in self._entries:
                     deleted[operation.key] = None
@@ -88,8 +96,16 @@ class Engine:
         assert not puts.keys() & deleted.keys(), "a key is put and deleted in one transaction"
         if not puts and not deleted:
             revision = self.revision
+        events = [WatchEvent(key=key, value=None, mod_revision=revision) for key in deleted]
+        for entry, _ in puts.values():
+            events.append(WatchEvent(key=entry.key, value=entry.value, mod_revision=revision))
+            yield
         return Plan(
-            revision=revision, succeeded=True, puts=tuple(puts.values()), deleted=tuple(deleted)
+            revision=revision,
+            succeeded=True,
+            puts=tuple(puts.values()),
+            deleted=tuple(deleted),
+            events=tuple(events),
         )
 
     def apply(self, plan: Plan) -> WatchBatch | None:
@@ -98,18 +114,15 @@ class Engine:
             return None
         assert plan.revision == self.revision + 1
         self.revision = plan.revision
-        events = []
         for key in plan.deleted:
             del self._entries[key]
             self._lease_of.pop(key, None)
-            events.append(WatchEvent(key=key, value=None, mod_revision=plan.revision))
         for entry, lease in plan.puts:
             self._entries[entry.key] = entry
             self._lease_of.pop(entry.key, None)
             if lease:
                 self._lease_of[entry.key] = lease
-            events.append(WatchEvent(key=entry.key, value=entry.value, mod_revision=plan.revision))
-        batch = WatchBatch(revision=plan.revision, events=tuple(events))
+        batch = WatchBatch(revision=plan.revision, events=plan.events)
         self._remember(batch)
         return batch
 

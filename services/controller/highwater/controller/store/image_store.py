@@ -14,6 +14,7 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import NodeId, TopicId
+from highwater.model.steps import Steps, finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +94,22 @@ def operations(before: ClusterImage, delta: ClusterDelta) -> list[Operation]:
     Partitions come before configs, which `change_min_isr` relies on, and before their topics.
     `node_gateways` is computed, never stored.
     """
+    return finish(making_operations(before, delta))
+
+
+def making_operations(before: ClusterImage, delta: ClusterDelta) -> Steps[list[Operation]]:
+    """`operations` in steps."""
     result: list[Operation] = []
     for node in delta.nodes:
         result += _node_operations(before.nodes.get(node.node_id), node)
+    for topic_id, states in delta.partitions.items():
+        known = before.topics[topic_id].partitions
+        for state in states:
+            if known[state.partition] != state:
+                result.append(_put_partition(topic_id, state))
+                yield
     for topic in delta.topics:
-        result += _topic_operations(before.topics.get(topic.topic_id), topic)
+        yield from _topic_operations(result, before.topics.get(topic.topic_id), topic)
     for topic_id in sorted(delta.removed_topics):
         result += [
             Delete(key=keys.topic(topic_id)),
@@ -185,18 +197,22 @@ def _node_operations(before: NodeState | None, after: NodeState) -> list[Operati
     return result
 
 
-def _topic_operations(before: TopicState | None, after: TopicState) -> list[Operation]:
+def _put_partition(topic_id: TopicId, state: PartitionState) -> Put:
+    return Put(key=keys.partition(topic_id, state.partition), value=keys.encode_partition(state))
+
+
+def _topic_operations(
+    result: list[Operation], before: TopicState | None, after: TopicState
+) -> Steps[None]:
     known = before.partitions if before is not None else ()
-    result: list[Operation] = [
-        Put(key=keys.partition(after.topic_id, p.partition), value=keys.encode_partition(p))
-        for p in after.partitions
-        if p.partition >= len(known) or known[p.partition] != p
-    ]
+    for state in after.partitions:
+        if state.partition >= len(known) or known[state.partition] != state:
+            result.append(_put_partition(after.topic_id, state))
+            yield
     value = keys.encode_topic(after)
     if before is None or keys.encode_topic(before) != value:
         # Last, because it is what makes new partitions count.
         result.append(Put(key=keys.topic(after.topic_id), value=value))
-    return result
 
 
 def _node_config_operations(

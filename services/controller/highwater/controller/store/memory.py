@@ -15,6 +15,8 @@ from highwater.controller.store.port import (
     TxnResult,
     WatchBatch,
 )
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 
 STOP_TIMEOUT_S: Final = 5.0
@@ -37,6 +39,7 @@ class MemoryStore:
         # A transaction is planned, persisted and applied without another one in between.
         self._writing = asyncio.Lock()
         self._changed: asyncio.Future[None] | None = None
+        self._slices = Slices(SystemClock().monotonic_ms)
         self._ttl_ms: dict[int, int] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         # Ending a lease fails only when the store is closed or broken, which its users notice.
@@ -58,7 +61,7 @@ class MemoryStore:
         """See the port."""
         async with self._writing:
             self._ensure_open()
-            plan = self._engine.plan(compares, operations)
+            plan = await self._slices.run(self._engine.planning(compares, operations))
             if plan.revision > self._engine.revision:
                 await self._persist(plan)
                 self._engine.apply(plan)

@@ -8,9 +8,9 @@ caller gets one of the errors below.
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from highwater.model.errors import Fault, HighwaterError, RetriableError
+from highwater.model.errors import HighwaterError, RetriableError
 
 OPERATIONS_MAX = 3_600
 """Operations in one transaction, so that the death of a node of 10 000 partitions is a few of them.
@@ -144,14 +144,12 @@ class StoreUnavailableError(RetriableError):
 class OutcomeUnknownError(HighwaterError):
     """A transaction was sent and its outcome cannot be learned; it may also happen later."""
 
-    fault: ClassVar[Fault] = Fault.WORLD
     reason = "STORE_OUTCOME_UNKNOWN"
 
 
 class StoreBrokenError(HighwaterError):
     """The store cannot be used any more by this process: what it holds has to be read again."""
 
-    fault: ClassVar[Fault] = Fault.OPERATOR
     reason = "STORE_BROKEN"
 
 
@@ -162,14 +160,12 @@ class StoreWentBackError(HighwaterError):
     the right contents, or accepts the loss (`accept_store_loss`).
     """
 
-    fault: ClassVar[Fault] = Fault.OPERATOR
     reason = "STORE_WENT_BACK"
 
 
 class CompactedError(HighwaterError):
     """The history that a watch asked for is gone; read the range again and watch from there."""
 
-    fault: ClassVar[Fault] = Fault.WORLD
     reason = "STORE_COMPACTED"
 
     def __init__(self, compact_revision: int) -> None:
@@ -181,7 +177,6 @@ class CompactedError(HighwaterError):
 class LeaseLostError(HighwaterError):
     """The lease does not exist any more, and neither do its keys."""
 
-    fault: ClassVar[Fault] = Fault.WORLD
     fenced = True
     reason = "LEASE_LOST"
 

@@ -36,10 +36,11 @@ def up(
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            min=0,
             max=65535,
-            help="Port of /metrics; with several processes the first of one for each: controller, "
-            "quota, nodes, gateways.",
+            help="Port of /metrics on 127.0.0.1; with several processes the first of one for each: "
+            "controller, quota, nodes, gateways. 0 is off; by default free ports are chosen, and "
+            "told at the start and in metrics.json of the data directory.",
         ),
     ] = None,
     etcd: Annotated[

@@ -14,11 +14,13 @@ from highwater.gateway.config import GatewayConfig
 from highwater.model.errors import UsageError
 from highwater.partition.config import PartitionConfig
 from highwater.quota.config import QuotaConfig
-from highwater.runtime.settings import ServiceSettings, load_settings
+from highwater.runtime.settings import load_settings
 
 LOOPBACK: Final = "127.0.0.1"
 
-_CONFIGS: Final[Mapping[str, type[ServiceSettings]]] = {
+_Config = ControllerConfig | QuotaConfig | PartitionConfig | GatewayConfig
+
+_CONFIGS: Final[Mapping[str, type[_Config]]] = {
     "controller": ControllerConfig,
     "quota": QuotaConfig,
     "partition": PartitionConfig,
@@ -33,6 +35,8 @@ class ProcessSpec:
     name: str
     section: str
     overrides: Mapping[str, Any]
+    metrics: str | None
+    """host:port of its /metrics; None if it serves none."""
 
     def command(self, options: UpOptions, *, parent: int) -> list[str]:
         """Its command line; it ends when the process `parent` does."""
@@ -51,6 +55,11 @@ class ClusterPlan:
     controller_address: str
     gateway_addresses: Sequence[tuple[str, int]]
     processes: Sequence[ProcessSpec]
+
+    @property
+    def metrics_addresses(self) -> dict[str, str]:
+        """host:port of /metrics by the names of those processes that serve it."""
+        return {spec.name: spec.metrics for spec in self.processes if spec.metrics is not None}
 
 
 def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
@@ -97,22 +106,34 @@ def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
         )
         for number, (_, port) in enumerate(gateways, start=1)
     ]
+    free = free_ports(LOOPBACK, len(own))
     return ClusterPlan(
         controller_address=controller,
         gateway_addresses=gateways,
         processes=[
-            _process(name, section, with_own(section, base[section], settings), index, options)
+            _process(
+                name,
+                section,
+                with_own(section, base[section], settings),
+                index,
+                options,
+                free_port=free + index,
+            )
             for index, (name, section, settings) in enumerate(own)
         ],
     )
 
 
 def _process(
-    name: str, section: str, overrides: dict[str, Any], index: int, options: UpOptions
+    name: str,
+    section: str,
+    overrides: dict[str, Any],
+    index: int,
+    options: UpOptions,
+    *,
+    free_port: int,
 ) -> ProcessSpec:
-    if options.metrics_port is not None:
-        overrides["metrics.port"] = options.metrics_port + index
-        check_ports(LOOPBACK, options.metrics_port + index)
+    """`free_port` is for its metrics if nobody has chosen one; it stays the same at restarts."""
     defaults = up_defaults(section, options)
     # Loaded here once for its mistakes, so that they are told in one line and nothing is started.
     settings = load_settings(
@@ -122,7 +143,13 @@ def _process(
         defaults=defaults,
     )
     chosen = {name: getattr(settings, name) for name in defaults}
-    return ProcessSpec(name=name, section=section, overrides=chosen | overrides)
+    metrics: str | None = None
+    port = options.metrics_port_of(settings.metrics, index)
+    if port is not None:
+        overrides["metrics.port"] = port = port or free_port
+        check_ports(settings.metrics.host, port)
+        metrics = f"{settings.metrics.host}:{port}"
+    return ProcessSpec(name=name, section=section, overrides=chosen | overrides, metrics=metrics)
 
 
 def _listen(address: str) -> dict[str, Any]:

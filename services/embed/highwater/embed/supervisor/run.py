@@ -29,6 +29,8 @@ def run_supervised(options: UpOptions) -> int:
 
     async def build() -> Announced:
         supervisor = Supervisor(options, log)
-        return Announced(supervisor, lambda: supervisor.addresses[0])
+        return Announced(
+            supervisor, lambda: supervisor.addresses[0], lambda: supervisor.metrics_addresses
+        )
 
     return lifecycle.run(build, log, stop_timeout_s=STOP_TIMEOUT_S)

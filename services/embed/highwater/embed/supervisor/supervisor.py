@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from highwater.embed.data_dir import DataDir
@@ -41,13 +41,17 @@ class Supervisor:
         self._tasks = TaskOwner(self._child_failed)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.addresses: Sequence[tuple[str, int]] = ()
+        self.metrics_addresses: Mapping[str, str] = {}
+        """host:port of /metrics by process; after `start`."""
 
     async def start(self) -> None:
         """Returns when clients can connect to every node. Raises UsageError, GaveUpError."""
         self._data_dir.acquire()
         plan = make_plan(self._options, self._data_dir)
         self.addresses = plan.gateway_addresses
+        self.metrics_addresses = plan.metrics_addresses
         self._data_dir.write_controller_address(plan.controller_address)
+        self._data_dir.write_metrics(plan.metrics_addresses)
         for spec in plan.processes:
             command = spec.command(self._options, parent=os.getpid())
             child = Child(spec.name, command, on_pid=self._write_pids, log=self._log)

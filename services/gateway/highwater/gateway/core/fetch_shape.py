@@ -6,7 +6,10 @@ Layouts: Kafka's FetchRequest.json and FetchResponse.json, versions 4 to 12.
 """
 
 from struct import Struct, error
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
+
+from highwater.hop.fetch import FetchedPartition
+from highwater.kafka.messages.fetch import FetchRequestFetchPartition
 
 FLEXIBLE_FROM: Final = 12
 HEADER_AT: Final = 8
@@ -26,7 +29,11 @@ def _entry_struct(version: int) -> Struct:
     return _ENTRY_5 if version >= 5 else _ENTRY_4
 
 
-class FetchShape:
+Topic = TypeVar("Topic")
+"""The routes of a topic, which only the path looks at."""
+
+
+class FetchShape(Generic[Topic]):
     """What repeats, and what it means."""
 
     __slots__ = (
@@ -44,15 +51,16 @@ class FetchShape:
         "version",
     )
 
-    def __init__(self, version: int, entry: Struct, frame: bytearray, at: int) -> None:
+    def __init__(
+        self, version: int, entry: Struct, frame: bytearray, at: int, topic: Topic
+    ) -> None:
         self.version = version
         self.entry = entry
         self.at = at
         self.size = len(frame)
         self.prefix = bytes(frame[HEADER_AT:at])
         self.suffix = bytes(frame[at + entry.size :])
-        self.topic: Any = None
-        """The topic's routes."""
+        self.topic = topic
         self.name = b""
         """Its name as replies carry it."""
         self.max_wait_ms = 0
@@ -61,7 +69,9 @@ class FetchShape:
         self.isolation_level = 0
 
 
-def learn(frame: bytearray, version: int, asked: Any) -> FetchShape | None:
+def learn(
+    frame: bytearray, version: int, asked: FetchRequestFetchPartition, topic: Topic
+) -> FetchShape[Topic] | None:
     """The shape of a frame whose only partition is `asked`; None if its place is not certain."""
     entry = _entry_struct(version)
     fields = {
@@ -88,10 +98,10 @@ def learn(frame: bytearray, version: int, asked: Any) -> FetchShape | None:
     at = frame.find(packed, HEADER_AT)
     if at < 0 or frame.find(packed, at + 1) >= 0:
         return None
-    return FetchShape(version, entry, frame, at)
+    return FetchShape(version, entry, frame, at, topic)
 
 
-def match(shape: FetchShape, frame: bytearray) -> tuple[int, int, int, int, int] | None:
+def match(shape: FetchShape[Topic], frame: bytearray) -> tuple[int, int, int, int, int] | None:
     """(partition, current leader epoch, offset, last fetched epoch, max bytes), or None.
 
     The caller has compared the version.
@@ -129,10 +139,10 @@ TAIL_12: Final = b"\0\0\0"
 
 
 def pack_reply(
-    shape: FetchShape,
+    shape: FetchShape[Topic],
     correlation_id: int,
     partition: int,
-    result: Any,
+    result: FetchedPartition,
     throttle_ms: int,
 ) -> tuple[bytes, bytes]:
     """(what stands before the records, what follows them); the size prefix counts the records.

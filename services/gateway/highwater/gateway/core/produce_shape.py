@@ -6,7 +6,7 @@ decoding them. Whatever does not match goes through the generated codec.
 """
 
 from struct import Struct
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
@@ -22,7 +22,11 @@ _TRAILER: Final = b"\0\0\0"
 """No tagged fields in partition, topic and request."""
 
 
-class ProduceShape:
+Topic = TypeVar("Topic")
+"""The routes of a topic, which only the path looks at."""
+
+
+class ProduceShape(Generic[Topic]):
     """The repeated bytes, and what they mean."""
 
     __slots__ = (
@@ -43,7 +47,7 @@ class ProduceShape:
         version: int,
         acks: int,
         timeout_ms: int,
-        topic: Any,
+        topic: Topic,
         name: bytes,
         layout: Struct,
     ) -> None:
@@ -53,14 +57,13 @@ class ProduceShape:
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.topic = topic
-        """The topic's routes."""
         self.name = name
         """Its name as replies carry it."""
         self.layout = layout
         """The layout of its replies."""
 
 
-def match(shape: ProduceShape, frame: bytearray) -> tuple[int, int, int] | None:
+def match(shape: ProduceShape[Topic], frame: bytearray) -> tuple[int, int, int] | None:
     """(partition, start, end) of the only batch, or None if the frame is of another shape.
 
     The caller has compared the version.
@@ -110,10 +113,10 @@ def learn(
     batch_bytes: int,
     acks: int,
     timeout_ms: int,
-    topic: Any,
+    topic: Topic,
     name: bytes,
     layout: Struct,
-) -> ProduceShape | None:
+) -> ProduceShape[Topic] | None:
     """The shape of a frame that the codec found to hold one topic with one partition.
 
     The prefix ends where the partition index begins; None for frames with tagged fields, which

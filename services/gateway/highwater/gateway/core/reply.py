@@ -1,37 +1,49 @@
 """Replies of a session: places in the order of requests, and what their parts hold."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from highwater.gateway.core.session import Session
+from highwater.hop.fetch import FileRange
+
+Part: TypeAlias = bytes | FileRange
+"""A piece of a reply."""
 
 
 class Reply:
     """A place in the order of replies. `parts` is None until the reply is ready.
 
-    A part is bytes, or a `FileRange` whose bytes follow; the size prefix is in the first part.
+    The size prefix is in the first part. `api_key` says where the reply is counted, and
+    `arrived_ns` when its request's frame was whole.
     """
 
-    __slots__ = ("parts", "request_bytes", "session")
+    __slots__ = ("api_key", "arrived_ns", "parts", "request_bytes")
 
-    def __init__(self, session: "Session", request_bytes: int) -> None:
-        self.session = session
+    def __init__(self, api_key: int, request_bytes: int, arrived_ns: int) -> None:
+        self.api_key = api_key
         self.request_bytes = request_bytes
-        self.parts: bytes | list[Any] | None = None
+        self.arrived_ns = arrived_ns
+        self.parts: bytes | list[Part] | None = None
 
     def abandon(self) -> None:
         """The client is gone: stop waiting for whatever was asked of others."""
 
 
-def memory_of(parts: bytes | list[Any]) -> int:
+def memory_of(parts: bytes | list[Part]) -> int:
     """Bytes that a reply holds; ranges of files count as nothing."""
-    if type(parts) is bytes:
+    if isinstance(parts, bytes):
         return len(parts)
-    return sum(len(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
+    return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
-def release_parts(parts: Any) -> None:
+def length_of(parts: list[Part]) -> int:
+    """Bytes that the client gets, those from files included."""
+    length = 0
+    for part in parts:
+        length += len(part) if isinstance(part, bytes) else part.length
+    return length
+
+
+def release_parts(parts: list[Part]) -> None:
     """Gives back the files behind parts that will not be sent."""
     for part in parts:
-        if type(part) is not bytes and hasattr(part, "release"):
+        if not isinstance(part, bytes):
             part.release()

@@ -1,27 +1,29 @@
 """What a session needs of its surroundings: who handles frames, and the socket."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from highwater.gateway.core.session import Session
+from highwater.gateway.core.reply import Part
+
+SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
+"""The session itself, which imports this module."""
 
 
-class RequestHandler(Protocol):
+class RequestHandler(Protocol[SessionT_contra]):
     """What a session does with whole frames (without the size prefix)."""
 
-    def produce(self, session: "Session", frame: bytearray) -> None:
+    def produce(self, session: SessionT_contra, frame: bytearray) -> None:
         """A Produce request."""
         ...
 
-    def fetch(self, session: "Session", frame: bytearray) -> None:
+    def fetch(self, session: SessionT_contra, frame: bytearray) -> None:
         """A Fetch request."""
         ...
 
-    def other(self, session: "Session", frame: bytearray) -> None:
+    def other(self, session: SessionT_contra, frame: bytearray) -> None:
         """Any other request; alone on its connection until it is answered."""
         ...
 
-    def reply_failed(self, session: "Session", error: Exception) -> None:
+    def reply_failed(self, session: SessionT_contra, error: Exception) -> None:
         """A bug in making a reply: tells operators and closes the connection."""
         ...
 
@@ -29,7 +31,7 @@ class RequestHandler(Protocol):
 class Wire(Protocol):
     """The socket side of a session."""
 
-    def send(self, parts: list[Any]) -> None:
+    def send(self, parts: list[Part]) -> None:
         """Queues parts behind earlier ones."""
         ...
 

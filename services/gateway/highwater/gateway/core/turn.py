@@ -34,10 +34,16 @@ class Turn:
     partition, and their replies one write per connection (measured: twice the small requests).
     """
 
-    __slots__ = ("_armed", "_call_soon", "_continued", "_sessions", "_work")
+    __slots__ = ("_armed", "_call_soon", "_continued", "_sessions", "_work", "clock_ns", "now_ns")
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], clock_ns: Callable[[], int]
+    ) -> None:
+        """`clock_ns` gives nanoseconds that only grow."""
         self._call_soon = call_soon
+        self.clock_ns = clock_ns
+        self.now_ns = 0
+        """When the replies that leave now did so; read once for all of a turn."""
         self._work: list[Callable[[], None]] = []
         self._sessions: list[Flushable] = []
         self._continued: deque[Continuable] = deque()
@@ -78,6 +84,8 @@ class Turn:
                 work, self._work = iter(self._work), []
                 for run in work:
                     run()
+                if self._sessions:
+                    self.now_ns = self.clock_ns()
                 sessions, self._sessions = iter(self._sessions), []
                 for session in sessions:
                     session.flush()

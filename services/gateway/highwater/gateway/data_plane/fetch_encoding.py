@@ -7,6 +7,7 @@ import errno
 import os
 from typing import Any, Final
 
+from highwater.gateway.core.reply import Part
 from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.hop.fetch import FetchedPartition
 from highwater.kafka.error_codes import ErrorCode
@@ -30,8 +31,11 @@ def session_not_found(version: int, correlation_id: int) -> bytes:
 
 
 def encode_parts(
-    version: int, correlation_id: int, topics: list[Any], throttle_ms: int
-) -> list[Any]:
+    version: int,
+    correlation_id: int,
+    topics: list[codec.FetchResponseFetchableTopicResponse],
+    throttle_ms: int,
+) -> list[Part]:
     """A whole reply by the generated codec, file ranges as parts of their own."""
     parts = codec.encode_response_parts(
         codec.FetchResponse(throttle_time_ms=throttle_ms, responses=topics), version
@@ -39,11 +43,11 @@ def encode_parts(
     return _framed(encode_response_header(codec.API_KEY, version, correlation_id), parts)
 
 
-def _framed(header: bytes, parts: list[Any]) -> list[Any]:
+def _framed(header: bytes, parts: list[Any]) -> list[Part]:
     """Size and header in front; neighbouring bytes become one part, file ranges stay their own."""
     size = len(header)
-    framed: list[Any] = []
-    run: list[Any] = [b"", header]
+    framed: list[Part] = []
+    run: list[bytes | bytearray | memoryview] = [header]
     for part in parts:
         if isinstance(part, bytes | bytearray | memoryview):
             size += len(part)
@@ -51,13 +55,16 @@ def _framed(header: bytes, parts: list[Any]) -> list[Any]:
         else:
             size += part.length
             if run:
-                framed.append(run)
+                framed.append(b"".join(run))
                 run = []
             framed.append(part)
     if run:
-        framed.append(run)
-    framed[0][0] = size.to_bytes(4, "big")
-    return [b"".join(part) if type(part) is list else part for part in framed]
+        framed.append(b"".join(run))
+    # The header is never a file's, so the first part is bytes.
+    first = framed[0]
+    assert isinstance(first, bytes)
+    framed[0] = size.to_bytes(4, "big") + first
+    return framed
 
 
 def read_small(result: FetchedPartition) -> None:
@@ -85,7 +92,7 @@ def partition_data(
     current: CurrentLeader | None = None,
     *,
     may_copy: bool = True,
-) -> Any:
+) -> codec.FetchResponsePartitionData:
     """One partition's part of a reply; `current` is told with a refusal (version 12 on).
 
     Without `may_copy` even a small range stays one, which takes no memory while it waits.

@@ -2,17 +2,19 @@
 
 - v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
   v10 zstd, v11 rack, v12 flexible. Topic ids begin at v13, which is not served yet.
+- Records never pass through this process if the node's files can be read: a reply's part is a
+  range of a segment file.
+
+Deviations
 - Sessions are declined: the reply has session id 0, so clients keep sending whole fetches.
 - Where a new leader's high watermark may lie behind its predecessor's, a fetch that finds nothing
   waits, and is then OFFSET_NOT_AVAILABLE; Kafka tells the smaller high watermark.
 - Replicas do not fetch here: a request with replica id >= 0 is refused.
-- Records never pass through this process if the node's files can be read: a reply's part is a
-  range of a segment file.
 """
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from highwater.gateway.core.fetch_shape import (
     FetchShape,
@@ -21,8 +23,8 @@ from highwater.gateway.core.fetch_shape import (
     name_part,
     pack_reply,
 )
-from highwater.gateway.core.reply import Reply
-from highwater.gateway.core.session import Session
+from highwater.gateway.core.meters import FETCH
+from highwater.gateway.core.reply import Part, Reply
 from highwater.gateway.data_plane.fetch_encoding import (
     CURRENT_LEADER_FROM,
     SMALL_RANGE,
@@ -31,9 +33,9 @@ from highwater.gateway.data_plane.fetch_encoding import (
     read_small,
     session_not_found,
 )
-from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
-from highwater.gateway.routing.table import RoutingTable, TopicRoutes
+from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
@@ -54,7 +56,9 @@ _unpack_head = Struct(">hhi").unpack_from
 class FailingReply(Reply):
     """What both kinds of replies do when they fail themselves."""
 
-    __slots__ = ()
+    __slots__ = ("session",)
+
+    session: ClientSession
 
     def failed(self, results: Iterable[FetchedPartition | None], error: Exception) -> None:
         """A bug in making a reply ends the client's connection, not the node's stream."""
@@ -90,14 +94,15 @@ class FetchReply(FailingReply):
 
     def __init__(
         self,
-        session: Session,
+        session: ClientSession,
         request_bytes: int,
         version: int,
         correlation_id: int,
-        request: Any,
+        request: codec.FetchRequest,
         places: int,
     ) -> None:
-        super().__init__(session, request_bytes)
+        super().__init__(FETCH, request_bytes, session.arrived_ns)
+        self.session = session
         self._version = version
         self._correlation_id = correlation_id
         self._request = request
@@ -204,9 +209,10 @@ class FetchReply(FailingReply):
                 result.release()
         self.session.finished(self.request_bytes)
 
-    def _encode(self, throttle_ms: int) -> list[Any]:
+    def _encode(self, throttle_ms: int) -> list[Part]:
         version = self._version
         may_copy = not self.session.shared.budget.replies_scarce
+        meter = self.session.shared.meters.fetch
         responses = []
         place = 0
         for topic in self._request.topics:
@@ -218,9 +224,10 @@ class FetchReply(FailingReply):
                 if result.error_code in TOLD_WITH:
                     routes = self.session.client.topics.get(topic.topic.encode())
                     current = _current_leader(version, routes, asked.partition, result)
-                partitions.append(
-                    partition_data(asked.partition, result, current, may_copy=may_copy)
-                )
+                data = partition_data(asked.partition, result, current, may_copy=may_copy)
+                if data.error_code:
+                    meter.failed(data.error_code)
+                partitions.append(data)
                 place += 1
             responses.append(
                 codec.FetchResponseFetchableTopicResponse(topic=topic.topic, partitions=partitions)
@@ -241,14 +248,15 @@ def _to_wait(work: FetchWork, wait_ms: int, done: Callable[[FetchWork], None]) -
     )
 
 
-def _learn(session: Session, frame: bytearray, version: int, request: Any) -> FetchShape | None:
+def _learn(
+    session: ClientSession, frame: bytearray, version: int, request: codec.FetchRequest
+) -> FetchShape[TopicRoutes] | None:
     """Remembers a request for one partition, if the next of its kind may take the short way."""
     topic = request.topics[0]
-    shape = learn(frame, version, topic.partitions[0])
+    name = topic.topic.encode()
+    shape = learn(frame, version, topic.partitions[0], session.client.topics[name])
     if shape is None:
         return None
-    name = topic.topic.encode()
-    shape.topic = session.client.topics[name]
     shape.name = name_part(version, name)
     shape.max_wait_ms = max(0, request.max_wait_ms)
     shape.max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
@@ -272,15 +280,17 @@ class SinglePartitionFetch(FailingReply):
 
     def __init__(
         self,
-        session: Session,
+        session: ClientSession,
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: FetchShape,
+        shape: FetchShape[TopicRoutes],
         link: NodeLink,
     ) -> None:
         self.session = session
+        self.api_key = FETCH
         self.request_bytes = request_bytes
+        self.arrived_ns = session.arrived_ns
         self.parts = None
         self._correlation_id = correlation_id
         self._partition = partition
@@ -335,6 +345,8 @@ class SinglePartitionFetch(FailingReply):
         session = self.session
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)
+        if data.error_code:
+            session.shared.meters.fetch.failed(data.error_code)
         topic = codec.FetchResponseFetchableTopicResponse(topic=shape.topic.name, partitions=[data])
         parts = encode_parts(shape.version, self._correlation_id, [topic], throttle_ms)
         session.complete_fetch(self, parts)
@@ -350,17 +362,10 @@ class SinglePartitionFetch(FailingReply):
 class FetchPath:
     """Handles the Fetch frames of all sessions of a loop."""
 
-    def __init__(
-        self, *, routing: RoutingTable, meter: RequestMeter, now_ms: Callable[[], int]
-    ) -> None:
-        self._routing = routing
-        self._meter = meter
-        self._now_ms = now_ms
-
-    def __call__(self, session: Session, frame: bytearray) -> None:
+    def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: FetchShape | None = session.fetch_shape
+        shape: FetchShape[TopicRoutes] | None = session.fetch_shape
         if (
             shape is not None
             and shape.version == version
@@ -369,19 +374,18 @@ class FetchPath:
         ):
             return
         if not MIN_VERSION <= version <= MAX_VERSION:
-            session.finished(len(frame))
-            session.wire.close(f"Fetch version {version} is not served")
+            session.refuse(len(frame), f"Fetch version {version} is not served")
             return
         try:
             *_, body_at = decode_request_header(frame, 0)
             request = codec.decode_request(frame, body_at, version)
         except DecodeError as error:
-            session.finished(len(frame))
-            session.wire.close(f"malformed Fetch: {error}")
+            session.refuse(len(frame), f"malformed Fetch: {error}")
             return
         if request.session_epoch > 0:
             # A session that this gateway never gave out (KIP-227); clients then fetch in full.
-            gone = Reply(session, len(frame))
+            session.shared.meters.fetch.failed(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            gone = Reply(FETCH, len(frame), session.arrived_ns)
             session.expect(gone)
             session.complete_fetch(gone, session_not_found(version, correlation_id))
             return
@@ -398,7 +402,11 @@ class FetchPath:
         reply.send()
 
     def _short_way(
-        self, session: Session, frame: bytearray, correlation_id: int, shape: FetchShape
+        self,
+        session: ClientSession,
+        frame: bytearray,
+        correlation_id: int,
+        shape: FetchShape[TopicRoutes],
     ) -> bool:
         """Starts a request that has the shape of the last one; False if it has not."""
         found = match(shape, frame)
@@ -406,12 +414,13 @@ class FetchPath:
             return False
         partition, current_leader_epoch, offset, last_fetched_epoch, max_bytes = found
         routes = shape.topic.partitions
-        if not 0 <= partition < len(routes) or routes[partition].link is None:
+        if not 0 <= partition < len(routes):
             return False
         route = routes[partition]
-        reply = SinglePartitionFetch(
-            session, len(frame), correlation_id, partition, shape, route.link
-        )
+        link = route.link
+        if link is None:
+            return False
+        reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
         session.replies.append(reply)
         reply.start(
             FetchWork(
@@ -435,7 +444,9 @@ class FetchPath:
         )
         return True
 
-    def _route(self, session: Session, request: Any, reply: FetchReply) -> None:
+    def _route(
+        self, session: ClientSession, request: codec.FetchRequest, reply: FetchReply
+    ) -> None:
         """Sorts the partitions by the node that leads them."""
         topics = session.client.topics
         by_link: dict[NodeLink, tuple[list[FetchPartition], list[int]]] = {}
@@ -446,19 +457,21 @@ class FetchPath:
             count = len(routes.partitions) if routes is not None else 0
             for asked in topic.partitions:
                 error = 0
+                link: NodeLink | None = None
                 if request.replica_id >= 0:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 elif routes is None or not 0 <= asked.partition < count:
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
                     route = routes.partitions[asked.partition]
-                    if route.link is None:
+                    link = route.link
+                    if link is None:
                         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if error:
+                if link is None:
                     refused = True
                     reply.set_result(place, FetchedPartition(error))
                 else:
-                    partitions, places = by_link.setdefault(route.link, ([], []))
+                    partitions, places = by_link.setdefault(link, ([], []))
                     partitions.append(
                         FetchPartition(
                             route.topic_id,

@@ -5,20 +5,24 @@ object and one call to the leader's link. All others are decoded by the generate
 
 - v3-v8 classic, v9+ flexible encoding; v7 allows zstd; v8 adds record errors.
 - acks=0 is never answered; an error then closes the connection, as in Kafka.
+
+Deviations
 - Versions 0 to 2 are advertised for old librdkafka's sake (KAFKA-18659) and close the connection.
+- A timeout below a second counts as one second, above five minutes as five; Kafka bounds only
+  acks=all by it.
 """
 
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
+from highwater.gateway.core.meters import PRODUCE
 from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
-from highwater.gateway.core.session import Session
-from highwater.gateway.metrics.gateway import RequestMeter
+from highwater.gateway.routing.client import ClientSession
 from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
-from highwater.gateway.routing.table import RoutingTable, TopicRoutes
+from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError
@@ -42,7 +46,9 @@ _unpack_head = Struct(">hhi").unpack_from
 class ProduceReply(Reply):
     """What both kinds of replies do when they fail themselves."""
 
-    __slots__ = ()
+    __slots__ = ("session",)
+
+    session: ClientSession
 
     def append_broken(self, error: Exception) -> None:
         """A bug in taking a result ends the client's connection, and nothing else."""
@@ -59,24 +65,24 @@ class ProduceReply(Reply):
 class SinglePartitionReply(ProduceReply):
     """A Produce for one partition: its place in the order and the sink of its batch."""
 
-    __slots__ = ("acks", "correlation_id", "partition", "shape", "started")
+    __slots__ = ("correlation_id", "partition", "shape")
 
     def __init__(
         self,
-        session: Session,
+        session: ClientSession,
         request_bytes: int,
         correlation_id: int,
         partition: int,
-        shape: ProduceShape,
-        started: int,
+        shape: ProduceShape[TopicRoutes],
     ) -> None:
         self.session = session
+        self.api_key = PRODUCE
         self.request_bytes = request_bytes
+        self.arrived_ns = session.arrived_ns
         self.parts = None
         self.correlation_id = correlation_id
         self.partition = partition
         self.shape = shape
-        self.started = started
 
     def append_done(
         self, _index: int, base_offset: int, group: AppendGroup, failure: Failure | None
@@ -84,8 +90,10 @@ class SinglePartitionReply(ProduceReply):
         """Packs the reply."""
         shape = self.shape
         session = self.session
+        if failure is not None:
+            session.shared.meters.produce.failed(failure.error_code)
         if shape.acks == 0:
-            session.finished(self.request_bytes)
+            session.complete_unanswered(self)
             if failure is not None and not session.closed:
                 session.wire.close(f"a batch with acks=0 failed: {failure}")
             elif group.throttle_ms:
@@ -137,14 +145,15 @@ class ManyPartitionsReply(ProduceReply):
 
     def __init__(
         self,
-        session: Session,
+        session: ClientSession,
         request_bytes: int,
         version: int,
         correlation_id: int,
         acks: int,
         places: list[tuple[str, int]],
     ) -> None:
-        super().__init__(session, request_bytes)
+        super().__init__(PRODUCE, request_bytes, session.arrived_ns)
+        self.session = session
         self._version = version
         self._correlation_id = correlation_id
         self._acks = acks
@@ -162,6 +171,7 @@ class ManyPartitionsReply(ProduceReply):
         """Notes one partition's result."""
         name, result = self._results[index]
         if failure is not None:
+            self.session.shared.meters.produce.failed(failure.error_code)
             routes = self.session.client.topics.get(name.encode())
             current = _current_leader(self._version, routes, result.index, failure)
             if current is not None:
@@ -181,7 +191,7 @@ class ManyPartitionsReply(ProduceReply):
     def finish(self) -> None:
         """All results are in; also called for a request without partitions."""
         if self._acks == 0:
-            self.session.finished(self.request_bytes)
+            self.session.complete_unanswered(self)
             failed = any(result.error_code for _, result in self._results)
             if failed and not self.session.closed:
                 self.session.wire.close("a batch with acks=0 failed")
@@ -270,18 +280,14 @@ def encode_reply(
 class ProducePath:
     """Handles the Produce frames of all sessions of a loop."""
 
-    def __init__(
-        self, *, routing: RoutingTable, meter: RequestMeter, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, *, now_ms: Callable[[], int]) -> None:
         """`now_ms` may be coarse; it only bounds waiting."""
-        self._routing = routing
-        self._meter = meter
         self._now_ms = now_ms
 
-    def __call__(self, session: Session, frame: bytearray) -> None:
+    def __call__(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
-        shape: ProduceShape | None = session.tail
+        shape: ProduceShape[TopicRoutes] | None = session.tail
         if shape is None or shape.version != version or shape.topic.gone:
             self._decode(session, frame, version, correlation_id)
             return
@@ -295,8 +301,7 @@ class ProducePath:
         if target is None:
             self._decode(session, frame, version, correlation_id)
             return
-        now_ms = self._now_ms()
-        reply = SinglePartitionReply(session, len(frame), correlation_id, partition, shape, now_ms)
+        reply = SinglePartitionReply(session, len(frame), correlation_id, partition, shape)
         if shape.acks:
             session.replies.append(reply)
         target.append(
@@ -306,23 +311,21 @@ class ProducePath:
             end - start,
             reply,
             0,
-            now_ms + shape.timeout_ms,
+            self._now_ms() + shape.timeout_ms,
         )
 
     def _decode(
-        self, session: Session, frame: bytearray, version: int, correlation_id: int
+        self, session: ClientSession, frame: bytearray, version: int, correlation_id: int
     ) -> None:
         """Any request that is not in the shape of the last one."""
         if not MIN_VERSION <= version <= MAX_VERSION:
-            session.finished(len(frame))
-            session.wire.close(f"Produce version {version} is not served")
+            session.refuse(len(frame), f"Produce version {version} is not served")
             return
         try:
             *_, body_at = decode_request_header(frame, 0)
             request = codec.decode_request(frame, body_at, version)
         except DecodeError as error:
-            session.finished(len(frame))
-            session.wire.close(f"malformed Produce: {error}")
+            session.refuse(len(frame), f"malformed Produce: {error}")
             return
         topics = session.client.topics
         places = [(t.name, p.index) for t in request.topic_data for p in t.partition_data]
@@ -374,7 +377,7 @@ class ProducePath:
 
     def _learn(
         self,
-        session: Session,
+        session: ClientSession,
         frame: bytearray,
         version: int,
         request: Any,

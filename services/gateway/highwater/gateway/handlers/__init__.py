@@ -1,1 +1,1 @@
-"""One module per Kafka API: `handle(context, request) -> response`, called by `dispatch`."""
+"""One module per Kafka API: `handle(context, request) -> response`, called by `requests.dispatch`."""

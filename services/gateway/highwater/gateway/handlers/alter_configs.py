@@ -3,7 +3,7 @@
 Behaviour
 - A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
   config without a value. Broker "" is all brokers.
-- Names and values are checked as IncrementalAlterConfigs does.
+- Names and values are checked as IncrementalAlterConfigs does, which lists where we differ from Kafka.
 - Newer clients use IncrementalAlterConfigs, which does not undo what others set meanwhile.
 
 Version notes

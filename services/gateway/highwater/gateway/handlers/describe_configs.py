@@ -1,21 +1,24 @@
-"""DescribeConfigs v1-4: all configs of topics and brokers, with what they stand before.
+"""DescribeConfigs v1-4: all configs of topics and brokers, with where their values come from.
 
 Behaviour
 - Every config is told, defaults too; a list of names narrows that, and an empty list does not.
-- Broker "" is what is set for all brokers. Any broker can be asked about any other one.
-- Synonyms and documentation only when asked for. Sensitive values are null.
+- Broker "" is what is set for all brokers.
+- A value's synonyms, when asked for, are the places that give it, the strongest first: topic, this
+  broker, all brokers, the settings that services were started with, Kafka's default. A setting that
+  is at its default is told as the default.
+- Documentation only when asked for. Sensitive values are null.
 
 Version notes
 - v1: synonyms (KIP-226). v3: types and documentation (KIP-569). v4: flexible.
 
 Deviations
+- Any broker can be asked about any other one; in Kafka only about itself.
+- A topic's defaults are those of the node of its first replica; in Kafka, of the broker that answers.
 - Broker loggers, client metrics and groups have no configs here: INVALID_REQUEST.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
-from highwater.gateway.handling.brokers import broker_of
 from highwater.gateway.handling.config_view import (
     ConfigEntry,
     broker_entries,
@@ -23,6 +26,7 @@ from highwater.gateway.handling.config_view import (
     topic_entries,
 )
 from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.routing.brokers import broker_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -32,12 +36,11 @@ from highwater.kafka.messages.describe_configs import (
     DescribeConfigsResponseDescribeConfigsResult,
     DescribeConfigsResponseDescribeConfigsSynonym,
 )
+from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.model.cluster import NodeState
+from highwater.model.config_type import ConfigResourceType
 from highwater.model.ids import GROUP_METADATA_TOPIC, INTERNAL_REPLICAS_MAX, NodeId
 from highwater.model.topic_names import invalid_topic_name
-
-TOPIC: Final = 2
-BROKER: Final = 4
 
 _Asked = DescribeConfigsRequestDescribeConfigsResource
 _Result = DescribeConfigsResponseDescribeConfigsResult
@@ -70,7 +73,7 @@ def failure(request: DescribeConfigsRequest, _version: int, code: int) -> Descri
 def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | _Result:
     image = context.backend.image
     name = asked.resource_name
-    if asked.resource_type == TOPIC:
+    if asked.resource_type == ConfigResourceType.TOPIC:
         topic = image.topic(name, context.peer.instance)
         if topic is not None:
             return topic_entries(image, topic)
@@ -79,7 +82,7 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
             return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(asked, unknown, unknown.message)
-    if asked.resource_type == BROKER:
+    if asked.resource_type == ConfigResourceType.BROKER:
         if not name:
             return default_broker_entries(image)
         node = image.nodes.get(NodeId(int(name))) if name.isdecimal() else None
@@ -91,10 +94,11 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
 
 
 def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
-    """What the node and the gateway were started with, in Kafka's words."""
+    """What the node and the gateway were started with, in Kafka's words, where it is not Kafka's
+    default.
+    """
     settings = context.backend.settings
-    static = {
-        **node.static_configs,
+    given = {
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
         "broker.id": str(node.node_id),
         "broker.rack": node.rack,
@@ -109,8 +113,9 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
     }
     broker = broker_of(context.backend.image, node.node_id)
     if broker is not None:
-        static["advertised.listeners"] = f"PLAINTEXT://{broker.host}:{broker.port}"
-    return static
+        given["advertised.listeners"] = f"PLAINTEXT://{broker.host}:{broker.port}"
+    own = {name: value for name, value in given.items() if value != BROKER_CONFIGS[name].default}
+    return {**node.static_configs, **own}
 
 
 def _group_metadata_replicas(context: RequestContext) -> int:

@@ -3,7 +3,8 @@
 Behaviour
 - Each group's coordinator answers; results come back in the order of the request. A group that
   does not exist is "Dead" without an error up to v5.
-- Authorized operations (v3+) are the coordinator's to tell too.
+- The coordinator also tells the authorized operations (v3+), if the client asks for them: all that a
+  group has, as there is no authorizer.
 
 Version notes
 - v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.

@@ -1,12 +1,13 @@
 """DescribeLogDirs v1-4: what lies in a broker's log directories, and how much space is left.
 
 Behaviour
-- As in Kafka the answer is the asked broker's, and the port says which broker that is; tools ask
-  all brokers. A port that stands for no broker answers for all of them.
+- As in Kafka a broker answers for itself, and the port says which broker that is; tools ask all of
+  them. A port that stands for no broker answers for all.
 - Topics null means all of the instance's; topics and partitions that are not there are left out.
 - A directory that is offline is told with KAFKA_STORAGE_ERROR. A broker that cannot be asked is
   BROKER_NOT_AVAILABLE at the top (v3+), or in place of a directory.
-- Replicas have no lag, as there are none but leaders, and there are no future replicas.
+- The lag of every replica is 0: Kafka compares the log's end with the replica's own high watermark,
+  which is never ahead of it. There are no future replicas, as none moves between directories.
 
 Version notes
 - v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).

@@ -3,18 +3,23 @@
 Behaviour
 - Topics in the order of their names, from the cursor on; no topics in the request means all. When
   the limit of partitions is reached, the next cursor says where to go on.
+- A cursor with a negative partition, or with a topic that is not among those that were named, is
+  INVALID_REQUEST for each of them.
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
   INVALID_TOPIC_EXCEPTION; nothing is created.
-- As in Metadata, nobody is told of a leader in an older epoch than this gateway has told of before.
+- As in Metadata, no answer names a leader in an older epoch than this gateway has named before.
 - Java's `describeTopics` asks this API first and falls back to Metadata.
+
+Deviations
+- If the request names no topics, a bad cursor is INVALID_REQUEST for the cursor's topic, as the
+  response has no error code of its own; Kafka's answer is then empty.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from highwater.gateway.handling.brokers import visible_brokers
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.operations import TOPIC_OPERATIONS
+from highwater.gateway.routing.brokers import live_brokers
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -23,6 +28,7 @@ from highwater.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseDescribeTopicPartitionsResponseTopic,
 )
+from highwater.model.acl_operations import TOPIC_OPERATIONS
 from highwater.model.cluster import PartitionState
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.topic_names import invalid_topic_name
@@ -37,11 +43,11 @@ async def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Answers from the newest image."""
+    if _is_bad_cursor(request):
+        return failure(request, context.api_version, ErrorCode.INVALID_REQUEST)
     image = context.backend.image
     told = context.backend.routing.ahead
-    brokers = visible_brokers(image)
-    reachable = {broker.node_id for broker in brokers}
-    live = {broker.node_id for broker in brokers if not broker.fenced}
+    live = {broker.node_id for broker in live_brokers(image)}
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
     topics: list[_Topic] = []
     cursor: DescribeTopicPartitionsResponseCursor | None = None
@@ -60,7 +66,7 @@ async def handle(
                 topic_id=state.topic_id,
                 is_internal=state.internal,
                 partitions=[
-                    _partition(one, reachable, live, told.get((state.topic_id, one.partition), -1))
+                    _partition(one, live, told.get((state.topic_id, one.partition), -1))
                     for one in page
                 ],
                 topic_authorized_operations=TOPIC_OPERATIONS,
@@ -76,10 +82,22 @@ async def handle(
 def failure(
     request: DescribeTopicPartitionsRequest, _version: int, code: int
 ) -> DescribeTopicPartitionsResponse:
-    """The code for every topic that was named."""
+    """The code for every topic that was named; without any, for the cursor's."""
+    names = [topic.name for topic in request.topics]
+    if not names and request.cursor is not None:
+        names = [request.cursor.topic_name]
     return DescribeTopicPartitionsResponse(
-        topics=[_Topic(error_code=code, name=topic.name) for topic in request.topics]
+        topics=[_Topic(error_code=code, name=name) for name in names]
     )
+
+
+def _is_bad_cursor(request: DescribeTopicPartitionsRequest) -> bool:
+    """Kafka: `DescribeTopicPartitionsRequestHandler`."""
+    cursor = request.cursor
+    if cursor is None:
+        return False
+    named = {topic.name for topic in request.topics}
+    return cursor.partition_index < 0 or bool(named and cursor.topic_name not in named)
 
 
 def _names(
@@ -95,7 +113,7 @@ def _names(
         if cursor is None or name > cursor.topic_name:
             yield name, 0
         elif name == cursor.topic_name:
-            yield name, max(cursor.partition_index, 0)
+            yield name, cursor.partition_index
 
 
 def _why_missing(name: str) -> ErrorCode:
@@ -105,9 +123,9 @@ def _why_missing(name: str) -> ErrorCode:
 
 
 def _partition(
-    state: PartitionState, reachable: set[NodeId], live: set[NodeId], told_epoch: int
+    state: PartitionState, live: set[NodeId], told_epoch: int
 ) -> DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition:
-    led = state.leader in reachable and told_epoch <= state.leader_epoch  # As Metadata does.
+    led = state.leader in live and told_epoch <= state.leader_epoch  # As Metadata does.
     return DescribeTopicPartitionsResponseDescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=state.partition,

@@ -82,6 +82,7 @@ async def _elect(
             all_partitions=request.topic_partitions is None,
             topics=wanted,
             timeout_ms=propagation_ms(request.timeout_ms),
+            hand_over_ms=max(request.timeout_ms, 0),
         ),
         timeout_s=call_timeout_s(context),
     )

@@ -1,8 +1,9 @@
 """FindCoordinator v0-4: which broker coordinates a group.
 
 Behaviour
-- The first call creates the topic of group metadata and waits for it; until it is there, and while
-  nobody leads the group's partition, the answer is COORDINATOR_NOT_AVAILABLE, which clients repeat.
+- The first call creates the topic of group metadata and waits for it. Until it is there, and while
+  nobody leads the group's partition, or a node that is fenced, the answer is
+  COORDINATOR_NOT_AVAILABLE; clients ask again.
 - v4 asks for several groups at once; each has its own result.
 - Errors name node -1, host "" and port -1, as Kafka does.
 
@@ -18,9 +19,9 @@ Deviations
 
 from typing import Final, NamedTuple
 
-from highwater.gateway.handling.brokers import broker_of
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import group_metadata_topic
+from highwater.gateway.routing.brokers import broker_of
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -84,7 +85,7 @@ def _coordinator(context: RequestContext, topic: TopicState | None, group_id: st
         )
     partition = topic.partitions[coordinator_partition(group_id, len(topic.partitions))]
     broker = broker_of(context.backend.image, partition.leader)
-    if broker is None:
+    if broker is None or broker.fenced:
         return _Found(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"partition {partition.partition} of {topic.name} has no leader at the moment",

@@ -1,16 +1,21 @@
 """IncrementalAlterConfigs v0-1: single configs of topics and brokers are set and removed (KIP-339).
 
 Behaviour
-- SET and DELETE take any config, APPEND and SUBTRACT those that are lists; they work on the value
-  in effect, and appending what is there already changes nothing. The controller does that, so that
-  of two changes that come through two gateways none is lost.
+- SET and DELETE take any config, APPEND and SUBTRACT those that are lists. They work on a topic's
+  value in effect, on a broker's own or the default; appending what is there already changes nothing.
+  The controller does that, so that of two changes that come through two gateways none is lost.
 - A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
   SET without a value. Broker "" is all brokers.
 - A topic gets only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
-  dynamic ones (INVALID_REQUEST, as in Kafka). Taking away what a topic does not have is no mistake.
+  dynamic ones (INVALID_REQUEST, as in Kafka). Taking away what is not set is no mistake.
+- What is changed is in the metadata store before the answer, and mostly in force at the nodes.
 
 Version notes
 - v1: flexible.
+
+Deviations
+- Any broker can be altered through any other one; in Kafka only through itself.
+- Configs of brokers that nobody knows are refused; Kafka keeps them for plugins.
 """
 
 from collections.abc import Sequence
@@ -25,7 +30,7 @@ from highwater.gateway.handling.config_changes import (
     alter_resources,
     check_names,
 )
-from highwater.gateway.handling.config_view import topic_config_type
+from highwater.gateway.handling.config_view import broker_config_type, topic_config_type
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.incremental_alter_configs import (
@@ -111,4 +116,6 @@ def _plan(configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]) -> P
 
 
 def _is_list(target: Target, name: str) -> bool:
-    return target.topic is not None and topic_config_type(name) is ConfigType.LIST
+    if target.topic is not None:
+        return topic_config_type(name) is ConfigType.LIST
+    return broker_config_type(name) is ConfigType.LIST

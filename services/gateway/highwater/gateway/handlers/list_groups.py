@@ -1,8 +1,8 @@
 """ListGroups v0-4: the groups that a broker coordinates.
 
 Behaviour
-- As in Kafka the answer is the asked broker's part, and the port says which broker that is; tools
-  ask all brokers. A port that stands for no broker answers for the whole cluster.
+- As in Kafka a broker tells of its own groups, and the port says which broker that is; tools ask all
+  of them. A port that stands for no broker answers for the whole cluster.
 - A coordinator that cannot be asked puts its code at the top; the groups of the others are listed.
 
 Version notes

@@ -5,15 +5,16 @@ Behaviour
 - A named topic that does not exist is created if the gateway does that and the request allows it
   (v0-3 always do); it is answered with its leaders if they are known in time, with
   LEADER_NOT_AVAILABLE otherwise. An illegal name is INVALID_TOPIC_EXCEPTION and creates nothing.
-- A partition without a leader, or led by a node that no gateway serves, is LEADER_NOT_AVAILABLE
-  with leader -1.
-- Nobody is told of a leader in an older epoch than this gateway has told of before (KIP-951 tells
-  what a node knows, which may be newer than our image): the answer waits for the image a second,
-  and then the partition is LEADER_NOT_AVAILABLE.
-- A gateway that knows by its heartbeats that its image is late waits for the newer one, a second at
-  most, as a client may have heard of that one from another gateway.
-- Every node is a broker of its own with the address of the gateway that the controller gave it;
-  fenced nodes stay listed. The controller is the first live one.
+- A partition without a leader, or led by a node that is fenced or that no gateway serves, is
+  LEADER_NOT_AVAILABLE with leader -1.
+- No answer names a leader in an older epoch than this gateway has named before (by KIP-951 it names
+  leaders that nodes know, who may be newer than its image). The answer waits for the image, a second
+  at most; after that the partition is LEADER_NOT_AVAILABLE.
+- If the gateway's heartbeats say that its image is late, the answer waits for the newer one, a second
+  at most: another gateway may have told the client of it.
+- Every node is a broker of its own with the address of the gateway that the controller gave it.
+  Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
+  The controller is the first broker of the list.
 - Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
 
 Version notes
@@ -29,10 +30,13 @@ Deviations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from highwater.gateway.handling.brokers import Broker, controller_among, visible_brokers
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
+from highwater.gateway.routing.brokers import (
+    Broker,
+    controller_among,
+    live_brokers,
+)
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
@@ -41,6 +45,7 @@ from highwater.kafka.messages.metadata import (
     MetadataResponseMetadataResponsePartition,
     MetadataResponseMetadataResponseTopic,
 )
+from highwater.model.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from highwater.model.cluster import PartitionState, TopicState
 from highwater.model.ids import NO_NODE, TRANSACTION_STATE_TOPIC, LeaderEpoch, NodeId, TopicId
 from highwater.model.topic_names import invalid_topic_name
@@ -78,19 +83,18 @@ def _answer(
     """From the newest image; `codes` are of the topics that were to be created."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    brokers = visible_brokers(image)
-    reachable = {broker.node_id for broker in brokers}
-    live = {broker.node_id for broker in brokers if not broker.fenced}
+    brokers = live_brokers(image)
+    live = {broker.node_id for broker in brokers}
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []
     if asked is None:
         found = (topic for topic in image.topics.values() if topic.instance == instance)
-        topics = [_topic(topic, reachable, live, operations, told) for topic in found]
+        topics = [_topic(topic, live, operations, told) for topic in found]
     for name in asked or ():
         state = image.topic(name, instance)
         if state is not None:
-            topics.append(_topic(state, reachable, live, operations, told))
+            topics.append(_topic(state, live, operations, told))
         else:
             topics.append(_missing(name, codes.get(name)))
     return MetadataResponse(
@@ -181,14 +185,14 @@ def _broker(broker: Broker) -> MetadataResponseMetadataResponseBroker:
 
 
 def _topic(
-    topic: TopicState, reachable: set[NodeId], live: set[NodeId], operations: int, told: Told
+    topic: TopicState, live: set[NodeId], operations: int, told: Told
 ) -> MetadataResponseMetadataResponseTopic:
     return MetadataResponseMetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[
-            _partition(state, reachable, live, told.get((topic.topic_id, state.partition), -1))
+            _partition(state, live, told.get((topic.topic_id, state.partition), -1))
             for state in topic.partitions
         ],
         topic_authorized_operations=operations,
@@ -196,9 +200,9 @@ def _topic(
 
 
 def _partition(
-    state: PartitionState, reachable: set[NodeId], live: set[NodeId], told_epoch: int
+    state: PartitionState, live: set[NodeId], told_epoch: int
 ) -> MetadataResponseMetadataResponsePartition:
-    led = state.leader in reachable and told_epoch <= state.leader_epoch
+    led = state.leader in live and told_epoch <= state.leader_epoch
     return MetadataResponseMetadataResponsePartition(
         error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=state.partition,

@@ -3,9 +3,9 @@
 Behaviour
 - Partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION here, and the coordinator does
   not hear of them (Kafka's `KafkaApis.handleOffsetCommitRequest`).
-- Of the others the group's coordinator decides; if there are no others in it, the body passes
-  through. An error of the call as a whole is told for every partition, since the response has no
-  place for it elsewhere.
+- The group's coordinator decides about the others. If all partitions exist, the body passes through
+  as it is. An error of the whole call is told for every partition, since the response has no other
+  place for it.
 
 Version notes
 - v2-4: retention time. v3: throttle time. v6: leader epoch. v7: static members. v8: flexible.

@@ -1,1 +1,1 @@
-"""What the handlers share: the table of APIs, dispatch, their context, fan-out over nodes, errors."""
+"""What the handlers share: the table of APIs, their context, fan-out over nodes, errors."""

@@ -1,4 +1,4 @@
-"""What the handlers that change the cluster share: waiting times, and duplicates in requests."""
+"""What handlers that change the cluster share: how long they wait, and names given twice."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 
 PROPAGATION_MS_MAX: Final = 1_000
-"""Longest time that the controller waits for live gateways and nodes (architecture decision 9)."""
+"""Longest time that the controller waits for live gateways and nodes to follow a change (decision 9)."""
 
 
 def propagation_ms(timeout_ms: int) -> int:

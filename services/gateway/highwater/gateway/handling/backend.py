@@ -15,7 +15,7 @@ from highwater.runtime.logging import Logger
 
 
 class GatewayBackend:
-    """The `Backend` of one gateway (see handlers.context)."""
+    """The `Backend` of one gateway (see `handling.context`)."""
 
     def __init__(
         self,

@@ -1,21 +1,23 @@
-"""From the resources of the two alter-config APIs to changes that the controller makes."""
+"""What AlterConfigs and IncrementalAlterConfigs share: from a request's resources to the controller.
+
+The gateway refuses what cannot be right, with Kafka's codes; the controller checks again, against
+the newest image, and stores what is left.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import await_visible, call_timeout_s, code_by_name
 from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import TopicState
+from highwater.model.config_type import ConfigResourceType
 from highwater.model.dynamic_config import dynamic_config_error, dynamic_name_error
 from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.topic_config import InvalidTopicConfigError, validate_change
-
-TOPIC: Final = 2
-BROKER: Final = 4
 
 
 class ResourceKey(NamedTuple):
@@ -66,7 +68,7 @@ async def alter_resources(
     changes: list[tuple[int, pb.ConfigChange]] = []
     for index, (key, plan) in enumerate(plans):
         if key in twice:
-            why = "each resource may stand in a request once"
+            why = "Each resource must appear at most once."
             outcomes[index] = Refused(ErrorCode.INVALID_REQUEST, why)
             continue
         change = _change(context, key, plan)
@@ -93,13 +95,16 @@ async def alter_resources(
 
 
 def check_names(configs: Iterable[tuple[str, bool]]) -> Refused | None:
-    """Refuses names that occur twice, and those that lack a value; pairs of name, lacks value."""
+    """Refuses names that occur twice and names without a value, in Kafka's words.
+
+    `configs` are pairs of a name and whether it lacks a value.
+    """
     names: set[str] = set()
     for name, lacks_value in configs:
         if name in names:
-            return Refused(ErrorCode.INVALID_REQUEST, f"config {name} stands there twice")
+            return Refused(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {name}")
         if lacks_value:
-            return Refused(ErrorCode.INVALID_REQUEST, f"null value not supported for {name}")
+            return Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}")
         names.add(name)
     return None
 
@@ -130,18 +135,20 @@ def _change(context: RequestContext, key: ResourceKey, plan: Plan) -> pb.ConfigC
         set=wanted.set,
         deleted=wanted.deleted,
         replace_all=wanted.replace_all,
+        appended=wanted.appended,
+        subtracted=wanted.subtracted,
     )
 
 
 def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
     image = context.backend.image
-    if key.type == TOPIC:
+    if key.type == ConfigResourceType.TOPIC:
         topic = image.topic(key.name, context.peer.instance)
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return Refused(unknown, unknown.message)
         return Target(topic=topic)
-    if key.type == BROKER:
+    if key.type == ConfigResourceType.BROKER:
         if not key.name:
             return Target()
         if key.name.isdecimal() and NodeId(int(key.name)) in image.nodes:
@@ -166,7 +173,11 @@ def _refusal(target: Target, wanted: Assignments) -> Refused | None:
 
 
 def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
-    errors = [dynamic_name_error(name, all_nodes=all_nodes) for name in wanted.deleted]
+    """Taking away what cannot be set is no mistake, as in Kafka; an earlier version may have set it."""
+    errors = [
+        dynamic_name_error(name, all_nodes=all_nodes)
+        for name in (*wanted.appended, *wanted.subtracted)
+    ]
     errors += [
         dynamic_config_error(name, value, all_nodes=all_nodes) for name, value in wanted.set.items()
     ]

@@ -1,16 +1,23 @@
 """Configs as DescribeConfigs and CreateTopics tell them: value, origin and all it stands before.
 
 A value's synonyms are every place that could have given it, the strongest first; the first one is
-where it comes from (KIP-226).
+where it comes from (KIP-226). Dynamic configs that are stored and have no effect are not told.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Final, NamedTuple
 
-from highwater.model.broker_config import BROKER_CONFIGS, TOPIC_CONFIG_SYNONYMS, BrokerConfig
+from highwater.model.broker_config import (
+    BROKER_CONFIG_SYNONYMS,
+    BROKER_CONFIGS,
+    TOPIC_CONFIG_SYNONYMS,
+)
+from highwater.model.broker_config_table import BrokerConfig
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.config_type import ConfigSource, ConfigType
-from highwater.model.ids import NodeId
+from highwater.model.dynamic_config import held
+from highwater.model.ids import NO_NODE, NodeId
 from highwater.model.topic_config import from_broker_config, is_valid
 from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
 
@@ -37,35 +44,38 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
-    """All configs of a topic by name; those that it does not set come from the brokers."""
-    return [_topic_entry(image, topic, entry) for entry in TOPIC_CONFIGS.values()]
+    """All configs of a topic by name; those that it does not set come from the brokers.
+
+    Which are those of a node that has the topic, and nodes of one cluster should be set alike. (In
+    Kafka they are those of the broker that answers.)
+    """
+    places = _places(image, *_node_of(image, topic))
+    return [_topic_entry(topic, places, entry) for entry in TOPIC_CONFIGS.values()]
 
 
 def broker_entries(
     image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
 ) -> list[ConfigEntry]:
     """All configs of a node by name; `static` is what it and its gateway were started with."""
-    return [
-        _broker_entry(config, image, image.node_configs.get(node_id, {}), static)
-        for config in BROKER_CONFIGS.values()
-    ]
+    places = _places(image, node_id, static)
+    return [_broker_entry(config, places) for config in BROKER_CONFIGS.values()]
 
 
 def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
     """What is set for all brokers at once (resource name ""); Kafka shows no more than that."""
     entries: list[ConfigEntry] = []
-    for name, value in sorted(image.cluster_configs.items()):
-        config = BROKER_CONFIGS.get(name)
+    for name, value in sorted(held(image.cluster_configs, all_nodes=True).items()):
+        config = BROKER_CONFIGS[name]
         synonym = ConfigSynonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
         entries.append(
             ConfigEntry(
                 name=name,
                 value=value,
-                type=ConfigType.STRING if config is None else config.type,
+                type=config.type,
                 source=synonym.source,
                 read_only=False,
                 sensitive=False,
-                documentation="" if config is None else config.documentation,
+                documentation=config.documentation,
                 synonyms=(synonym,),
             )
         )
@@ -78,14 +88,35 @@ def topic_config_type(name: str) -> ConfigType:
     return ConfigType.UNKNOWN if entry is None else entry.type
 
 
-def _topic_entry(image: ClusterImage, topic: TopicState, entry: TopicConfigEntry) -> ConfigEntry:
+def broker_config_type(name: str) -> ConfigType:
+    """The type of a broker config, UNKNOWN if there is no such config."""
+    config = BROKER_CONFIGS.get(name)
+    return ConfigType.UNKNOWN if config is None else config.type
+
+
+def _places(
+    image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
+) -> Sequence[tuple[ConfigSource, Mapping[str, str]]]:
+    """Where a node's configs come from, the strongest place first."""
+    of_node = held(image.node_configs.get(node_id, {}), all_nodes=False)
+    return (
+        (ConfigSource.DYNAMIC_BROKER, of_node),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, held(image.cluster_configs, all_nodes=True)),
+        (ConfigSource.STATIC_BROKER, static),
+        (ConfigSource.DEFAULT, _DEFAULTS),
+    )
+
+
+def _topic_entry(
+    topic: TopicState,
+    places: Sequence[tuple[ConfigSource, Mapping[str, str]]],
+    entry: TopicConfigEntry,
+) -> ConfigEntry:
     name = entry.name
     broker_names = TOPIC_CONFIG_SYNONYMS.get(name, ())
     given = [
         *_given(topic.configs, [name], ConfigSource.DYNAMIC_TOPIC),
-        *_given(image.cluster_configs, broker_names, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        *_given(_static_of(image, topic), broker_names, ConfigSource.STATIC_BROKER),
-        *_given(_DEFAULTS, broker_names, ConfigSource.DEFAULT),
+        *(one for source, values in places for one in _given(values, broker_names, source)),
     ]
     # What is stored and not valid any more has no effect (`topic_config.effective`).
     valued = [(synonym, _in_topic_units(synonym)) for synonym in given]
@@ -105,13 +136,13 @@ def _topic_entry(image: ClusterImage, topic: TopicState, entry: TopicConfigEntry
     )
 
 
-def _static_of(image: ClusterImage, topic: TopicState) -> Mapping[str, str]:
-    """Settings of a node that has the topic; nodes of one cluster should be set alike."""
+def _node_of(image: ClusterImage, topic: TopicState) -> tuple[NodeId, Mapping[str, str]]:
+    """A node that has the topic, and its settings."""
     for node_id in topic.partitions[0].replicas:
         node = image.nodes.get(node_id)
         if node is not None:
-            return node.static_configs
-    return {}
+            return node_id, node.static_configs
+    return NO_NODE, {}
 
 
 def _in_topic_units(synonym: ConfigSynonym) -> str | None:
@@ -122,18 +153,12 @@ def _in_topic_units(synonym: ConfigSynonym) -> str | None:
 
 
 def _broker_entry(
-    config: BrokerConfig,
-    image: ClusterImage,
-    of_node: Mapping[str, str],
-    static: Mapping[str, str],
+    config: BrokerConfig, places: Sequence[tuple[ConfigSource, Mapping[str, str]]]
 ) -> ConfigEntry:
-    names = [config.name]
-    synonyms = [
-        *_given(of_node, names, ConfigSource.DYNAMIC_BROKER),
-        *_given(image.cluster_configs, names, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        *_given(static, names, ConfigSource.STATIC_BROKER),
-        *_given(_DEFAULTS, names, ConfigSource.DEFAULT),
-    ]
+    names = BROKER_CONFIG_SYNONYMS.get(config.name, (config.name,))
+    given = [one for source, values in places for one in _given(values, names, source)]
+    # As Kafka tells it: what only stands in for this config is no value of its own.
+    synonyms = list(dropwhile(lambda one: one.name != config.name, given))
     first = synonyms[0] if synonyms else ConfigSynonym(config.name, None, ConfigSource.DEFAULT)
     return ConfigEntry(
         name=config.name,

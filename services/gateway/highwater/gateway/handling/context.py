@@ -5,26 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
+from highwater.gateway.routing.client import Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
-from highwater.model.ids import InstanceId, NodeId
+from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.runtime.log_limit import LogLimit
 from highwater.runtime.logging import Logger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """The connection that a request came on: who, and what its port says."""
-
-    instance: InstanceId
-    node: NodeId | None
-    """The node that this port stands for; None on a pure bootstrap port."""
-    host: str
-    """The client's address without port."""
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +21,8 @@ class HandlerSettings:
     """The gateway's choices that handlers need; plain values (see GatewayConfig)."""
 
     auto_create_topics: bool = True
-    partitions_default: int = 4
-    """num.partitions: Kafka's default is 1, clients' own test suites expect 4."""
+    partitions_default: int = 1
+    """num.partitions"""
     replication_factor_default: int = 1
     request_timeout_ms: int = 30_000
     group_metadata_partitions: int = 50

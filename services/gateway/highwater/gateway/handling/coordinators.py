@@ -1,8 +1,7 @@
 """Calls to group coordinators: which node owns a group, and the way there and back.
 
-A call that the node refuses as not its own is routed again when newer metadata comes (decision
-14's counterpart for coordinators): nothing was done, and the client's own way would be to ask
-FindCoordinator, which reads the same metadata.
+A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when newer
+metadata comes: all that the client could do is to ask FindCoordinator, which reads the same metadata.
 """
 
 import asyncio

@@ -5,22 +5,12 @@ from typing import Final
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import CallOutcomeUnknownError, ControllerCallError
 from highwater.model.errors import (
-    FencedLeaderEpochError,
     HighwaterError,
-    InvalidRequestError,
-    LimitExceededError,
     NotControllerError,
-    NotEnoughReplicasError,
-    NotLeaderError,
-    NotReadyError,
-    OffsetOutOfRangeError,
-    StorageError,
-    UnknownLeaderEpochError,
-    UnknownPartitionError,
     UnreachableError,
 )
 
-_CODES: Final[dict[type[BaseException], ErrorCode]] = {
+CODES: Final[dict[type[BaseException], ErrorCode]] = {
     # Nothing was done: admin clients look for the controller again and repeat the request.
     NotControllerError: ErrorCode.NOT_CONTROLLER,
     UnreachableError: ErrorCode.NOT_CONTROLLER,
@@ -28,16 +18,6 @@ _CODES: Final[dict[type[BaseException], ErrorCode]] = {
     CallOutcomeUnknownError: ErrorCode.REQUEST_TIMED_OUT,
     ControllerCallError: ErrorCode.UNKNOWN_SERVER_ERROR,
     TimeoutError: ErrorCode.REQUEST_TIMED_OUT,
-    NotLeaderError: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    NotReadyError: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    UnknownPartitionError: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    FencedLeaderEpochError: ErrorCode.FENCED_LEADER_EPOCH,
-    UnknownLeaderEpochError: ErrorCode.UNKNOWN_LEADER_EPOCH,
-    NotEnoughReplicasError: ErrorCode.NOT_ENOUGH_REPLICAS,
-    OffsetOutOfRangeError: ErrorCode.OFFSET_OUT_OF_RANGE,
-    InvalidRequestError: ErrorCode.INVALID_REQUEST,
-    LimitExceededError: ErrorCode.REQUEST_TIMED_OUT,
-    StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 
 _OF_GROUPS: Final[dict[int, ErrorCode]] = {
@@ -54,7 +34,7 @@ _OF_GROUPS: Final[dict[int, ErrorCode]] = {
 def kafka_code(error: BaseException) -> ErrorCode:
     """The code of an error of ours; UNKNOWN_SERVER_ERROR for those that nobody foresaw."""
     for kind in type(error).__mro__:
-        code = _CODES.get(kind)
+        code = CODES.get(kind)
         if code is not None:
             return code
     return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -65,7 +45,7 @@ def leader_code(error: HighwaterError) -> ErrorCode:
 
     A leader that cannot be reached is one that the client should ask the metadata about again.
     """
-    if isinstance(error, UnreachableError | LimitExceededError | NotReadyError):
+    if isinstance(error, UnreachableError):
         return ErrorCode.LEADER_NOT_AVAILABLE
     return kafka_code(error)
 

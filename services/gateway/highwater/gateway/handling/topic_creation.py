@@ -1,10 +1,11 @@
-"""Topics that come into being because a client asked about them: auto-creation, group metadata."""
+"""Topics that are created because a client asked about them: auto-creation, group metadata."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
+from highwater.gateway.handling.admin_calls import PROPAGATION_MS_MAX
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import kafka_code
 from highwater.gateway.handling.shared_state import CREATIONS_MAX
@@ -14,8 +15,6 @@ from highwater.model.errors import HighwaterError
 from highwater.model.ids import GROUP_METADATA_TOPIC
 
 CREATION_TIMEOUT_S: Final = 5.0
-PROPAGATION_TIMEOUT_MS: Final = 1_000
-"""How long the controller waits for live gateways and nodes before it answers (decision 9)."""
 VISIBLE_TIMEOUT_S: Final = 2.0
 """How long we wait for our own copy of the metadata after that."""
 
@@ -94,9 +93,7 @@ async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dic
     codes = dict.fromkeys(outcomes, int(ErrorCode.LEADER_NOT_AVAILABLE))
     try:
         response = await context.backend.controller.create_topics(
-            pb.CreateTopicsRequest(
-                instance=instance, topics=wishes, timeout_ms=PROPAGATION_TIMEOUT_MS
-            ),
+            pb.CreateTopicsRequest(instance=instance, topics=wishes, timeout_ms=PROPAGATION_MS_MAX),
             timeout_s=CREATION_TIMEOUT_S,
         )
         codes.update(zip(outcomes, _codes_of(response.results), strict=True))

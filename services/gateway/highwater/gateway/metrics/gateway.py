@@ -1,6 +1,5 @@
-"""The gateway's metrics: plain counters on the hot path, turned into Prometheus at a scrape."""
+"""The gateway's metrics as Prometheus sees them, read from plain counters at a scrape."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -8,91 +7,113 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from highwater.gateway.core.meters import LATENCY_BOUNDS_S, ApiMeter, RequestMeters
 from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
 
-LATENCY_BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000)
+PREFIX: Final = "highwater_gateway"
+SIZE_PREFIX: Final = 4
+"""Bytes in front of every request frame."""
 
-
-class ApiMeter:
-    """Counters of one API."""
-
-    __slots__ = ("buckets", "errors", "latency_ms_total", "request_bytes", "requests")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.errors = 0
-        self.request_bytes = 0
-        self.latency_ms_total = 0
-        self.buckets = [0] * (len(LATENCY_BOUNDS_MS) + 1)
-
-    def observe(self, elapsed_ms: int) -> None:
-        """Counts one answered request."""
-        self.latency_ms_total += elapsed_ms
-        self.buckets[0 if elapsed_ms <= 1 else bisect_left(LATENCY_BOUNDS_MS, elapsed_ms)] += 1
+Read = Callable[[], float]
 
 
-class RequestMeter:
-    """All APIs of one gateway."""
+class GatewayReadings:
+    """Single values that are read at a scrape, each by a function of whoever owns it."""
 
     def __init__(self) -> None:
-        self.apis: dict[int, ApiMeter] = {}
-        self.refused = 0
-        """Requests that closed their connection: malformed, unknown, or not served."""
-        self.failed_replies = 0
-        """Replies that could not be made, which is a bug; each closed its connection."""
+        self._values: list[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, Read]]
+        self._values = []
 
-    def of(self, api_key: int) -> ApiMeter:
-        """The meter of one API; keep it rather than asking again."""
-        return self.apis.setdefault(api_key, ApiMeter())
+    def gauge(self, name: str, documentation: str, read: Read) -> None:
+        """Adds a value that goes up and down, `highwater_gateway_<name>`."""
+        self._values.append((GaugeMetricFamily, name, documentation, read))
 
+    def counter(self, name: str, documentation: str, read: Read) -> None:
+        """Adds a value that only grows, `highwater_gateway_<name>_total`."""
+        self._values.append((CounterMetricFamily, name, documentation, read))
 
-class GatewayGauges:
-    """What is read at a scrape, given as functions by whoever owns the value."""
-
-    def __init__(self) -> None:
-        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-
-    def add(self, name: str, documentation: str, read: Callable[[], float]) -> None:
-        """Adds a gauge `highwater_gateway_<name>`."""
-        self._gauges[name] = (documentation, read)
-
-    def items(self) -> Iterable[tuple[str, str, Callable[[], float]]]:
-        """(name, documentation, function) of each."""
-        return ((n, d, r) for n, (d, r) in self._gauges.items())
+    def collect(self) -> Iterable[Metric]:
+        """Reads all of them."""
+        for kind, name, documentation, read in self._values:
+            yield kind(f"{PREFIX}_{name}", documentation, value=read())
 
 
 class GatewayCollector(Collector):
-    """Prometheus' view of meter and gauges."""
+    """Prometheus' view of a gateway's requests, and of its other readings."""
 
-    def __init__(self, meter: RequestMeter, gauges: GatewayGauges) -> None:
-        self._meter = meter
-        self._gauges = gauges
+    def __init__(self, meters: RequestMeters, readings: GatewayReadings) -> None:
+        self._meters = meters
+        self._readings = readings
 
     def collect(self) -> Iterable[Metric]:
         """One pass over all counters."""
-        prefix = "highwater_gateway"
-        requests = CounterMetricFamily(f"{prefix}_requests", "Requests.", labels=["api"])
-        errors = CounterMetricFamily(f"{prefix}_request_errors", "Failed.", labels=["api"])
-        nbytes = CounterMetricFamily(f"{prefix}_request_bytes", "Received.", labels=["api"])
-        latency = HistogramMetricFamily(
-            f"{prefix}_request_latency_seconds", "From whole frame to reply.", labels=["api"]
+        meters = self._meters
+        yield from _requests({name_of(key): meter for key, meter in meters.apis.items()})
+        yield CounterMetricFamily(
+            f"{PREFIX}_refused_requests",
+            "Requests that closed their connection: malformed, unknown, or of a version not served.",
+            value=meters.refused,
         )
-        for key, meter in self._meter.apis.items():
-            api = [ApiKey(key).name.lower()]
-            requests.add_metric(api, meter.requests)
-            errors.add_metric(api, meter.errors)
-            nbytes.add_metric(api, meter.request_bytes)
-            buckets: list[tuple[str, float]] = []
-            total = 0
-            for bound, count in zip(LATENCY_BOUNDS_MS, meter.buckets, strict=False):
-                total += count
-                buckets.append((str(bound / 1000), total))
-            buckets.append(("+Inf", total + meter.buckets[-1]))
-            latency.add_metric(api, buckets, meter.latency_ms_total / 1000)
-        refused = CounterMetricFamily(f"{prefix}_refused_requests", "Closed the connection.")
-        refused.add_metric([], self._meter.refused)
-        failed = CounterMetricFamily(f"{prefix}_failed_replies", "Bugs that closed a connection.")
-        failed.add_metric([], self._meter.failed_replies)
-        yield from (requests, errors, nbytes, latency, refused, failed)
-        for name, documentation, read in self._gauges.items():
-            yield GaugeMetricFamily(f"{prefix}_{name}", documentation, value=read())
+        yield CounterMetricFamily(
+            f"{PREFIX}_failed_replies",
+            "Replies that could not be made, each a bug; they closed their connections.",
+            value=meters.failed_replies,
+        )
+        yield from self._readings.collect()
+
+
+def _requests(apis: dict[str, ApiMeter]) -> Iterable[Metric]:
+    """What is counted for each API."""
+    requests = CounterMetricFamily(
+        f"{PREFIX}_requests", "Requests that were answered (acks=0: done).", labels=["api"]
+    )
+    bytes_in = CounterMetricFamily(
+        f"{PREFIX}_request_bytes", "Bytes of these requests, as received.", labels=["api"]
+    )
+    bytes_out = CounterMetricFamily(
+        f"{PREFIX}_response_bytes", "Bytes of the replies, as sent.", labels=["api"]
+    )
+    latency = HistogramMetricFamily(
+        f"{PREFIX}_request_latency_seconds",
+        "From a whole request's arrival to its reply's departure, in the order of the connection;"
+        " a Fetch that waits for records counts its wait.",
+        labels=["api"],
+    )
+    errors = CounterMetricFamily(
+        f"{PREFIX}_request_errors",
+        "Results with an error, by Kafka's name for it: of partitions for Produce and Fetch, of"
+        " whole responses and of what they list for the others.",
+        labels=["api", "error"],
+    )
+    for api, meter in apis.items():
+        requests.add_metric([api], meter.requests)
+        bytes_in.add_metric([api], meter.bytes_in + SIZE_PREFIX * meter.requests)
+        bytes_out.add_metric([api], meter.bytes_out)
+        latency.add_metric([api], _cumulated(meter.buckets), meter.latency_ns / 1e9)
+        for code, count in meter.errors.items():
+            errors.add_metric([api, error_name(code)], count)
+    return (requests, bytes_in, bytes_out, latency, errors)
+
+
+def _cumulated(buckets: list[int]) -> list[tuple[str, float]]:
+    """(upper bound in seconds, requests up to it) of each bucket."""
+    total = 0
+    cumulated: list[tuple[str, float]] = []
+    for bound, count in zip((*map(str, LATENCY_BOUNDS_S), "+Inf"), buckets, strict=True):
+        total += count
+        cumulated.append((bound, total))
+    return cumulated
+
+
+def name_of(api_key: int) -> str:
+    """The value of the label `api`."""
+    return ApiKey(api_key).name.lower()
+
+
+def error_name(code: int) -> str:
+    """The value of the label `error`; one name for all codes that Kafka does not have."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return "UNKNOWN"

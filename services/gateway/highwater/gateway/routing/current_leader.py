@@ -7,7 +7,7 @@ told afterwards.
 
 from typing import Final, NamedTuple
 
-from highwater.gateway.handling.brokers import Broker, broker_of
+from highwater.gateway.routing.brokers import Broker, broker_of
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import NodeId

@@ -50,6 +50,8 @@ class NodeLinks:
         self._links: dict[NodeId, OpenLink] = {}
         self._local: dict[NodeId, NodeLink] = {}
         self._fenced: set[NodeId] = set()
+        self._replaced: list[OpenLink] = []
+        """Lead nowhere any more, but routes may still name them."""
         self._closing = TaskOwner(on_failure)
 
     def add_local(self, link: NodeLink) -> None:
@@ -71,14 +73,14 @@ class NodeLinks:
         return present is not link or link.node_id in self._fenced or not present.takes_appends
 
     def apply(self, image: ClusterImage) -> bool:
-        """Follows the image; True if any link changed."""
+        """Follows the image; True if any link changed. `routes_followed` ends what nobody needs."""
         changed = False
         self._fenced = {node_id for node_id, state in image.nodes.items() if state.fenced}
         for node_id, link in list(self._links.items()):
             state = image.nodes.get(node_id)
             if state is None or state.incarnation != link.state.incarnation:
                 del self._links[node_id]
-                self._closing.start(link.close(), name=f"close-link-{node_id}")
+                self._replaced.append(link)
                 changed = True
         for node_id, state in image.nodes.items():
             if node_id not in self._links and node_id not in self._local and not state.fenced:
@@ -86,8 +88,11 @@ class NodeLinks:
                 changed = True
         return changed
 
-    def heed_fencing(self) -> None:
-        """Ends what waits for fenced nodes; after routes have followed the image."""
+    def routes_followed(self) -> None:
+        """Closes former links and ends what waits for fenced nodes; no route needs them any more."""
+        for link in self._replaced:
+            self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
+        self._replaced.clear()
         for node_id, link in self._links.items():
             link.set_fenced(node_id in self._fenced)
 
@@ -98,7 +103,8 @@ class NodeLinks:
 
     async def close(self) -> None:
         """Closes all links."""
-        links = list(self._links.values())
+        links = [*self._links.values(), *self._replaced]
         self._links.clear()
+        self._replaced.clear()
         await asyncio.gather(*(link.close() for link in links))
         await self._closing.close(timeout_s=3)

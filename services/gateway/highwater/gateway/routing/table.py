@@ -4,15 +4,22 @@ The gateway's view of the cluster: it is as old as the last change that the cont
 brought. The mapping from names to topic ids happens here and nowhere else (decision 6).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from highwater.gateway.core.produce_reply import reply_struct
 from highwater.hop.append import AppendRoute, AppendSink
 from highwater.hop.ports import NodeLink
-from highwater.model.cluster import ClusterImage, PartitionState, TopicState
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
+from highwater.model.steps import Steps, finish
+
+_STEP_MOVES: Final = 128
+"""Partitions that change hands in one step: with what is held for them, about a millisecond."""
+
+_STEP_TOPICS: Final = 32
+"""Topics that are compared, or asked for their links, in one step."""
 
 
 class ProduceTarget(Protocol):
@@ -94,7 +101,10 @@ class TopicRoutes:
 
 
 class RoutingTable:
-    """All routes; `apply` is called with every new image, in order."""
+    """All routes; `apply`, or `applying` to its end, is called with every new image, in order.
+
+    Between the steps of `applying` some routes are of the new image, and `image` is the former one.
+    """
 
     def __init__(
         self,
@@ -126,9 +136,13 @@ class RoutingTable:
         self._newest_revision = max(self._newest_revision, revision)
 
     def told(self, route: PartitionRoute, leader_epoch: int) -> None:
-        """A client hears of this epoch; nobody may hear of an older one later (invariant R17)."""
-        if leader_epoch > route.leader_epoch:
-            key = (route.topic_id, route.partition)
+        """A client hears of this epoch; nobody may hear of an older one later (invariant R17).
+
+        Metadata come from the image, which in the middle of `applying` is older than some routes.
+        """
+        key = (route.topic_id, route.partition)
+        known = self._epoch_in_image(*key)
+        if leader_epoch > (route.leader_epoch if known is None else known):
             self.ahead[key] = max(leader_epoch, self.ahead.get(key, leader_epoch))
 
     def topics_of(self, instance: InstanceId) -> dict[bytes, TopicRoutes]:
@@ -156,61 +170,95 @@ class RoutingTable:
         gone, self._gone = self._gone, []
         return moves, gone
 
-    def apply(self, image: ClusterImage) -> None:
-        """Follows the image: topics that changed get new routes, others keep theirs."""
-        for topic_id in self._by_id.keys() - image.topics.keys():
+    def apply(self, image: ClusterImage, delta: ClusterDelta | None = None) -> None:
+        """Follows the image: partitions whose leader changed get new routes, others keep theirs.
+
+        `delta` is what changed since the last image that was applied; None if that is not known.
+        """
+        finish(self.applying(image, delta))
+
+    def applying(self, image: ClusterImage, delta: ClusterDelta | None = None) -> Steps[None]:
+        """`apply` in steps. After each, `take_changes` has to be heeded before anything else runs."""
+        changed: Iterable[TopicId] = image.topics
+        removed: Iterable[TopicId] = self._by_id.keys() - image.topics.keys()
+        if delta is not None:
+            changed = (*(topic.topic_id for topic in delta.topics), *delta.partitions)
+            removed = delta.removed_topics & self._by_id.keys()
+        self._remove(removed)
+        for count, topic_id in enumerate(changed):
+            state, known = image.topics[topic_id], self._by_id.get(topic_id)
+            if known is None:
+                yield from self._add(state)
+            elif known.state is not state:
+                yield from self._change(known, state)
+            if count % _STEP_TOPICS == 0:
+                yield
+        self.image = image
+        self.ahead = {
+            key: epoch
+            for key, epoch in self.ahead.items()
+            if (known_epoch := self._epoch_in_image(*key)) is not None and known_epoch < epoch
+        }
+
+    def _epoch_in_image(self, topic_id: TopicId, partition: int) -> int | None:
+        """The leader epoch that metadata give, None if they do not know the partition."""
+        topic = None if self.image is None else self.image.topics.get(topic_id)
+        if topic is None or partition >= len(topic.partitions):
+            return None
+        return topic.partitions[partition].leader_epoch
+
+    def _remove(self, topic_ids: Iterable[TopicId]) -> None:
+        for topic_id in topic_ids:
             gone = self._by_id.pop(topic_id)
             gone.gone = True
             self._gone.append(topic_id)
             names = self._by_name[gone.state.instance]
             if names.get(gone.name_bytes) is gone:
                 del names[gone.name_bytes]
-        for topic_id, state in image.topics.items():
-            known = self._by_id.get(topic_id)
-            if known is None:
-                self._add(state)
-            elif known.state is not state:
-                self._change(known, state)
-        self.image = image
-        self.ahead = {
-            key: epoch
-            for key, epoch in self.ahead.items()
-            if (route := self.route(*key)) is not None and route.leader_epoch < epoch
-        }
 
     def relink(self) -> None:
         """Asks for every link again, after nodes came or went."""
-        for routes in self._by_id.values():
+        finish(self.relinking())
+
+    def relinking(self) -> Steps[None]:
+        """`relink` in steps, like `applying`; no topic may come or go between them."""
+        for count, routes in enumerate(self._by_id.values()):
             for route in routes.partitions:
                 link = self._link_to(route.leader)
                 if link is not route.link:
                     self._moves.append((route.link, route))
                     route.link = link
                     route.target = self._hold or link
+                    if len(self._moves) >= _STEP_MOVES:
+                        yield
+            if count % _STEP_TOPICS == 0:
+                yield
 
-    def _add(self, state: TopicState) -> None:
-        routes = TopicRoutes(state, [self._route(state, p) for p in state.partitions], self)
+    def _add(self, state: TopicState) -> Steps[None]:
+        partitions: list[PartitionRoute] = []
+        for partition in state.partitions:
+            partitions.append(self._route(state, partition))
+            if len(partitions) % _STEP_MOVES == 0:
+                yield
+        routes = TopicRoutes(state, partitions, self)
         self._by_id[state.topic_id] = routes
         self.topics_of(state.instance)[routes.name_bytes] = routes
 
-    def _change(self, routes: TopicRoutes, state: TopicState) -> None:
+    def _change(self, routes: TopicRoutes, state: TopicState) -> Steps[None]:
         """New routes where leader or epoch changed; others may hold an open group."""
-        before = routes.partitions
-        after: list[PartitionRoute] = []
+        known = routes.state.partitions
         for partition in state.partitions:
-            old = before[partition.partition] if partition.partition < len(before) else None
-            if (
-                old is not None
-                and old.leader == partition.leader
-                and old.leader_epoch == partition.leader_epoch
-            ):
-                after.append(old)
-            else:
-                after.append(self._route(state, partition))
-                if old is not None:
-                    self._moves.append((old.link, after[-1]))
+            number = partition.partition
+            if number >= len(known):
+                routes.partitions.append(self._route(state, partition))
+            elif known[number] is not partition:
+                old = routes.partitions[number]
+                if (old.leader, old.leader_epoch) != (partition.leader, partition.leader_epoch):
+                    route = routes.partitions[number] = self._route(state, partition)
+                    self._moves.append((old.link, route))
+                    if len(self._moves) >= _STEP_MOVES:
+                        yield
         routes.state = state
-        routes.partitions = after
 
     def _route(self, topic: TopicState, state: PartitionState) -> PartitionRoute:
         link = self._link_to(state.leader)

@@ -7,29 +7,18 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from highwater.gateway.core.session import Session, SharedInput
+from highwater.gateway.core.reply import Part
+from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
-from highwater.gateway.handling.context import Peer
-from highwater.gateway.routing.table import TopicRoutes
+from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.sockets.outbox import Outbox, SenderPool
-from highwater.model.ids import InstanceId
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 """The process, or the machine, has no descriptor left."""
 
 
-class ClientInfo:
-    """Who a session's peer is; `topics` is the live table of its instance."""
-
-    __slots__ = ("instance", "peer", "topics")
-
-    def __init__(self, peer: Peer, topics: dict[bytes, TopicRoutes]) -> None:
-        self.peer = peer
-        self.instance: InstanceId = peer.instance
-        self.topics = topics
-
-
-class Connection(Session, asyncio.BufferedProtocol):
+class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
     """A session that is its own wire. Lives from accept to close; kept by the listener's set.
 
     The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
@@ -58,7 +47,7 @@ class Connection(Session, asyncio.BufferedProtocol):
         self,
         *,
         shared: SharedInput,
-        handler: RequestHandler,
+        handler: RequestHandler[ClientSession],
         client: ClientInfo,
         loop: asyncio.AbstractEventLoop,
         pool: SenderPool,
@@ -133,7 +122,7 @@ class Connection(Session, asyncio.BufferedProtocol):
 
     # ---- Wire ----
 
-    def send(self, parts: list[Any]) -> None:
+    def send(self, parts: list[Part]) -> None:
         """Queues parts behind earlier ones."""
         assert self._outbox is not None
         self._outbox.send(parts)

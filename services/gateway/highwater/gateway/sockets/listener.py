@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from highwater.gateway.core.session import SharedInput
 from highwater.gateway.core.session_ports import RequestHandler
-from highwater.gateway.handling.context import Peer
+from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
 from highwater.gateway.routing.table import RoutingTable
-from highwater.gateway.sockets.connection import SHORTAGES, ClientInfo, Connection
+from highwater.gateway.sockets.connection import SHORTAGES, Connection
 from highwater.gateway.sockets.outbox import SenderPool
 from highwater.gateway.sockets.preface import Preface
 from highwater.model.errors import BindError, PortInUseError
@@ -37,7 +37,7 @@ class Listener:
         *,
         host: str,
         shared: SharedInput,
-        handler: RequestHandler,
+        handler: RequestHandler[ClientSession],
         routing: RoutingTable,
         pool: SenderPool,
         log: Logger,

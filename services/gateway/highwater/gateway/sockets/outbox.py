@@ -1,7 +1,7 @@
 """Everything a connection sends, in order: bytes, and ranges of segment files by sendfile.
 
 The transport only reads; all sending is done here on a duplicate of its descriptor, since uvloop
-can neither send files nor share its write queue (measured, DECISIONS). Small pieces are sent on
+can neither send files nor share its write queue (measured, decision 21). Small pieces are sent on
 the loop without blocking; a large range goes to a sender thread, which waits for the client at
 most `SEND_TIMEOUT_S` and then gives the rest back to the loop. A connection is in one place at a time.
 
@@ -13,8 +13,11 @@ import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
+
+from highwater.gateway.core.reply import Part
+from highwater.hop.fetch import FileRange
 
 THREAD_BYTES_MIN: Final = 256 * 1024
 """Ranges from here on are worth the two hand-overs to a thread (measured)."""
@@ -96,27 +99,29 @@ class Outbox:
         self._on_held = on_held
         self._held = 0
         self._behind = False
-        self._queue: deque[Any] = deque()
+        self._queue: deque[Part] = deque()
         self._queued_bytes = 0
         self._writing = False
         self._threaded = False
         self._closed = False
         self.bytes_sent = 0
 
-    def send(self, parts: list[Any]) -> None:
+    def send(self, parts: list[Part]) -> None:
         """Sends parts behind everything sent before."""
         if self._closed:
             _release(parts)
             return
         if not self._queue and not self._writing and not self._threaded:
-            data = parts[0] if len(parts) == 1 else None
-            if data is None and all(type(part) is bytes for part in parts):
-                data = b"".join(parts)
-            if type(data) is bytes:
-                self._send_now(data)
+            first = parts[0]
+            if len(parts) == 1 and isinstance(first, bytes):
+                self._send_now(first)
+                return
+            pieces = [part for part in parts if isinstance(part, bytes)]
+            if len(pieces) == len(parts):
+                self._send_now(b"".join(pieces))
                 return
         for part in parts:
-            if type(part) is bytes:
+            if isinstance(part, bytes):
                 self._enqueue(part)
             else:
                 self._queue.append(part)
@@ -161,7 +166,7 @@ class Outbox:
         try:
             while queue:
                 part = queue[0]
-                if type(part) is bytes:
+                if isinstance(part, bytes):
                     if not self._drain_bytes(part):
                         return
                 elif not self._drain_file(part):
@@ -180,7 +185,7 @@ class Outbox:
         queue = self._queue
         following = queue[1] if len(queue) > 1 else None
         flags = 0
-        if following is not None and type(following) is not bytes:
+        if following is not None and not isinstance(following, bytes):
             if following.length >= THREAD_BYTES_MIN and self._hand_over(data, following):
                 return False
             flags = socket.MSG_MORE
@@ -194,7 +199,7 @@ class Outbox:
         queue.popleft()
         return True
 
-    def _drain_file(self, part: Any) -> bool:
+    def _drain_file(self, part: FileRange) -> bool:
         if part.length >= THREAD_BYTES_MIN and self._hand_over(b"", part):
             return False
         sent = os.sendfile(self._fd, part.fd, part.position, part.length)
@@ -211,17 +216,18 @@ class Outbox:
         part.release()
         return True
 
-    def _hand_over(self, header: bytes, part: Any) -> bool:
+    def _hand_over(self, header: bytes, part: FileRange) -> bool:
         """Gives the head of the queue to a thread; False if none is free.
 
         What follows the range goes along if it is bytes: then the client has its whole reply
         before this loop hears of it.
         """
         queue = self._queue
-        taken = [header, part] if header else [part]
+        taken: list[Part] = [header, part] if header else [part]
         trailer = b""
-        if len(queue) > len(taken) and type(queue[len(taken)]) is bytes:
-            trailer = queue[len(taken)]
+        after = queue[len(taken)] if len(queue) > len(taken) else None
+        if isinstance(after, bytes):
+            trailer = after
             taken.append(trailer)
 
         def done(sent: int, error: OSError | None) -> None:
@@ -239,13 +245,13 @@ class Outbox:
         self._threaded = True
         return True
 
-    def _thread_done(self, taken: list[Any], sent: int, error: OSError | None) -> None:
+    def _thread_done(self, taken: list[Part], sent: int, error: OSError | None) -> None:
         """Puts back what the thread could not send, and goes on."""
         self._threaded = False
         self.bytes_sent += sent
-        rest: list[Any] = []
+        rest: list[Part] = []
         for part in taken:
-            if type(part) is bytes:
+            if isinstance(part, bytes):
                 n = min(sent, len(part))
                 self._queued_bytes -= n
                 if n < len(part):
@@ -313,7 +319,7 @@ class Outbox:
             self._sock.shutdown(socket.SHUT_RDWR)
 
 
-def _release(parts: Any) -> None:
+def _release(parts: Iterable[Part]) -> None:
     for part in parts:
-        if type(part) is not bytes:
+        if not isinstance(part, bytes):
             part.release()

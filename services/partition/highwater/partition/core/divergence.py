@@ -7,6 +7,8 @@ log to the end of the largest epoch that both may know, and asks again until not
 from typing import Final
 
 from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.replica_effects import RestartLog, TruncateLog
+from highwater.partition.core.replica_events import Diverged, OutOfRange
 
 MATCHES: Final = None
 UNKNOWN_EPOCH: Final = (-1, -1)
@@ -48,3 +50,21 @@ def truncation_offset(
     if own_epoch != leader_epoch:
         return min(own_end, log_end_offset)
     return min(own_end, leader_end_offset, log_end_offset)
+
+
+def cut_after(
+    answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int
+) -> TruncateLog | RestartLog | None:
+    """What a follower has to do to its log after its leader's answer; None for nothing.
+
+    If the leader has deleted what comes after our end, the log begins anew where the leader's does.
+    If our log reaches beyond the leader's, it is cut there.
+    """
+    if isinstance(answer, Diverged):
+        offset = truncation_offset(epochs, log_end_offset, answer.epoch, answer.end_offset)
+        return TruncateLog(offset=offset)
+    if log_end_offset > answer.leader_log_end_offset:
+        return TruncateLog(offset=answer.leader_log_end_offset)
+    if log_end_offset < answer.leader_log_start_offset:
+        return RestartLog(offset=answer.leader_log_start_offset)
+    return None

@@ -3,7 +3,7 @@
 Hot path: plain slots, changed in place by each fetch.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -22,7 +22,6 @@ class FollowerProgress:
         "near",
         "node",
         "node_epoch",
-        "told_high_watermark",
     )
 
     def __init__(self, node: int) -> None:
@@ -38,8 +37,6 @@ class FollowerProgress:
         self.in_maximal_isr = False
         self.near = False
         """Outside the maximal ISR, yet caught up recently: the high watermark waits for it."""
-        self.told_high_watermark = UNKNOWN
-        """The shell's note: a waiting fetch is answered when the leader's is larger."""
 
     def begin_term(self, now_ms: int, *, in_sync: bool) -> None:
         """A new leader knows nothing yet; members of the ISR get the whole lag time."""
@@ -50,7 +47,6 @@ class FollowerProgress:
         self.leader_end_at_fetch = 0
         self.in_maximal_isr = in_sync
         self.near = False
-        self.told_high_watermark = UNKNOWN
 
     def leave_isr(self) -> None:
         """Out of the ISR, or refused there: its log may have failed since, and begun anew.
@@ -88,7 +84,7 @@ class FollowerProgress:
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
         """False if it has been behind for longer than replica.lag.time.max.ms."""
-        return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_ms_max
+        return self.log_end_offset >= leader_end or now_ms - self.caught_up_ms <= lag_ms_max
 
 
 def leave_isr(
@@ -98,3 +94,10 @@ def leave_isr(
     for follower in progress:
         if follower.node in before and follower.node not in maximal:
             follower.leave_isr()
+
+
+def tracked(
+    known: Mapping[int, FollowerProgress], replicas: Iterable[int], leader: int
+) -> dict[int, FollowerProgress]:
+    """What a leader keeps of its followers: who stays is the same object."""
+    return {n: known.get(n) or FollowerProgress(n) for n in replicas if n != leader}

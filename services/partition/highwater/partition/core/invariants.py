@@ -22,6 +22,8 @@ def check(replica: Replica) -> None:
     )
     if not 0 <= start <= high <= end:
         raise InvariantViolationError(f"R5: log start {start}, HW {high}, LEO {end}")
+    if replica.counted_end_offset > end:
+        raise InvariantViolationError(f"R5: {replica.counted_end_offset} counts, LEO {end}")
     if replica.role is Role.LEADER:
         _check_leader(replica)
     elif replica.progress or replica.followers:

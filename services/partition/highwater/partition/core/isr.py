@@ -7,8 +7,23 @@ request can never overtake another.
 """
 
 from collections.abc import Iterable
+from typing import Final
+
+from highwater.kafka.error_codes import ErrorCode
 
 NO_ATTEMPT = -1
+
+OUTDATED_CODES: Final = frozenset({
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+})  # fmt: skip
+"""Refusals of AlterPartition after which only a newer image can help."""
+
+REFUSED_CODES: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Refusals of a proposal that was looked at; after any other code its outcome is not known."""
 
 
 class IsrState:
@@ -77,6 +92,29 @@ class IsrState:
         self._proposed = ()
         self.outdated = outdated
         self._set_maximal()
+
+    def is_next(self, partition_epoch: int) -> bool:
+        """True if nothing came between what this leader knew and what was committed.
+
+        Otherwise min.insync.replicas may have changed, which only an image tells; with the old
+        minimum the high watermark could pass what eligible leaders have.
+        """
+        return partition_epoch == self.partition_epoch + 1
+
+    def answered(self, attempt: int, error_code: int) -> bool:
+        """The attempt's answer, if that is not the next state; True if its members were refused.
+
+        A success of a state that is not newer is the echo of an attempt that the image has
+        overtaken; errors other than refusals leave open whether the attempt was carried out.
+        """
+        if error_code in OUTDATED_CODES:
+            self.refused(attempt, outdated=True)
+        elif error_code in REFUSED_CODES:
+            self.refused(attempt, outdated=False)
+            return True
+        else:
+            self.unanswered(attempt)
+        return False
 
     def unanswered(self, attempt: int) -> None:
         """Nobody knows what became of the attempt."""

@@ -1,11 +1,12 @@
 """Whose records a node's directories hold without a gap: eligibility after a crash (KIP-966, R12).
 
 A record of it is kept in every log directory, as small as {boot id, incarnations, clean}. A killed
-process leaves the page cache to the next one, as long as kernel and directory are the same; an
-orderly end leaves synced files to any kernel, in any place; a power cut, a failed write, a copy put
-in the directory's place or another disk begins anew. What
-the node sends at registration lets the controller see whether the incarnation that it knows is
-among those whose records are all there.
+process leaves the page cache to the next one, as long as the kernel is the same, the directory is in
+its place and its file system has been mounted all along (`Volume`). An orderly end leaves synced files
+to any kernel, in any place. A power cut, a failed write, a copy put in the directory's place, another
+disk, or a log that turns out to have lost records begins anew. What the node sends at registration
+lets the controller see whether the incarnation that it knows is among those whose records are all
+there.
 
 Order of steps: `agree` and `begin`, and write the result to all directories before anything else
 is written to them; register with the evidence; then `registered`. On a failed write `failed`, on an
@@ -37,6 +38,43 @@ NOTHING: Final = Lineage(boot_id="", incarnations=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """What a running kernel says of the file system that a directory is on. Empty means unknown."""
+
+    superblock: str = ""
+    """Which mounting of the file system this is, the same in every container: the kernel drops all
+    that it has in memory of a file system when the last mount of it goes."""
+    mount_namespace: str = ""
+    mount: str = ""
+    """Which mount in that namespace; a container that starts anew has new ones of the same file
+    system, so it says nothing between two namespaces."""
+    errors: str = ""
+    """What the file system has counted; changes with every error."""
+    read_only: bool = False
+    """Also if it was an error that made it so."""
+
+
+UNKNOWN_VOLUME: Final = Volume()
+
+
+def survived(before: Volume, now: Volume) -> bool:
+    """Whether the file system may hold all that was written to it when `before` was looked at.
+
+    What is unknown on one side proves nothing, neither way.
+    """
+    if now.read_only or _differ(before.errors, now.errors):
+        return False
+    if before.superblock and now.superblock:
+        return before.superblock == now.superblock
+    known = before.mount_namespace and before.mount_namespace == now.mount_namespace
+    return not (known and _differ(before.mount, now.mount))
+
+
+def _differ(before: str, now: str) -> bool:
+    return bool(before) and bool(now) and before != now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryRecord:
     """What is kept in one directory: the lineage, and which directories it belongs to."""
 
@@ -51,6 +89,8 @@ class DirectoryRecord:
     home: str = ""
     """The same from the incarnation's start on. Empty if unknown, also in records of versions that
     did not write it: those prove as much as a power cut leaves, unless they are clean."""
+    volume: Volume = UNKNOWN_VOLUME
+    """What the kernel said of its file system at the incarnation's start."""
 
 
 def cache_intact(found: DirectoryRecord | None, *, boot_id: str, place: str) -> bool:
@@ -110,6 +150,11 @@ def registered(present: Lineage, *, incarnation: str) -> Lineage:
 def failed(present: Lineage) -> Lineage:
     """A write failed: the page cache no longer tells what the disk will hold."""
     return replace(present, incarnations=())
+
+
+def lost(present: Lineage, *, incarnation: str) -> Lineage:
+    """A start found less than earlier incarnations wrote; what this one writes is not concerned."""
+    return replace(present, incarnations=(incarnation,) if present.incarnations else ())
 
 
 def closed(present: Lineage) -> Lineage:

@@ -6,46 +6,35 @@ they return the new high watermark, or None if it did not move. Sources: Kafka's
 `AbstractFetcherThread`; KIP-101, 279, 320, 497, 595, 903, 966.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.divergence import divergence, truncation_offset
-from highwater.partition.core.followers import FollowerProgress, leave_isr
+from highwater.partition.core.divergence import cut_after, divergence
+from highwater.partition.core.followers import FollowerProgress, leave_isr, tracked
 from highwater.partition.core.isr import IsrState
 from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.refusals import refuse_epoch, refuse_role
 from highwater.partition.core.replica_effects import (
+    BeginEpochBehind,
     Effect,
-    HighWatermarkMoved,
     ProposeIsr,
-    RestartLog,
     StartFollowing,
     StartLeading,
     StopFollowing,
     StopLeading,
-    TruncateLog,
+    moved,
 )
-from highwater.partition.core.transitions import TRANSITIONS, Role
+from highwater.partition.core.succession import has_successor
+from highwater.partition.core.transitions import TRANSITIONS, IllegalTransitionError, Role
 
 NO_NODE: Final = -1
 NO_EPOCH: Final = -1
 ACKS_ALL: Final = -1
 
-OUTDATED_CODES: Final = frozenset({
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.INVALID_UPDATE_VERSION,
-    ErrorCode.INVALID_REQUEST,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-})  # fmt: skip
-"""Refusals of AlterPartition after which only a newer image can help."""
-
-REFUSED_CODES: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""Refusals of a proposal that was looked at; after any other code its outcome is not known."""
-
-
-class IllegalTransitionError(Exception):
-    """An event or a call that cannot come in the present role: a bug of the caller."""
+NO_APPENDS: Final = -2
+"""An epoch in which nobody sends anything."""
 
 
 class Replica:
@@ -57,14 +46,20 @@ class Replica:
       this node as the leader. An epoch is led by one incarnation of one node, once.
     - UNASSIGNED, FOLLOWER, LEADER -> FOLLOWER: `PartitionChanged` with a newer leader epoch and
       another leader, or none.
-    - any -> OFFLINE: `LogFailed`. Nothing leads out of it.
+    - UNASSIGNED, FOLLOWER, LEADER -> OFFLINE: `LogFailed`.
+    - any -> REMOVED: `ReplicaRemoved`. Nothing leads out of it, nor out of OFFLINE but this.
 
     Its view of the cluster is its node's: the newest partition record that it was given, and as
     a leader the followers' fetches. A record older than one that was seen changes nothing.
+
+    Attributes are for reading: events and the calls below change them, nobody else.
     """
 
     __slots__ = (
+        "_in_session",
         "_lag_ms_max",
+        "append_epoch",
+        "counted_end_offset",
         "epoch_start_offset",
         "epochs",
         "followers",
@@ -81,8 +76,10 @@ class Replica:
         "node_epoch",
         "progress",
         "replicas",
+        "resigned",
         "role",
         "truncating",
+        "under_min_isr",
     )
 
     def __init__(
@@ -95,10 +92,12 @@ class Replica:
         log_start_offset: int,
         log_end_offset: int,
         high_watermark: int,
+        in_session: Callable[[], bool] | None = None,
     ) -> None:
         """`epochs` belongs to the log, which changes it; `high_watermark` is the checkpointed one.
 
-        `node_epoch` is -1 until the node is registered, and may be set at any time.
+        `node_epoch` is -1 until the node is registered. `in_session` says whether the controller is
+        known to count this node as alive; None if appends with acks 0 and 1 do not depend on it.
         """
         self.node = node
         self.node_epoch = node_epoch
@@ -106,10 +105,20 @@ class Replica:
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
+        self.counted_end_offset = log_end_offset
+        """How much of the log this replica may claim to have: what waits for a flush that
+        flush.messages asks for is not claimed, neither as a leader nor in a fetch."""
         self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
         self.role = Role.UNASSIGNED
         self.leader = NO_NODE
         self.leader_epoch = NO_EPOCH
+        self._in_session = in_session
+        self.append_epoch = NO_APPENDS
+        """The epoch in which appends are taken, `NO_APPENDS` while none are."""
+        self.resigned = False
+        """Nothing is appended in this epoch any more, and another replica is to lead the next."""
+        self.under_min_isr = False
+        """A leader that can commit nothing because the ISR is too small (KIP-966)."""
         self.replicas: tuple[int, ...] = ()
         self.min_isr = 1
         self.isr = IsrState()
@@ -132,6 +141,8 @@ class Replica:
         if handler is None:
             raise IllegalTransitionError(f"{type(event).__name__} while {self.role.value}")
         effects: list[Effect] = getattr(self, handler)(event)
+        takes_appends = self.role is Role.LEADER and not self.resigned
+        self.append_epoch = self.leader_epoch if takes_appends else NO_APPENDS
         return effects
 
     def _changed(self, event: on.PartitionChanged) -> list[Effect]:
@@ -146,6 +157,7 @@ class Replica:
         effects: list[Effect] = [StopLeading()] if self.role is Role.LEADER else []
         self.leader = event.leader
         self.leader_epoch = event.leader_epoch
+        self.resigned = False
         self.min_isr = event.min_isr
         self.isr = IsrState(self.isr.attempts)
         self.isr.commit(event.partition_epoch, event.isr)
@@ -164,7 +176,7 @@ class Replica:
             follower.begin_term(event.now_ms, in_sync=follower.node in self.isr.maximal)
         self.epoch_start_offset = self.log_end_offset
         leading = StartLeading(leader_epoch=self.leader_epoch, start_offset=self.log_end_offset)
-        return [leading, *self._moved(self._advance())]
+        return [leading, *moved(self._advance())]
 
     def _record_changed(self, event: on.PartitionChanged) -> list[Effect]:
         """The same leader in the same epoch, with another ISR, replicas or min.insync.replicas."""
@@ -178,22 +190,36 @@ class Replica:
         self._set_replicas(event.replicas)
         return self._isr_moved(before)
 
-    def _assigned_in_vain(self, event: on.PartitionChanged) -> list[Effect]:
-        """Notes who leads instead of a replica that is offline, for those who ask."""
+    def _note_leader(self, event: on.PartitionChanged) -> list[Effect]:
+        """A replica whose log has failed takes no role, but tells clients who leads."""
         if event.leader_epoch > self.leader_epoch:
             self.leader = event.leader
             self.leader_epoch = event.leader_epoch
+            self.resigned = False
+        return []
+
+    def _registered(self, event: on.NodeRegistered) -> list[Effect]:
+        self.node_epoch = event.node_epoch
+        return []
+
+    def _resign(self, _: on.HandOverAsked) -> list[Effect]:
+        """Takes no more appends in this epoch, if another replica could lead the next one."""
+        self.resigned = self.resigned or has_successor(self.isr, self.node, self.ineligible)
+        return []
+
+    def _resume(self, _: on.HandOverGivenUp) -> list[Effect]:
+        self.resigned = False
         return []
 
     def _eligibility(self, event: on.IneligibleChanged) -> list[Effect]:
         self.ineligible = event.nodes
         for follower in self.progress:
             follower.near = follower.near and follower.node not in event.nodes
-        return self._moved(self._advance()) if self.role is Role.LEADER else []
+        return moved(self._advance()) if self.role is Role.LEADER else []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
         """Proposes an ISR without those who fell behind; who caught up joins when it fetches."""
-        end, now_ms = self.log_end_offset, event.now_ms
+        end, now_ms = self.counted_end_offset, event.now_ms
         lagging = set()
         for follower in self.progress:
             caught_up = follower.is_caught_up(end, now_ms, self._lag_ms_max)
@@ -201,22 +227,20 @@ class Replica:
                 lagging.add(follower.node)
             follower.near = caught_up and self._may_join(follower)
         if not self.isr.may_propose:
-            return self._moved(self._advance())
+            return moved(self._advance())
         staying = tuple(node for node in self.isr.committed if node not in lagging)
-        return self._propose(staying) + self._moved(self._advance())
+        return self._propose(staying) + moved(self._advance())
 
     def _due(self, _: on.IsrDue) -> list[Effect]:
         self.isr_due = False
-        if not self.isr.may_propose:
-            return []
         joining = tuple(f.node for f in self.progress if self._can_join(f))
-        return self._propose(self.isr.committed + joining)
+        return self._propose(self.isr.committed + joining) if self.isr.may_propose else []
 
     def _propose(self, wanted: tuple[int, ...]) -> list[Effect]:
         """One attempt; also to settle one that nobody answered, which moves the epoch."""
         if wanted == self.isr.committed and not self.isr.doubtful:
             return []
-        attempt = self.isr.propose(wanted)
+        attempt, known = self.isr.propose(wanted), self.followers
         self._mark_maximal()
         return [
             ProposeIsr(
@@ -224,39 +248,27 @@ class Replica:
                 leader_epoch=self.leader_epoch,
                 partition_epoch=self.isr.partition_epoch,
                 isr=wanted,
-                node_epochs=tuple(self._node_epoch_of(node) for node in wanted),
+                node_epochs=tuple(
+                    known[n].node_epoch if n in known else self.node_epoch for n in wanted
+                ),
             )
         ]
 
     def _answered(self, event: on.IsrAnswered) -> list[Effect]:
-        before, attempted = self.isr.committed, self.isr.maximal
-        if event.error_code == 0 and self._is_next(event):
-            self.isr.commit(event.partition_epoch, event.isr)
+        isr, before, attempted = self.isr, self.isr.committed, self.isr.maximal
+        if (
+            event.error_code == 0
+            and event.leader_epoch == self.leader_epoch
+            and isr.is_next(event.partition_epoch)
+        ):
+            isr.commit(event.partition_epoch, event.isr)
             return self._isr_moved(before)
-        if event.error_code in OUTDATED_CODES:
-            self.isr.refused(event.attempt, outdated=True)
-        elif event.error_code in REFUSED_CODES:
-            self.isr.refused(event.attempt, outdated=False)
-            leave_isr(self.progress, attempted, self.isr.maximal)
-        else:
-            # A success of a state that is not newer is the echo of an attempt that the image
-            # has overtaken; other errors leave open whether the attempt was carried out.
-            self.isr.unanswered(event.attempt)
+        if isr.answered(event.attempt, event.error_code):
+            leave_isr(self.progress, attempted, isr.maximal)
         # A refused follower comes again with its next fetch, not at once.
-        self.isr_due = self.isr.doubtful
+        self.isr_due = isr.doubtful
         self._mark_maximal()
-        return self._moved(self._advance())
-
-    def _is_next(self, event: on.IsrAnswered) -> bool:
-        """True if nothing came between what this leader knew and what was committed.
-
-        Otherwise min.insync.replicas may have changed, which only an image tells; with the old
-        minimum the high watermark could pass what eligible leaders have.
-        """
-        return (
-            event.leader_epoch == self.leader_epoch
-            and event.partition_epoch == self.isr.partition_epoch + 1
-        )
+        return moved(self._advance())
 
     def _unanswered(self, event: on.IsrUnanswered) -> list[Effect]:
         self.isr.unanswered(event.attempt)
@@ -265,29 +277,17 @@ class Replica:
 
     def _isr_moved(self, before: tuple[int, ...]) -> list[Effect]:
         """After any change of the committed ISR, which was `before`."""
+        self.under_min_isr = self._is_under_min_isr()
         leave_isr(self.progress, before, self.isr.maximal)
         self._mark_maximal()
         self.isr_due = self.isr.doubtful or any(map(self._can_join, self.progress))
-        return self._moved(self._advance())
+        return moved(self._advance())
 
-    def _diverged(self, event: on.Diverged) -> list[Effect]:
-        if not self._fetched_so(event):
-            return []
-        offset = self._truncation_offset(event.epoch, event.end_offset)
-        self.truncating = True
-        return [TruncateLog(offset=offset)]
-
-    def _out_of_range(self, event: on.OutOfRange) -> list[Effect]:
-        """Deleted before our end: begin where the leader begins. Ahead of the leader: cut."""
-        if not self._fetched_so(event):
-            return []
-        if self.log_end_offset > event.leader_log_end_offset:
-            self.truncating = True
-            return [TruncateLog(offset=event.leader_log_end_offset)]
-        if self.log_end_offset < event.leader_log_start_offset:
-            self.truncating = True
-            return [RestartLog(offset=event.leader_log_start_offset)]
-        return []
+    def _cut(self, event: on.Diverged | on.OutOfRange) -> list[Effect]:
+        known = self._fetched_so(event)
+        cut = cut_after(event, self.epochs, self.log_end_offset) if known else None
+        self.truncating = cut is not None
+        return [] if cut is None else [cut]
 
     def _fetched_so(self, event: on.Diverged | on.OutOfRange) -> bool:
         """True if the answer is about the log as it is now, and from the present leader."""
@@ -301,16 +301,41 @@ class Replica:
         self.truncating = False
         self.log_start_offset = event.log_start_offset
         self.log_end_offset = event.log_end_offset
+        self.counted_end_offset = max(
+            min(self.counted_end_offset, event.log_end_offset), event.log_start_offset
+        )
         bounded = min(self.high_watermark, event.log_end_offset)
         self.high_watermark = max(bounded, event.log_start_offset)
         return []
 
+    def _end_moved(self, event: on.LogEndMoved) -> list[Effect]:
+        self.log_end_offset = event.log_end_offset
+        self.counted_end_offset = event.counted_end_offset
+        return moved(self._advance()) if self.role is Role.LEADER else []
+
+    def _written_late(self, event: on.WrittenLate) -> list[Effect]:
+        """This epoch has no records yet, since appends wait for the write that ended now."""
+        start = self.epoch_start_offset = self.log_end_offset = event.log_end_offset
+        behind = BeginEpochBehind(
+            late_epoch=event.leader_epoch, leader_epoch=self.leader_epoch, start_offset=start
+        )
+        self.counted_end_offset = event.counted_end_offset
+        return [behind, *moved(self._advance())]
+
     def _failed(self, _: on.LogFailed) -> list[Effect]:
-        before, self.role = self.role, Role.OFFLINE
+        if self.role is Role.LEADER:
+            self.resigned = has_successor(self.isr, self.node, self.ineligible)
+        return self._end(Role.OFFLINE)
+
+    def _removed(self, _: on.ReplicaRemoved) -> list[Effect]:
+        self.leader = NO_NODE
+        return self._end(Role.REMOVED)
+
+    def _end(self, role: Role) -> list[Effect]:
+        before, self.role = self.role, role
         self._forget_followers()
-        if before is Role.LEADER:
-            return [StopLeading()]
-        return [StopFollowing()] if before is Role.FOLLOWER else []
+        effects: dict[Role, Effect] = {Role.LEADER: StopLeading(), Role.FOLLOWER: StopFollowing()}
+        return [effects[before]] if before in effects else []
 
     def _too_late(self, _: object) -> list[Effect]:
         """An answer or a tick for a role that ended meanwhile."""
@@ -319,32 +344,25 @@ class Replica:
     # ---- leader, hot path ----
 
     def refuse_append(self, leader_epoch: int, acks: int) -> int:
-        """Kafka's error code for an append that may not be made here and now, 0 if it may."""
-        if self.role is not Role.LEADER or leader_epoch != self.leader_epoch:
-            return (
-                ErrorCode.KAFKA_STORAGE_ERROR
-                if self.role is Role.OFFLINE
-                else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
-        if acks == ACKS_ALL and self.under_min_isr:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        return 0
+        """Kafka's error code for an append that may not be made here and now, 0 if it may.
 
-    @property
-    def under_min_isr(self) -> bool:
-        """True while nothing can be committed because the ISR is too small (KIP-966)."""
-        return len(self.isr.committed) < min(self.min_isr, len(self.replicas))
+        A leader that the controller cannot hear may have been replaced. Records that a quorum of
+        the ISR has to take are safe all the same, by epoch and ISR; those that nobody else has
+        would be lost. So acks 0 and 1 may need a session (NOT_LEADER_OR_FOLLOWER otherwise).
+        """
+        if leader_epoch != self.append_epoch:
+            return refuse_role(self.role, self.leader in (NO_NODE, self.node), self.resigned)
+        if acks == ACKS_ALL:
+            return ErrorCode.NOT_ENOUGH_REPLICAS if self.under_min_isr else 0
+        if self._in_session is None or self._in_session():
+            return 0
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def commit_timeout_code(self) -> int:
-        """What an acks=all append is told whose time is over; it stays in the log."""
-        if self.role is Role.LEADER and self.under_min_isr:
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return ErrorCode.REQUEST_TIMED_OUT
-
-    def appended(self, log_end_offset: int) -> int | None:
-        """The log ends here now, flushed as far as the topic demands. The new HW or None."""
+    def appended(self, log_end_offset: int, counted_end_offset: int) -> int | None:
+        """The log ends here now, and counts as far as flush.messages allows. The new HW or None."""
         assert self.role is Role.LEADER
         self.log_end_offset = log_end_offset
+        self.counted_end_offset = counted_end_offset
         return self._advance()
 
     def refuse_fetch(self, current_leader_epoch: int) -> int:
@@ -353,14 +371,8 @@ class Replica:
         -1 is a client that does not say; followers always do.
         """
         if self.role is not Role.LEADER:
-            if self.role is Role.OFFLINE:
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return 0
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+            return refuse_role(self.role, self.leader in (NO_NODE, self.node), self.resigned)
+        return refuse_epoch(current_leader_epoch, self.leader_epoch)
 
     def refuse_follower(self, node: int, node_epoch: int, leader_epoch: int) -> int:
         """As `refuse_fetch`, for a follower's fetch, which has to name its epochs."""
@@ -383,11 +395,10 @@ class Replica:
 
     def follower_fetched(self, follower: FollowerProgress, offset: int, now_ms: int) -> int | None:
         """A fetch that was neither refused nor diverges: the new high watermark or None."""
-        follower.fetched(offset, self.log_end_offset, now_ms)
+        follower.fetched(offset, self.counted_end_offset, now_ms)
         if not follower.in_maximal_isr:
-            follower.near = now_ms - follower.caught_up_ms <= self._lag_ms_max and self._may_join(
-                follower
-            )
+            recently = now_ms - follower.caught_up_ms <= self._lag_ms_max
+            follower.near = recently and self._may_join(follower)
             if self._can_join(follower):
                 self.isr_due = True
         return self._advance()
@@ -411,10 +422,17 @@ class Replica:
             and not self.truncating
         )
 
-    def replicated(self, log_end_offset: int, leader_high_watermark: int) -> int | None:
+    def may_ask(self) -> bool:
+        """True if a fetch may be sent now: its offset acknowledges everything before it."""
+        return self.counted_end_offset == self.log_end_offset and self.may_fetch(self.leader_epoch)
+
+    def replicated(
+        self, log_end_offset: int, counted_end_offset: int, leader_high_watermark: int
+    ) -> int | None:
         """Took over the leader's batches and its HW, in an epoch that `may_fetch` allowed."""
         assert self.role is Role.FOLLOWER
         self.log_end_offset = log_end_offset
+        self.counted_end_offset = counted_end_offset
         high_watermark = min(leader_high_watermark, log_end_offset)
         if high_watermark <= self.high_watermark:
             return None
@@ -438,7 +456,7 @@ class Replica:
         """
         if self.under_min_isr:
             return None
-        candidate = self.log_end_offset
+        candidate = self.counted_end_offset
         for follower in self.progress:
             if follower.log_end_offset < candidate and (follower.in_maximal_isr or follower.near):
                 candidate = follower.log_end_offset
@@ -460,34 +478,23 @@ class Replica:
             and follower.node not in self.ineligible
         )
 
-    def _truncation_offset(self, epoch: int, end_offset: int) -> int:
-        return truncation_offset(self.epochs, self.log_end_offset, epoch, end_offset)
-
-    def _node_epoch_of(self, node: int) -> int:
-        return self.node_epoch if node == self.node else self.followers[node].node_epoch
-
     def _mark_maximal(self) -> None:
         maximal = self.isr.maximal
         for follower in self.progress:
             follower.in_maximal_isr = follower.node in maximal
             follower.near = follower.near and not follower.in_maximal_isr
 
+    def _is_under_min_isr(self) -> bool:
+        return len(self.isr.committed) < min(self.min_isr, len(self.replicas))
+
     def _set_replicas(self, replicas: tuple[int, ...]) -> None:
         self.replicas = replicas
-        self.followers = {
-            node: self.followers.get(node) or FollowerProgress(node)
-            for node in replicas
-            if node != self.node
-        }
+        self.under_min_isr = self._is_under_min_isr()
+        self.followers = tracked(self.followers, replicas, self.node)
         self.progress = tuple(self.followers.values())
 
     def _forget_followers(self) -> None:
         self.followers = {}
         self.progress = ()
         self.isr_due = False
-
-    @staticmethod
-    def _moved(high_watermark: int | None) -> list[Effect]:
-        if high_watermark is None:
-            return []
-        return [HighWatermarkMoved(high_watermark=high_watermark)]
+        self.under_min_isr = False

@@ -12,6 +12,18 @@ class StartLeading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BeginEpochBehind:
+    """Note in the log that records of `late_epoch` end at the offset, and this epoch begins there.
+
+    They were being written when the epoch began, which was noted before them.
+    """
+
+    late_epoch: int
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopLeading:
     """Whoever waits here for a commit or for bytes is told that the outcome is unknown."""
 
@@ -68,6 +80,7 @@ class HighWatermarkMoved:
 
 Effect = (
     StartLeading
+    | BeginEpochBehind
     | StopLeading
     | StartFollowing
     | StopFollowing
@@ -76,3 +89,8 @@ Effect = (
     | RestartLog
     | HighWatermarkMoved
 )
+
+
+def moved(high_watermark: int | None) -> list[Effect]:
+    """The effect of a high watermark that moved; none if it did not (None)."""
+    return [] if high_watermark is None else [HighWatermarkMoved(high_watermark=high_watermark)]

@@ -30,6 +30,23 @@ class IneligibleChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered:
+    """The controller knows this incarnation of the node by this epoch."""
+
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverAsked:
+    """Another replica is to lead: append nothing more, so that it can have all of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverGivenUp:
+    """Nobody took over in time: go on in the same epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LagChecked:
     """Time passed: who has not caught up for replica.lag.time.max.ms leaves the ISR."""
 
@@ -67,7 +84,7 @@ class IsrUnanswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diverged:
-    """The leader's log parts from ours (KIP-595): in it, `epoch` ends at `end_offset`.
+    """Our log diverges from the leader's (KIP-595), where `epoch` ends at `end_offset`.
 
     The first three fields are those of our fetch. An answer that comes again, or too late, finds
     another log end and changes nothing: cutting twice would take back what was acknowledged.
@@ -103,13 +120,43 @@ class LogTruncated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndMoved:
+    """The log has grown by a write that an earlier role began, or a flush of it has ended."""
+
+    log_end_offset: int
+    counted_end_offset: int
+    """How much of it counts: what waits for a flush that flush.messages asks for does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenLate:
+    """A write has ended that was begun in an earlier epoch, before this replica came to lead.
+
+    Nothing has been appended in the present epoch, which therefore begins behind it.
+    """
+
+    leader_epoch: int
+    """Of the records that were written."""
+    log_end_offset: int
+    counted_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFailed:
     """The log cannot be used any more. Final: a new replica is made when it is opened again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRemoved:
+    """The node has this replica no longer."""
 
 
 Event = (
     PartitionChanged
     | IneligibleChanged
+    | NodeRegistered
+    | HandOverAsked
+    | HandOverGivenUp
     | LagChecked
     | IsrDue
     | IsrAnswered
@@ -117,5 +164,8 @@ Event = (
     | Diverged
     | OutOfRange
     | LogTruncated
+    | LogEndMoved
+    | WrittenLate
     | LogFailed
+    | ReplicaRemoved
 )

@@ -4,34 +4,35 @@ As the leader knows it. The controller elects from the committed ISR, among node
 fenced nor draining (`highwater.controller.core.election`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from highwater.partition.core.replica import Replica
+from highwater.partition.core.followers import FollowerProgress
+from highwater.partition.core.isr import IsrState
 
 
-def successors(leader: Replica) -> Iterator[int]:
-    """The nodes that would be elected if the leader went now."""
-    for node in leader.isr.committed:
-        if node != leader.node and node not in leader.ineligible:
+def successors(isr: IsrState, leader: int, ineligible: Collection[int]) -> Iterator[int]:
+    """The nodes that would be elected if `leader` went now."""
+    for node in isr.committed:
+        if node != leader and node not in ineligible:
             yield node
 
 
-def has_successor(leader: Replica) -> bool:
+def has_successor(isr: IsrState, leader: int, ineligible: Collection[int]) -> bool:
     """True if the partition would be led by another node at once."""
-    return next(successors(leader), None) is not None
+    return next(successors(isr, leader, ineligible), None) is not None
 
 
-def successors_have_all(leader: Replica, log_end_offset: int) -> bool:
-    """True if no record before this offset is lost, whichever of them is elected."""
-    followers = leader.followers
+def have_all(
+    nodes: Iterator[int], followers: Mapping[int, FollowerProgress], log_end_offset: int
+) -> bool:
+    """True if no record before this offset is lost, whichever of the nodes is elected."""
     return all(
-        node in followers and followers[node].log_end_offset >= log_end_offset
-        for node in successors(leader)
+        node in followers and followers[node].log_end_offset >= log_end_offset for node in nodes
     )
 
 
-def heard_since(leader: Replica, since_ms: int) -> Iterator[int]:
-    """The nodes that have fetched from this leader since then."""
-    for node, follower in leader.followers.items():
+def heard_since(followers: Mapping[int, FollowerProgress], since_ms: int) -> Iterator[int]:
+    """The nodes that have fetched from their leader since then."""
+    for node, follower in followers.items():
         if follower.fetched_ms >= since_ms:
             yield node

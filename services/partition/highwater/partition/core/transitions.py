@@ -7,6 +7,10 @@ from typing import Final
 from highwater.partition.core import replica_events as on
 
 
+class IllegalTransitionError(Exception):
+    """An event or a call that cannot come in the present role: a bug of the caller."""
+
+
 class Role(enum.Enum):
     """What a replica is at the moment; see `Replica`."""
 
@@ -16,11 +20,17 @@ class Role(enum.Enum):
     LEADER = "leader"
     OFFLINE = "offline"
     """Its log has failed."""
+    REMOVED = "removed"
+    """The node has it no longer: another one may be opened on the same log, or the log goes."""
 
 
-_ROLE_EVENTS: Final[dict[type, str]] = {
-    on.PartitionChanged: "_changed",
+_ALWAYS: Final[dict[type, str]] = {
     on.IneligibleChanged: "_eligibility",
+    on.NodeRegistered: "_registered",
+    on.ReplicaRemoved: "_removed",
+}
+_IN_SERVICE: Final[dict[type, str]] = _ALWAYS | {
+    on.PartitionChanged: "_changed",
     on.LogFailed: "_failed",
 }
 _LEADER_EVENTS: Final[dict[type, str]] = {
@@ -28,24 +38,30 @@ _LEADER_EVENTS: Final[dict[type, str]] = {
     on.IsrDue: "_due",
     on.IsrAnswered: "_answered",
     on.IsrUnanswered: "_unanswered",
+    on.HandOverAsked: "_resign",
+    on.HandOverGivenUp: "_resume",
+    on.WrittenLate: "_written_late",
 }
 _FOLLOWER_EVENTS: Final[dict[type, str]] = {
-    on.Diverged: "_diverged",
-    on.OutOfRange: "_out_of_range",
+    on.Diverged: "_cut",
+    on.OutOfRange: "_cut",
 }
+_LOG_EVENTS: Final[dict[type, str]] = {on.LogEndMoved: "_end_moved"}
 _LATE_EVENTS: Final[dict[type, str]] = dict.fromkeys(
-    (*_LEADER_EVENTS, *_FOLLOWER_EVENTS), "_too_late"
+    (*_LEADER_EVENTS, *_FOLLOWER_EVENTS, *_LOG_EVENTS), "_too_late"
 )
 
 TRANSITIONS: Final[Mapping[Role, Mapping[type, str]]] = {
-    Role.UNASSIGNED: _LATE_EVENTS | _ROLE_EVENTS,
-    Role.FOLLOWER: _LATE_EVENTS | _ROLE_EVENTS | _FOLLOWER_EVENTS | {on.LogTruncated: "_truncated"},
-    Role.LEADER: _LATE_EVENTS | _ROLE_EVENTS | _LEADER_EVENTS,
+    Role.UNASSIGNED: _LATE_EVENTS | _IN_SERVICE,
+    Role.FOLLOWER: _LATE_EVENTS
+    | _IN_SERVICE
+    | _LOG_EVENTS
+    | _FOLLOWER_EVENTS
+    | {on.LogTruncated: "_truncated"},
+    Role.LEADER: _LATE_EVENTS | _IN_SERVICE | _LOG_EVENTS | _LEADER_EVENTS,
     Role.OFFLINE: _LATE_EVENTS
-    | {
-        on.PartitionChanged: "_assigned_in_vain",
-        on.IneligibleChanged: "_eligibility",
-        on.LogFailed: "_too_late",
-    },
+    | _ALWAYS
+    | {on.PartitionChanged: "_note_leader", on.LogFailed: "_too_late"},
+    Role.REMOVED: _LATE_EVENTS | dict.fromkeys(_IN_SERVICE, "_too_late"),
 }
 """The method for each event that may come in a role; what is missing is a bug of the caller."""

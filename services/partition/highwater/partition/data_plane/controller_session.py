@@ -24,7 +24,6 @@ class ControllerSession:
         """The controller has answered a heartbeat of that time, and lets the node lead."""
         self._lasts_until_ms = max(self._lasts_until_ms, sent_ms + self.timeout_ms)
 
-    @property
     def lasts(self) -> bool:
         """False if others may have been elected without this node having heard of it."""
         return self._monotonic_ms() < self._lasts_until_ms

@@ -54,7 +54,7 @@ class OffsetQueries:
         replica = self._plane.replicas.get((TopicId(asked.topic_id), asked.partition))
         if replica is None:
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return replica, replica.refuse_fetch(asked.current_leader_epoch)
+        return replica, replica.core.refuse_fetch(asked.current_leader_epoch)
 
     def _offset(self, asked: pb.ListOffsetsPartition) -> pb.ListOffsetsResult:
         replica, refused = self._replica(asked)
@@ -65,11 +65,11 @@ class OffsetQueries:
                 return self._resolve(replica, asked.timestamp)
             except CorruptLogError as error:
                 if not self._plane.damaged(replica, error) or replica.failed:
-                    return _failed(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
+                    return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
             return self._resolve(replica, asked.timestamp)
         except LogDirFailure as error:
             self._on_log_failure(replica, error)
-            return _failed(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
+            return _failed(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
         except StorageError:
             return _failed(ErrorCode.KAFKA_STORAGE_ERROR)
 

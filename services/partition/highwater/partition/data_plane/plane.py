@@ -233,7 +233,7 @@ class DataPlane:
             return FetchedPartition(ErrorCode.CORRUPT_MESSAGE)
         if isinstance(error, CorruptLogError) and self.damaged(replica, error):
             if again is None or replica.failed:
-                return FetchedPartition(replica.refuse_fetch(-1) or ErrorCode.CORRUPT_MESSAGE)
+                return FetchedPartition(replica.core.refuse_fetch(-1) or ErrorCode.CORRUPT_MESSAGE)
             try:
                 return again()
             except Exception as second:  # noqa: BLE001 - as the first.
@@ -243,7 +243,7 @@ class DataPlane:
         else:
             replica.fail()
             self._on_bug(replica, error)
-        return FetchedPartition(replica.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
+        return FetchedPartition(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _more_is_there(work: FetchWork) -> bool:

@@ -25,7 +25,7 @@ class AppendPolicy:
     """message.timestamp.after.max.ms"""
     compacted: bool = False
     validate_records: bool = False
-    """record.validation=deep, always so on compacted topics (architecture decision 2)."""
+    """record.validation=deep, always so on compacted topics (decision 2)."""
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     """Deep validation gives up on a batch that unpacks to more."""
 

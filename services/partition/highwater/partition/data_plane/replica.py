@@ -31,7 +31,11 @@ from highwater.kafka.records.batch import (
 from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.core.succession import have_all
+from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
 from highwater.partition.data_plane.refusals import verdict_on
@@ -40,6 +44,7 @@ from highwater.partition.data_plane.replication_port import Alone, ReplicationPo
 from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
+from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
@@ -51,28 +56,19 @@ def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
     done()
 
 
-class _MixedOutcome:
-    """Results of a group of which not every batch was appended."""
-
-    __slots__ = ("base_offsets", "failures")
-
-    def __init__(self, appended: list[int]) -> None:
-        self.base_offsets = appended.copy()
-        self.failures: dict[int, Failure] | None = None
-
-    def add(self, known: int, failure: Failure | None) -> None:
-        """A batch that failed, or that was in the log before at offset `known`."""
-        if failure is not None:
-            if self.failures is None:
-                self.failures = {}
-            self.failures[len(self.base_offsets)] = failure
-        self.base_offsets.append(-1 if failure is not None else known)
-
-
 class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
-    __slots__ = ("_flush", "_on_log_failure", "_stalled", "_unflushed", "policy", "port")
+    __slots__ = (
+        "_flush",
+        "_holds",
+        "_in_hand",
+        "_on_log_failure",
+        "_stalled",
+        "_unflushed",
+        "policy",
+        "port",
+    )
 
     def __init__(
         self,
@@ -80,7 +76,7 @@ class PartitionReplica(ReplicaRole):
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
         flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
-        port: ReplicationPort | None = None,
+        port: "ReplicationPort[PartitionReplica] | None" = None,
         **place: Any,
     ) -> None:
         """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
@@ -88,12 +84,16 @@ class PartitionReplica(ReplicaRole):
         `port` is None on a node without others. `place`: see `ReplicaRole`.
         """
         super().__init__(**place)
-        self.port: ReplicationPort = Alone() if port is None else port
+        self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
         self._flush = flush
-        self._unflushed: dict[AppendGroup, None] = {}
+        self._unflushed: dict[CommitWait, None] = {}
         """Groups that are acknowledged only when a flush that they asked for has ended."""
+        self._holds = False
+        """Has resigned and may go on, so appends wait here and not at gateways."""
+        self._in_hand: CommitWait | None = None
+        """The group that the thread writes to a stalled directory."""
         self._stalled: StalledAppends | None = None
         """Set while groups wait for the thread that writes to a stalled directory."""
 
@@ -119,19 +119,40 @@ class PartitionReplica(ReplicaRole):
         # In the order in which they came, because gateways send them again in the order of ends.
         super()._stopped_leading(error_code)
         unflushed, self._unflushed = self._unflushed, {}
-        if unflushed and not self.leading:
-            # A follower asks from the log's end, and only answers about that place are heeded.
-            self.core.log_end_offset = self.log.log_end_offset
-        for group in unflushed:
-            group.fail(unknown(error_code, "the flush was not seen to end"))
+        for wait in unflushed:
+            wait.give_up(unknown(error_code, "the flush was not seen to end"))
         if self._stalled is not None:
-            self._stalled.fail(
-                unknown(error_code, "the write was not seen to end"), self.not_leader()
-            )
+            not_written = unknown(error_code, "the write was not seen to end")
+            if self._in_hand is not None and not self._in_hand.group.completed:
+                self._in_hand.give_up(not_written)
+            self._stalled.fail(not_written, self.not_leader())
+            if self._holds:
+                self._stalled = None
+        self._holds = False
 
     def resign(self) -> bool:
         """See `ReplicaRole`. Not while groups wait for a stalled disk: others would overtake."""
         return self._stalled is None and super().resign()
+
+    def hold_appends(self) -> bool:
+        """Resigns, but lets appends wait here: either the next epoch refuses them, or `resume`
+        takes them.
+        """
+        self._holds = not self.resigned and self.resign()
+        return self._holds
+
+    def resume(self) -> None:
+        """Goes on in the same epoch, with what has waited; if it has not ended meanwhile."""
+        if self._holds:
+            self._holds = False
+            self.core.handle(on.HandOverGivenUp())
+            self.resume_appends()
+
+    def handed_over_to(self, successor: int) -> bool:
+        """True if this node has all of the log, and nobody waits for an answer."""
+        waits = self._unflushed or self.waiters.commits
+        followers, end = self.core.followers, self.log.log_end_offset
+        return not waits and have_all(iter((successor,)), followers, end)
 
     @property
     def handed_over(self) -> bool:
@@ -146,28 +167,26 @@ class PartitionReplica(ReplicaRole):
         `waited`: it is the turn of a group that had to wait for a stalled directory.
         One long loop on purpose: a call per batch would cost as much as the work itself.
         """
-        if group.leader_epoch != self.append_epoch:
-            self._refuse(group, waited)
-            return
-        if self.restricted and (refusal := self.refusal_by_acks(group.acks)) is not None:
-            group.fail(refusal)
+        if refused := self.core.refuse_append(group.leader_epoch, group.acks):
+            self._refuse(group, refused, waited)
             return
         log = self.log
-        if (log.stall.stalled or log.writing or self._stalled is not None) and not waited:
+        busy = log.stall.stalled or log.late_writer.writing or self._stalled is not None
+        if busy and not waited:
             self._append_when_possible(group)
             return
         policy = self.policy
-        epoch = self.leader_epoch
+        epoch = group.leader_epoch
         writable = group.writable
         now_ms = self.clock.wall_ms()
         timestamp_max = now_ms + policy.timestamp_after_ms_max
         plain = policy.plain
         bytes_max = min(policy.message_bytes_max, policy.segment_bytes)
-        offset = log.log_end_offset
+        offset = log.extent.end_offset
         offsets: list[int] = []
         sizes: list[int] = []
         buffers: list[Any] = []
-        outcome: _MixedOutcome | None = None
+        outcome: MixedOutcome | None = None
         nbytes = 0
         max_timestamp = -1
         max_timestamp_offset = offset
@@ -216,7 +235,7 @@ class PartitionReplica(ReplicaRole):
                     failure = Failure(-known)
             if failure is not None or known >= 0:
                 if outcome is None:
-                    outcome = _MixedOutcome(offsets)
+                    outcome = MixedOutcome(offsets)
                 outcome.add(known, failure)
                 continue
             if writable or type(batch) is bytearray:
@@ -239,21 +258,21 @@ class PartitionReplica(ReplicaRole):
         if nbytes:
             if group.whole is not None and nbytes == len(group.whole):
                 buffers = [group.whole]
+            info = LogAppendInfo()
+            info.leader_epoch = epoch
+            info.buffers, info.nbytes = buffers, nbytes
+            info.base_offsets, info.sizes, info.next_offset = offsets, sizes, offset
+            info.max_timestamp, info.max_timestamp_offset = max_timestamp, max_timestamp_offset
             try:
                 if waited and log.stall.stalled:
                     appended = offsets if outcome is None else outcome.base_offsets
                     failures = None if outcome is None else outcome.failures
-                    done = partial(self._written, group, appended, failures, offset, nbytes)
-                    if log.append_later(
-                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
-                        max_timestamp_offset, epoch, done,
-                    ):  # fmt: skip
+                    wait = CommitWait(group, appended, failures, offset, nbytes)
+                    if log.append_later(info, partial(self._written, wait)):
+                        self._in_hand = wait
                         return
                 else:
-                    log.append(
-                        buffers, nbytes, offsets, sizes, offset, max_timestamp,
-                        max_timestamp_offset, epoch,
-                    )  # fmt: skip
+                    log.append(info)
             except LogDirFailure as error:
                 self._log_failed(group, error)
                 return
@@ -267,16 +286,20 @@ class PartitionReplica(ReplicaRole):
         if not group.completed:  # One of `_stalled` is failed with all of them.
             group.fail(unknown(self.storage_error, str(error)))
 
-    def _refuse(self, group: AppendGroup, waited: bool) -> None:
-        """Not before groups are answered that came before: gateways keep the order of answers."""
-        earlier = self._stalled is not None or self.waiters.commits or self._unflushed
-        if not earlier or not self.resigned or not self.leading or waited:
-            group.fail(self.not_leader())
+    def _refuse(self, group: AppendGroup, error_code: int, waited: bool) -> None:
+        """A leader that has resigned answers earlier groups first: gateways keep their order."""
+        if not (self.resigned and self.leading) or waited or not self._answers_are_due():
+            group.fail(self.refusal(error_code, group.leader_epoch))
             return
         if self._stalled is None:
             self._stalled = StalledAppends(self.log.stall)
         if not self._stalled.add(group):
             group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
+
+    def _answers_are_due(self) -> bool:
+        """True while groups wait here that came before."""
+        waits = self._stalled is not None or self.waiters.commits or self._unflushed
+        return bool(self._holds or waits)
 
     def _append_when_possible(self, group: AppendGroup) -> None:
         """Queues a group for a stalled directory, in whose order all of them are written."""
@@ -291,38 +314,41 @@ class PartitionReplica(ReplicaRole):
 
     def _append_stalled(self, stalled: StalledAppends) -> None:
         """Appends what waits until the writer thread has a group in hand, or nothing is left."""
+        if self._holds:
+            return
         try:
-            while not self.log.writing and (group := stalled.take()) is not None:
+            while not self.log.late_writer.writing and (group := stalled.take()) is not None:
                 self.append(group, waited=True)
         except Exception:
             # A bug; the caller reports it. Nobody may wait for what never comes.
             self.fail()
             raise
         finally:
-            if not self.log.writing and not stalled:
+            if not self.log.late_writer.writing and not stalled:
                 self._stalled = None
 
-    def _written(
-        self,
-        group: AppendGroup,
-        base_offsets: list[int],
-        failures: dict[int, Failure] | None,
-        next_offset: int,
-        nbytes: int,
-    ) -> None:
+    def _written(self, wait: CommitWait) -> None:
         """The writer thread has put a group of `_stalled` into the log."""
-        stalled = self._stalled
+        stalled, group = self._stalled, wait.group
         assert stalled is not None
+        self._in_hand = None
         if not group.completed:
-            self._appended(group, base_offsets, failures, next_offset, nbytes)
+            self._appended(
+                group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
+            )
         elif self.leading:
             # The lead was lost and won again meanwhile; the group was answered as unknown.
-            self.led_late(group.leader_epoch, next_offset, nbytes)
+            self.led_late(group.leader_epoch, wait.required_offset, wait.nbytes)
         elif not self.failed:
             # A follower by now, which could not fetch while this was being written.
-            self.core.log_end_offset = self.log.log_end_offset
-            self.port.follow(self, self.leader, self.leader_epoch)
+            self.log_end_moved()
+            self._fetch_again()
         self._append_stalled(stalled)
+
+    def _fetch_again(self) -> None:
+        """A follower that could not fetch, because a write or a flush was under way."""
+        if self.core.may_ask():
+            self.port.follow(self, self.leader, self.leader_epoch)
 
     def _appended(
         self,
@@ -333,36 +359,29 @@ class PartitionReplica(ReplicaRole):
         nbytes: int,
     ) -> None:
         log = self.log
-        group.log_start_offset = log.log_start_offset
-        if nbytes and log.log_end_offset >= log.flush_at_offset:
-            self._unflushed[group] = None
-            done = partial(self._flushed, group, base_offsets, failures, next_offset, nbytes)
-            self._flush(log, done)
+        group.log_start_offset = log.extent.start_offset
+        if nbytes and log.extent.end_offset >= log.durability.flush_at_offset:
+            wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
+            self._unflushed[wait] = None
+            self.core.appended(log.extent.end_offset, self.counted_end())
+            self._flush(log, partial(self._flushed, wait))
         else:
             self._commit(group, base_offsets, failures, next_offset, nbytes)
 
-    def _flushed(
-        self,
-        group: AppendGroup,
-        base_offsets: list[int],
-        failures: dict[int, Failure] | None,
-        next_offset: int,
-        nbytes: int,
-    ) -> None:
-        if group in self._unflushed:
-            del self._unflushed[group]
-            self._commit(group, base_offsets, failures, next_offset, nbytes)
-        elif self.leading and self.core.log_end_offset < next_offset <= self.log.log_end_offset:
-            # The lead was lost and won again meanwhile; the group was answered as unknown.
-            self.waiters.appended(next_offset, nbytes)
-            self.moved(self.core.appended(self._end_on_disk()))
-            self.tell_listeners()
-
-    def _end_on_disk(self) -> int:
-        """As far as the log may be seen: nobody may see what still waits for a flush."""
-        if not self._unflushed:
-            return self.log.log_end_offset
-        return max(self.log.recovery_point, self.core.log_end_offset)
+    def _flushed(self, wait: CommitWait) -> None:
+        """What the group asked to be flushed is on disk."""
+        if wait in self._unflushed:
+            del self._unflushed[wait]
+            self._commit(
+                wait.group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
+            )
+            return
+        # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+        if self.core.counted_end_offset < wait.required_offset <= self.log.extent.end_offset:
+            if self.leading:
+                self.waiters.appended(wait.required_offset, wait.nbytes)
+            self.log_end_moved()
+            self._fetch_again()
 
     def _commit(
         self,
@@ -375,18 +394,17 @@ class PartitionReplica(ReplicaRole):
         if not nbytes:
             self._acknowledge(group, base_offsets, failures, next_offset)
             return
-        end = self._end_on_disk() if self._unflushed else self.log.log_end_offset
-        moved = self.core.appended(end)
-        waiters = self.waiters
+        core, log, waiters = self.core, self.log, self.waiters
+        end = log.extent.end_offset
+        moved = core.appended(
+            end, end if end < log.durability.flush_at_offset else self.counted_end()
+        )
         if moved is not None:
-            self.high_watermark = moved
-            self.log.high_watermark = moved
-            if waiters.commits:
-                waiters.offset_committed(moved)
+            self._commit_to(moved)
         self._acknowledge(group, base_offsets, failures, next_offset)
-        if self.high_watermark < next_offset or waiters.uncommitted:
+        if core.high_watermark < next_offset or waiters.uncommitted:
             waiters.appended(next_offset, nbytes)
-            waiters.reached(self.high_watermark)
+            waiters.reached(core.high_watermark)
         elif waiters.fetches:
             waiters.bytes_committed(nbytes)
         if self.listeners:
@@ -400,7 +418,7 @@ class PartitionReplica(ReplicaRole):
         next_offset: int,
     ) -> None:
         """Now, or with acks=all when the high watermark has passed the group."""
-        if group.acks == ACKS_ALL and self.high_watermark < next_offset:
+        if group.acks == ACKS_ALL and self.core.high_watermark < next_offset:
             group.release_bytes()
             self.waiters.add_commit(CommitWait(group, base_offsets, failures, next_offset))
         else:
@@ -409,21 +427,8 @@ class PartitionReplica(ReplicaRole):
     def expire_appends(self, now_ms: int) -> None:
         """Answers acks=all groups that nobody waits for any more; their records stay."""
         if self.waiters.commits:
-            code = ErrorCode(self.core.commit_timeout_code())
+            code = commit_timeout_code(self.core.under_min_isr)
             self.waiters.expire_commits(now_ms, code)
-
-    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
-        """This node came to lead while the writer thread was at work for `epoch`: records that
-        nobody waits for are in the log now, and the present epoch begins behind them.
-        """
-        try:
-            self.lead_behind(epoch)
-        except LogDirFailure as error:
-            self.log_failed(error)
-            return
-        self.waiters.appended(next_offset, nbytes)
-        self.moved(self.core.appended(self.log.log_end_offset))
-        self.tell_listeners()
 
     def resume_appends(self) -> None:
         """The writer thread has ended what a follower gave it, or nothing that came before this
@@ -439,25 +444,27 @@ class PartitionReplica(ReplicaRole):
     ) -> FetchedPartition:
         """Whole batches from the one that holds the offset, below HW or LSO.
 
-        Whose log is longer and parts from ours hears where, not that it is out of range (Kafka's
-        `Partition.readRecords`).
+        If the client's log is longer and diverges from ours, tell it where, not that its offset is
+        out of range (Kafka's `Partition.readRecords`).
 
         `first` lets one batch through even if it is larger than `max_bytes` (KIP-74).
         """
-        refused = self.refuse_fetch(asked.current_leader_epoch)
+        core = self.core
+        refused = core.refuse_fetch(asked.current_leader_epoch)
         if refused:
             result = FetchedPartition(refused)
             if not self.leading:
-                result.leader = self.leader
-                result.leader_epoch = self.leader_epoch
+                result.leader = core.leader
+                result.leader_epoch = core.leader_epoch
             return result
         log = self.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset:
+        extent = log.extent
+        if offset < extent.start_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
-        high_watermark = self.high_watermark
+        high_watermark = core.high_watermark
         # Without transactions nothing is unstable, so the LSO is the high watermark.
-        result = FetchedPartition(0, high_watermark, high_watermark, log.log_start_offset)
+        result = FetchedPartition(0, high_watermark, high_watermark, extent.start_offset)
         if isolation_level == READ_COMMITTED:
             result.aborted_transactions = []
         if asked.last_fetched_epoch >= 0:
@@ -469,9 +476,9 @@ class PartitionReplica(ReplicaRole):
                 result.diverging_epoch = epoch
                 result.diverging_end_offset = end
                 return result
-        if offset > log.log_end_offset:
+        if offset > extent.end_offset:
             return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset >= high_watermark and high_watermark < self.core.epoch_start_offset:
+        if offset >= high_watermark and high_watermark < core.epoch_start_offset:
             # An earlier leader may have told of a higher one, and it must not go back (KIP-207).
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):

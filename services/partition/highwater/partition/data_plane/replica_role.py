@@ -1,11 +1,11 @@
 """A replica's place in its partition: the state machine, and what it asks of log and waiters.
 
-`core.replica.Replica` decides; this shell carries its effects out, in order and before the next
-event, and keeps the answers that the hot path needs as plain attributes. Appends and reads are in
-`replica.py`.
+`core.replica.Replica` decides and owns what it decides by, the high watermark, too. This shell
+carries its effects out, in order and before the next event, and words its refusals. Appends and
+reads are in `replica.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from highwater.hop.append import OUTCOME_UNKNOWN, Failure
@@ -14,8 +14,9 @@ from highwater.model.ids import TopicId
 from highwater.model.time import Clock
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.replica import ACKS_ALL, NO_EPOCH, NO_NODE, Replica
-from highwater.partition.core.succession import has_successor, successors_have_all
+from highwater.partition.core.refusals import log_failure_code
+from highwater.partition.core.replica import NO_EPOCH, NO_NODE, Replica
+from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.waiters import Waiters
@@ -25,9 +26,6 @@ from highwater.partition.storage.log.log import PartitionLog
 LAG_MS_MAX_DEFAULT: Final = 10_000
 """replica.lag.time.max.ms; Kafka's is 30 s."""
 
-NO_APPENDS: Final = -2
-"""An epoch in which nobody sends anything."""
-
 Listener = Callable[["ReplicaRole"], None]
 
 
@@ -35,22 +33,12 @@ class ReplicaRole:
     """See the module. Offsets count records, times milliseconds of the monotonic clock."""
 
     __slots__ = (
-        "append_epoch",
         "clock",
         "core",
-        "failed",
-        "high_watermark",
-        "leader",
-        "leader_epoch",
-        "leading",
         "listeners",
         "log",
         "log_dir",
         "partition",
-        "resigned",
-        "restricted",
-        "session",
-        "short_isr",
         "topic_id",
         "topic_name",
         "waiters",
@@ -92,28 +80,46 @@ class ReplicaRole:
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
             high_watermark=log.high_watermark,
+            in_session=None if session is None else session.lasts,
         )
-        self.high_watermark = self.core.high_watermark
-        self.failed = False
-        self.leading = False
-        self.leader = NO_NODE
-        self.leader_epoch = NO_EPOCH
-        self.append_epoch = NO_APPENDS
-        """The epoch in which appends are taken, `NO_APPENDS` while none are."""
-        self.resigned = False
-        """Nothing is appended in this epoch any more, and another replica leads the next one."""
-        self.short_isr = False
-        """Nothing can be committed, so appends with acks=all are refused (KIP-966)."""
-        self.session = session
-        self.restricted = session is not None
-        """Whether `refusal_by_acks` has to be asked before an append."""
+
+    # ---- what the state machine says ----
+
+    @property
+    def leading(self) -> bool:
+        """True if this replica leads in `leader_epoch`."""
+        return self.core.role is Role.LEADER
+
+    @property
+    def leader(self) -> int:
+        """The node that leads, as this one knows; -1 if none does."""
+        return self.core.leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest that this node knows."""
+        return self.core.leader_epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self.core.high_watermark
+
+    @property
+    def resigned(self) -> bool:
+        """Nothing is appended in this epoch any more; another replica is to lead the next one."""
+        return self.core.resigned
+
+    @property
+    def failed(self) -> bool:
+        """The log cannot be used any more."""
+        return self.core.role is Role.OFFLINE
 
     # ---- control path ----
 
     def handle(self, event: on.Event) -> None:
         """Gives an event to the state machine and carries out what follows from it."""
         effects = self.core.handle(event)
-        self._mirror()
         try:
             for wanted in effects:
                 self._carry_out(wanted)
@@ -136,18 +142,6 @@ class ReplicaRole:
         """Replaced by the subclass, which is what the ReplicationPort knows."""
         raise NotImplementedError
 
-    def _mirror(self) -> None:
-        core = self.core
-        self.leading = core.role is Role.LEADER
-        if core.leader_epoch != self.leader_epoch:
-            self.resigned = False
-        self.leader = core.leader
-        self.leader_epoch = core.leader_epoch
-        takes_appends = self.leading and not self.resigned
-        self.append_epoch = core.leader_epoch if takes_appends else NO_APPENDS
-        self.short_isr = core.under_min_isr
-        self.restricted = self.short_isr or self.session is not None
-
     def _carry_out(self, wanted: effect.Effect) -> None:
         match wanted:
             case effect.HighWatermarkMoved():
@@ -155,6 +149,8 @@ class ReplicaRole:
             case effect.StartLeading():
                 self.ask_port(effect.StopFollowing())
                 self.log.begin_epoch(wanted.leader_epoch)
+            case effect.BeginEpochBehind():
+                self._begin_epoch_behind(wanted)
             case effect.StopLeading():
                 self._stopped_leading(ErrorCode.REQUEST_TIMED_OUT)
             case effect.StartFollowing() | effect.StopFollowing() | effect.ProposeIsr():
@@ -166,6 +162,14 @@ class ReplicaRole:
                 self.log.truncate_fully_and_start_at(wanted.offset)
                 self._log_cut()
 
+    def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
+        """Raises LogDirFailure."""
+        log = self.log
+        _, start = log.epochs.entries()[-1]
+        log.epochs.truncate_from_end(start)
+        log.assign_epoch(wanted.late_epoch, start)
+        log.begin_epoch(wanted.leader_epoch)
+
     def _log_cut(self) -> None:
         log = self.log
         self.core.handle(
@@ -173,20 +177,42 @@ class ReplicaRole:
                 log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset
             )
         )
-        self.high_watermark = log.high_watermark = self.core.high_watermark
+        log.high_watermark = self.core.high_watermark
 
-    def lead_behind(self, epoch: int) -> None:
-        """The epoch that this node leads begins at the log's end, behind records of `epoch`.
+    def began_at(self, offset: int) -> None:
+        """A follower's log has been made anew, empty, to begin at this offset."""
+        self.log.truncate_fully_and_start_at(offset)
+        self._log_cut()
 
-        They were being written when it came to lead, so its own epoch was noted before them. It
-        has no records yet: appends wait for the writer thread. Raises LogDirFailure.
-        """
+    def counted_end(self) -> int:
+        """How much of the log counts now: not what waits for a flush that flush.messages asks for."""
         log = self.log
-        _, start = log.epochs.entries()[-1]
-        log.epochs.truncate_from_end(start)
-        log.assign_epoch(epoch, start)
-        log.begin_epoch(self.leader_epoch)
-        self.core.epoch_start_offset = log.log_end_offset
+        if log.log_end_offset < log.flush_at_offset:
+            return log.log_end_offset
+        return max(log.recovery_point, self.core.counted_end_offset)
+
+    def log_end_moved(self) -> None:
+        """A write that an earlier role began, or a flush, has ended: the log, or what counts of it,
+        has grown.
+        """
+        self.handle(
+            on.LogEndMoved(
+                log_end_offset=self.log.log_end_offset, counted_end_offset=self.counted_end()
+            )
+        )
+
+    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
+        """This node came to lead while the writer thread was at work for `epoch`: records that
+        nobody waits for are in the log now, and the present epoch begins behind them.
+        """
+        self.waiters.appended(next_offset, nbytes)
+        self.handle(
+            on.WrittenLate(
+                leader_epoch=epoch,
+                log_end_offset=self.log.log_end_offset,
+                counted_end_offset=self.counted_end(),
+            )
+        )
 
     def _stopped_leading(self, error_code: int) -> None:
         """Whoever waits here hears it; what is in the log may be in the next leader's or not."""
@@ -197,20 +223,22 @@ class ReplicaRole:
 
         They are for the next leader. False, and nothing changes, if there would be none.
         """
-        if not self.leading or not has_successor(self.core):
-            return False
-        self.resigned = True
-        self._mirror()
-        return True
+        self.core.handle(on.HandOverAsked())
+        return self.leading and self.resigned
 
     @property
     def handed_over(self) -> bool:
         """True if whoever is elected next has all of the log, or this replica does not lead."""
         return self.next_leader_has(self.log.log_end_offset)
 
+    def successors(self) -> Iterator[int]:
+        """The nodes that would be elected if this one went now."""
+        core = self.core
+        return successors(core.isr, core.node, core.ineligible)
+
     def next_leader_has(self, end_offset: int) -> bool:
         """The same for the log before an offset."""
-        return not self.leading or successors_have_all(self.core, end_offset)
+        return not self.leading or have_all(self.successors(), self.core.followers, end_offset)
 
     def fail(self) -> None:
         """The log cannot be used any more.
@@ -218,21 +246,16 @@ class ReplicaRole:
         Where another replica leads soon, every call says that this one does not; else it answers
         KAFKA_STORAGE_ERROR from now on.
         """
-        if self.leading:
-            self.resigned = has_successor(self.core)
-        self.failed = True
-        self._end(self.storage_error)
+        self._end(on.LogFailed())
 
     def retire(self) -> None:
         """The node has this replica no longer."""
-        self._end(ErrorCode.REQUEST_TIMED_OUT)
-        self.leader = NO_NODE
+        self._end(on.ReplicaRemoved())
 
-    def _end(self, error_code: int) -> None:
-        self.core.handle(on.LogFailed())
-        self._mirror()
+    def _end(self, event: on.LogFailed | on.ReplicaRemoved) -> None:
+        self.core.handle(event)
         self.ask_port(effect.StopFollowing())
-        self._stopped_leading(error_code)
+        self._stopped_leading(self.storage_error if self.failed else ErrorCode.REQUEST_TIMED_OUT)
         self.tell_listeners()
 
     # ---- the high watermark ----
@@ -244,30 +267,45 @@ class ReplicaRole:
             self.tell_listeners()
 
     def _take_high_watermark(self, high_watermark: int) -> None:
-        caught_up = self.high_watermark < self.core.epoch_start_offset <= high_watermark
-        self.high_watermark = high_watermark
-        self.log.high_watermark = high_watermark
+        before = self.log.high_watermark
+        self._commit_to(high_watermark)
         waiters = self.waiters
-        if waiters.commits:
-            waiters.offset_committed(high_watermark)
         if waiters.uncommitted:
             waiters.reached(high_watermark)
-        if caught_up and waiters.fetches:
+        if before < self.core.epoch_start_offset <= high_watermark and waiters.fetches:
             waiters.caught_up()
+
+    def _commit_to(self, high_watermark: int) -> None:
+        """Tells the log, whose checkpoint and retention go by it, and completes groups."""
+        self.log.high_watermark = high_watermark
+        if self.waiters.commits:
+            self.waiters.offset_committed(high_watermark)
 
     # ---- refusals ----
 
     @property
     def storage_error(self) -> ErrorCode:
         """For an append that may be in the log that failed: the next leader's log knows better."""
-        return ErrorCode.REQUEST_TIMED_OUT if self.resigned else ErrorCode.KAFKA_STORAGE_ERROR
+        return log_failure_code(self.resigned)
 
-    @property
-    def _unusable(self) -> bool:
-        """True if clients have to know that the log has failed: nobody else leads."""
-        if not self.failed or self.resigned:
-            return False
-        return self.leader in (NO_NODE, self.core.node)
+    def refusal(self, error_code: int, leader_epoch: int) -> Failure:
+        """What an append to that epoch is told that `core.refuse_append` has refused."""
+        core = self.core
+        if error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
+            return Failure(
+                error_code,
+                f"{len(core.isr.committed)} in-sync replicas, "
+                f"min.insync.replicas is {core.min_isr}",
+            )
+        if error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader_epoch == core.append_epoch:
+            # It names itself and the group's own epoch: there is nobody else to wait for.
+            return Failure(
+                error_code,
+                "the leader has no session with the controller: only acks=all is taken",
+                leader=core.leader,
+                leader_epoch=core.leader_epoch,
+            )
+        return self.not_leader()
 
     def not_leader(self) -> Failure:
         """What an append is told that came to the wrong node or in the wrong epoch.
@@ -275,50 +313,13 @@ class ReplicaRole:
         Who has resigned names the epoch after its own, as it takes nothing in its own any more;
         gateways then hold what they have until they know that epoch's leader.
         """
-        if self._unusable:
-            return Failure(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory has failed")
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.resigned:
-            return Failure(code, "the leader hands over", leader_epoch=self.leader_epoch + 1)
-        return Failure(code, leader=self.leader, leader_epoch=self.leader_epoch)
-
-    def refusal_by_acks(self, acks: int) -> Failure | None:
-        """Why a leader may not take an append with these acks now; None if it may.
-
-        Whom the controller cannot hear may have been replaced. Records that a quorum of the ISR has
-        to take are safe all the same, by epoch and ISR; those that nobody else has would be lost.
-        The leader names itself and the group's own epoch: there is nobody else to wait for.
-        """
-        if acks == ACKS_ALL:
-            return self.not_enough_replicas() if self.short_isr else None
-        if self.session is None or self.session.lasts:
-            return None
-        return Failure(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            "the leader has no session with the controller: only acks=all is taken",
-            leader=self.leader,
-            leader_epoch=self.leader_epoch,
-        )
-
-    def not_enough_replicas(self) -> Failure:
-        """What an acks=all append is told while the ISR is smaller than min.insync.replicas."""
         core = self.core
-        return Failure(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{len(core.isr.committed)} in-sync replicas, min.insync.replicas is {core.min_isr}",
-        )
-
-    def refuse_fetch(self, current_leader_epoch: int) -> int:
-        """Kafka's error code for a read that may not be served here, 0 if it may (KIP-320)."""
-        if not self.leading:
-            if self._unusable:
-                return ErrorCode.KAFKA_STORAGE_ERROR
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return 0
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        code = core.refuse_append(NO_EPOCH, 0)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR:
+            return Failure(code, "the log directory has failed")
+        if core.resigned:
+            return Failure(code, "the leader hands over", leader_epoch=core.leader_epoch + 1)
+        return Failure(code, leader=core.leader, leader_epoch=core.leader_epoch)
 
 
 def unknown(error_code: int, message: str) -> Failure:

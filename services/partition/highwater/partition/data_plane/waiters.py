@@ -5,7 +5,7 @@ is answered by the append that brings the last of them (Kafka's delayed fetch an
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from highwater.hop.append import OUTCOME_APPENDED, OUTCOME_UNKNOWN, AppendGroup, Failure
@@ -55,17 +55,24 @@ class FetchWait:
 
 
 class CommitWait:
-    """An acks=all group whose last offset is not yet below the high watermark."""
+    """A group that was appended and is not answered yet.
 
-    __slots__ = ("base_offsets", "failures", "group", "required_offset")
+    As a rule it has acks=all, and its last offset is not yet below the high watermark; or it waits
+    for a slow write, or for a flush.
+    """
+
+    __slots__ = ("base_offsets", "failures", "group", "nbytes", "required_offset")
 
     def __init__(
         self,
         group: AppendGroup,
         base_offsets: list[int],
-        failures: Mapping[int, Failure] | None,
+        failures: dict[int, Failure] | None,
         required_offset: int,
+        nbytes: int = 0,
     ) -> None:
+        """`required_offset` is the one after the group, `nbytes` what it added to the log."""
+        self.nbytes = nbytes
         self.group = group
         self.base_offsets = base_offsets
         self.failures = failures
@@ -161,11 +168,9 @@ class Waiters:
         for wait in list(self.fetches):
             wait.leave()
             wait.finish(wait)
+        gone = Failure(error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN)
         while self.commits:
-            group = self.commits.popleft().group
-            group.fail(
-                Failure(error_code, "the leader changed before the commit", outcome=OUTCOME_UNKNOWN)
-            )
+            self.commits.popleft().give_up(gone)
 
 
 def _is_late(group: AppendGroup, now_ms: int) -> bool:

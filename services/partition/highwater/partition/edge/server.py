@@ -14,7 +14,7 @@ from highwater.partition.edge.replicate_stream import replicate_stream
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
 from highwater.partition.node.log_dirs import LogDirQueries
-from highwater.partition.replication.node_replication import NodeReplication
+from highwater.partition.node.node_replication import NodeReplication
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20

@@ -82,7 +82,7 @@ class DataPlaneLog:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None or not self._leads(partition, leader_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NOT_ENOUGH_REPLICAS if replica.short_isr else 0
+        return ErrorCode.NOT_ENOUGH_REPLICAS if replica.core.under_min_isr else 0
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """Whole batches from `offset` on, also those above the high watermark.

@@ -35,7 +35,7 @@ _DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Our own batches are not compressed; those of a Kafka may be."""
 
 
-class CorruptLogError(Exception):
+class UnreadableBatchError(Exception):
     """A batch cannot be read. Its partition needs a healthy replica."""
 
 
@@ -69,7 +69,7 @@ async def load_shard(
 ) -> tuple[GroupCoordinatorShard, LoadReport]:
     """A shard with everything replayed, not yet activated, and how it came about.
 
-    Raises CorruptLogError, LogCutError, or what reading the log raises.
+    Raises UnreadableBatchError, LogCutError, or what reading the log raises.
     """
     report = LoadReport()
     partition = place.partition
@@ -93,7 +93,7 @@ async def load_shard(
             raise LogCutError(f"partition {partition}: nothing at {report.next_offset}")
         try:
             _replay_chunk(shard, chunk, report)
-        except CorruptLogError:
+        except UnreadableBatchError:
             # Records that are sound and mean nothing to us are not the log's damage.
             log.recheck(partition, report.next_offset)
             raise
@@ -150,7 +150,7 @@ def _replay_chunk(shard: GroupCoordinatorShard, chunk: bytes, report: LoadReport
     for record in _log_records(chunk, report):
         shard.replay(record)
     if report.next_offset == before:
-        raise CorruptLogError(f"no whole batch at {before}")
+        raise UnreadableBatchError(f"no whole batch at {before}")
 
 
 def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
@@ -160,12 +160,12 @@ def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
             yield from _batch_records(batch, report)
             report.next_offset = max(report.next_offset, batch.last_offset + 1)
     except DecodeError as error:
-        raise CorruptLogError(f"at offset {report.next_offset}: {error}") from error
+        raise UnreadableBatchError(f"at offset {report.next_offset}: {error}") from error
 
 
 def _batch_records(batch: RecordBatchView, report: LoadReport) -> Iterator[Record]:
     if not batch.crc_ok():
-        raise CorruptLogError(f"batch at {batch.base_offset} fails its checksum")
+        raise UnreadableBatchError(f"batch at {batch.base_offset} fails its checksum")
     if batch.last_offset < report.next_offset:
         return
     if is_control(batch.attributes):

@@ -1,44 +1,72 @@
 """The node's metrics, read from the live objects at a scrape: LEO, HW, sizes, groups, lag."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from highwater.partition.service import PartitionService
+from highwater.partition.core.producer_budget import ProducerBudget
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.storage.scrubbing.scrubber import LogScrubber
 
 _PREFIX = "highwater_partition"
 _PER_REPLICA = ("topic", "partition")
+
+SERIES_MAX: Final = 1_000
+"""Replicas, and partitions of groups, with values of their own: a scrape is made on the loop."""
 
 
 class PartitionCollector(Collector):
     """Prometheus' view of one node."""
 
-    def __init__(self, service: "PartitionService") -> None:
-        self._service = service
+    def __init__(
+        self,
+        *,
+        plane: DataPlane,
+        groups: GroupCoordinator,
+        scrubber: LogScrubber,
+        producers: ProducerBudget,
+    ) -> None:
+        self._plane = plane
+        self._groups = groups
+        self._scrubber = scrubber
+        self._budget = producers
 
     def collect(self) -> Iterable[Metric]:
         """One pass over all replicas and groups."""
         yield from self._replicas()
-        yield from self._groups()
+        yield from self._group_counts()
         yield from self._lag()
         yield from self._damage()
         yield from self._producers()
 
     def _replicas(self) -> Iterable[Metric]:
-        plane = self._service.plane
-        leo = GaugeMetricFamily(f"{_PREFIX}_log_end_offset", "LEO.", labels=_PER_REPLICA)
-        hw = GaugeMetricFamily(f"{_PREFIX}_high_watermark", "HW.", labels=_PER_REPLICA)
-        start = GaugeMetricFamily(
-            f"{_PREFIX}_log_start_offset", "First offset.", labels=_PER_REPLICA
+        plane = self._plane
+        leo = GaugeMetricFamily(
+            f"{_PREFIX}_log_end_offset", "Offset after the last record.", labels=_PER_REPLICA
         )
-        size = GaugeMetricFamily(f"{_PREFIX}_log_size_bytes", "Segments.", labels=_PER_REPLICA)
-        appended = CounterMetricFamily(f"{_PREFIX}_appended_bytes", "Appended by leaders.")
-        fetched = CounterMetricFamily(f"{_PREFIX}_fetched_bytes", "Read for clients.")
-        for replica in plane.replicas.values():
+        hw = GaugeMetricFamily(
+            f"{_PREFIX}_high_watermark",
+            "Offset after the last committed record, as this node knows it.",
+            labels=_PER_REPLICA,
+        )
+        start = GaugeMetricFamily(
+            f"{_PREFIX}_log_start_offset", "First offset that can be read.", labels=_PER_REPLICA
+        )
+        size = GaugeMetricFamily(
+            f"{_PREFIX}_log_size_bytes", "Bytes of all segments.", labels=_PER_REPLICA
+        )
+        appended = CounterMetricFamily(
+            f"{_PREFIX}_appended_bytes", "Bytes of batches appended by leaders here."
+        )
+        fetched = CounterMetricFamily(
+            f"{_PREFIX}_fetched_bytes", "Bytes of batches that were read here for clients."
+        )
+        for replica in islice(plane.replicas.values(), SERIES_MAX):
             labels = (replica.topic_name, str(replica.partition))
             leo.add_metric(labels, replica.log.log_end_offset)
             hw.add_metric(labels, replica.high_watermark)
@@ -48,44 +76,67 @@ class PartitionCollector(Collector):
         fetched.add_metric((), plane.fetched_bytes)
         leaders = sum(replica.leading for replica in plane.replicas.values())
         yield from (leo, hw, start, size, appended, fetched)
-        yield GaugeMetricFamily(f"{_PREFIX}_leaders", "Leaders here.", value=leaders)
+        yield GaugeMetricFamily(f"{_PREFIX}_leaders", "Partitions led here.", value=leaders)
         yield GaugeMetricFamily(
-            f"{_PREFIX}_waiting_fetches", "Long polls.", value=plane.waiting_fetches
+            f"{_PREFIX}_replicas_not_shown",
+            "Replicas here that have no values of their own above.",
+            value=max(0, len(plane.replicas) - SERIES_MAX),
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_waiting_fetches",
+            "Fetches that wait for records.",
+            value=plane.waiting_fetches,
         )
 
-    def _groups(self) -> Iterable[Metric]:
-        stats = self._service.groups.stats()
+    def _group_counts(self) -> Iterable[Metric]:
+        stats = self._groups.stats()
         groups = GaugeMetricFamily(f"{_PREFIX}_groups", "Groups by state.", labels=("state",))
         for state, count in stats.groups.items():
             groups.add_metric((state.name.lower(),), count)
         yield groups
-        yield GaugeMetricFamily(f"{_PREFIX}_group_members", "Members.", value=stats.members)
-        yield GaugeMetricFamily(f"{_PREFIX}_group_parked_calls", "Parked.", value=stats.parked)
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_group_members", "Members of all groups.", value=stats.members
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_group_parked_calls",
+            "Requests of members that wait (JoinGroup, SyncGroup).",
+            value=stats.parked,
+        )
 
     def _lag(self) -> Iterable[Metric]:
         """Lag of committed offsets whose partitions this node leads too."""
         ends = {
             (r.topic_name, r.partition): r.high_watermark
-            for r in self._service.plane.replicas.values()
+            for r in self._plane.replicas.values()
             if r.leading
         }
         lag = GaugeMetricFamily(
-            f"{_PREFIX}_group_lag", "HW minus commit.", labels=("group", *_PER_REPLICA)
+            f"{_PREFIX}_group_lag",
+            "High watermark minus committed offset, where both are here.",
+            labels=("group", *_PER_REPLICA),
         )
-        for key, topic, partition, offset in self._service.groups.committed_offsets():
+        known = 0
+        for key, topic, partition, offset in self._groups.committed_offsets():
             end = ends.get((topic, partition))
             if end is not None:
-                lag.add_metric((key.group_id, topic, str(partition)), max(0, end - offset))
+                known += 1
+                if known <= SERIES_MAX:
+                    lag.add_metric((key.group_id, topic, str(partition)), max(0, end - offset))
         yield lag
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_group_lags_not_shown",
+            "Lags that are known here and have no values of their own above.",
+            value=max(0, known - SERIES_MAX),
+        )
 
     def _damage(self) -> Iterable[Metric]:
         """What the scrubber does and has found."""
-        scrubber = self._service.logs.scrubber
+        scrubber = self._scrubber
         checked = CounterMetricFamily(f"{_PREFIX}_scrubbed_bytes", "Closed segments checked.")
         checked.add_metric((), scrubber.checked_bytes)
         found = CounterMetricFamily(f"{_PREFIX}_damages_found", "Batches with bit rot.")
         found.add_metric((), scrubber.damages)
-        rotten = sum(r.log.rotten for r in self._service.plane.replicas.values())
+        rotten = sum(r.log.rotten for r in self._plane.replicas.values())
         yield from (checked, found)
         yield GaugeMetricFamily(
             f"{_PREFIX}_damaged_logs", "Logs with records that cannot be read.", value=rotten
@@ -93,7 +144,7 @@ class PartitionCollector(Collector):
 
     def _producers(self) -> Iterable[Metric]:
         """Idempotent producers that partitions remember."""
-        budget = self._service.logs.manager.producers
+        budget = self._budget
         yield GaugeMetricFamily(
             f"{_PREFIX}_producer_ids", "Idempotent producers with state.", value=budget.count
         )

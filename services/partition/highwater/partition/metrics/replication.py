@@ -4,16 +4,17 @@ What Kafka has in ReplicaManager, Partition and ReplicaFetcherManager, under our
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from highwater.metadata.watch import ClusterWatch
+from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
-
-if TYPE_CHECKING:
-    from highwater.partition.service import PartitionService
+from highwater.partition.node.membership import Membership
+from highwater.partition.node.node_replication import NodeReplication
+from highwater.partition.node.replicas import Replicas
 
 _PREFIX = "highwater_partition"
 
@@ -21,8 +22,20 @@ _PREFIX = "highwater_partition"
 class ReplicationCollector(Collector):
     """Prometheus' view of what one node leads and follows."""
 
-    def __init__(self, service: "PartitionService") -> None:
-        self._service = service
+    def __init__(
+        self,
+        *,
+        plane: DataPlane,
+        replicas: Replicas,
+        replication: NodeReplication,
+        watch: ClusterWatch,
+        membership: Membership,
+    ) -> None:
+        self._plane = plane
+        self._replicas = replicas
+        self._replication = replication
+        self._watch = watch
+        self._membership = membership
 
     def collect(self) -> Iterable[Metric]:
         """One pass over all replicas, and one over the image's partitions."""
@@ -33,7 +46,7 @@ class ReplicationCollector(Collector):
         yield _gauge(
             "reassigning_partitions", "Led here, with replicas that come or go.", self._reassigning
         )
-        replicas = self._service.replicas
+        replicas = self._replicas
         yield _counter("leader_elections", "New epochs of replicas here.", replicas.elections)
         offline = sum(len(partitions) for partitions in replicas.offline.values())
         yield _gauge("offline_replicas", "Assigned here and not usable.", offline)
@@ -41,7 +54,7 @@ class ReplicationCollector(Collector):
     def _leaders(self) -> Iterable[Metric]:
         short = under_min = 0
         lags: dict[int, int] = {}
-        for replica in self._service.plane.replicas.values():
+        for replica in self._plane.replicas.values():
             if not replica.leading:
                 continue
             core = replica.core
@@ -61,12 +74,12 @@ class ReplicationCollector(Collector):
         yield family
 
     def _isrs(self) -> Iterable[Metric]:
-        proposals = self._service.replication.proposals
+        proposals = self._replication.proposals
         yield _counter("isr_shrinks", "ISRs that got smaller.", proposals.shrinks)
         yield _counter("isr_expands", "ISRs that got larger.", proposals.expands)
 
     def _traffic(self) -> Iterable[Metric]:
-        traffic = self._service.replication.traffic
+        traffic = self._replication.traffic
         yield _by_node("replicated_bytes_out", "Records for followers.", traffic.bytes_out)
         yield _by_node("replicated_bytes_in", "Records of leaders.", traffic.bytes_in)
         yield _by_node(
@@ -79,7 +92,7 @@ class ReplicationCollector(Collector):
         )
 
     def _throttles(self) -> Iterable[Metric]:
-        replication = self._service.replication
+        replication = self._replication
         passed = CounterMetricFamily(
             f"{_PREFIX}_throttled_replication_bytes", "Of throttled replicas.", labels=("side",)
         )
@@ -93,11 +106,10 @@ class ReplicationCollector(Collector):
 
     @property
     def _reassigning(self) -> int:
-        service = self._service
-        image = service.watch.image
+        image = self._watch.image
         if image is None:
             return 0
-        node_id = service.membership.node_id
+        node_id = self._membership.node_id
         return sum(
             state.leader == node_id and bool(state.adding_replicas or state.removing_replicas)
             for topic in image.topics.values()

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from highwater.partition.core.succession import heard_since, successors
+from highwater.partition.core.succession import heard_since
 from highwater.partition.data_plane.replica import PartitionReplica
 
 LOOK_S: Final = 0.005
@@ -35,10 +35,10 @@ async def hand_over(
     everyone = list(replicas)
     deadline_s = loop.time() + timeout_s
     slow = await _slow(everyone, min(PROBE_S, timeout_s / 2))
-    await _wait([replica for replica in slow if replica.resign()], _is_done, deadline_s)
+    await wait_for([replica for replica in slow if replica.resign()], _is_done, deadline_s)
     # Whoever came to lead meanwhile is among them.
     rest = [replica for replica in everyone if not replica.resigned and replica.resign()]
-    await _wait(rest, _is_done, loop.time() + timeout_s)
+    await wait_for(rest, _is_done, loop.time() + timeout_s)
     return [replica for replica in everyone if replica.resigned and not _is_done(replica)]
 
 
@@ -52,23 +52,23 @@ async def _slow(everyone: list[PartitionReplica], probe_s: float) -> list[Partit
         return []
     since_ms = everyone[0].clock.monotonic_ms()
     ends = {replica: replica.log.log_end_offset for replica in everyone}
-    lagging = await _wait(
+    lagging = await wait_for(
         everyone,
         lambda replica: replica.next_leader_has(ends[replica]),
         asyncio.get_running_loop().time() + probe_s,
     )
-    hanging = {node for replica in lagging for node in successors(replica.core)}
+    hanging = {node for replica in lagging for node in replica.successors()}
     for replica in everyone if hanging else ():
-        hanging.difference_update(heard_since(replica.core, since_ms))
+        hanging.difference_update(heard_since(replica.core.followers, since_ms))
     late = set(lagging)
     return [
         replica
         for replica in everyone
-        if replica in late or not hanging.isdisjoint(successors(replica.core))
+        if replica in late or not hanging.isdisjoint(replica.successors())
     ]
 
 
-async def _wait(
+async def wait_for(
     replicas: Iterable[PartitionReplica],
     is_ready: Callable[[PartitionReplica], bool],
     deadline_s: float,

@@ -14,7 +14,14 @@ from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
 from highwater.partition.core.producer_budget import ProducerLimits
 from highwater.partition.node.membership import Membership, NodeIdentity
-from highwater.partition.storage.cleaning.cleaner import Cleaner, CleanerSettings
+from highwater.partition.node.static_configs import static_configs
+from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.cleaning.settings import cleaner_settings
+from highwater.partition.storage.directory.failure_notes import (
+    RuntimeNotes,
+    runtime_directories,
+)
+from highwater.partition.storage.directory.kernel_volume import KernelVolumes
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
@@ -47,7 +54,7 @@ class NodeLogs:
         self._config = config
         self._log = log
         self._membership: Membership | None = None
-        self._lineage = NodeLineage(incarnation=uuid.uuid4().hex, boot_id=_boot_id())
+        self._lineage = _lineage(config)
 
         def post(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
@@ -79,14 +86,9 @@ class NodeLogs:
             self.manager,
             clock=clock,
             log=log,
-            settings=CleanerSettings(
-                enable=config.log_cleaner_enable,
-                backoff_ms=config.log_cleaner_backoff_ms,
-                dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_bytes,
-                io_bytes_per_s=config.log_cleaner_io_bytes_per_s,
-            ),
+            enable=config.log_cleaner_enable,
+            settings=cleaner_settings(static_configs(config)),
         )
-
         self.scrubber = LogScrubber(
             self.manager,
             bytes_per_s=config.log_scrub_bytes_per_s,
@@ -194,6 +196,7 @@ class NodeLogs:
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
         """See LogStore."""
         self.manager.set_broker_configs(configs)
+        self.cleaner.reconfigure(cleaner_settings(configs))
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         """Syncs a log off the loop, then calls `done` on it (flush.messages)."""
@@ -213,6 +216,16 @@ class NodeLogs:
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
         """Takes a directory offline."""
         self.manager.fail_dir(index, failure)
+
+
+def _lineage(config: PartitionConfig) -> NodeLineage:
+    boot_id = _boot_id()
+    return NodeLineage(
+        incarnation=uuid.uuid4().hex,
+        boot_id=boot_id,
+        volumes=KernelVolumes(),
+        notes=RuntimeNotes(runtime_directories(config.lineage_notes_dir), boot_id=boot_id),
+    )
 
 
 def _boot_id() -> str:

@@ -7,10 +7,10 @@ a gateway that finds it there knows that it reads the same files (decision 4).
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
@@ -22,6 +22,7 @@ from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.ids import NodeId, TopicId
 from highwater.model.time import Clock
 from highwater.partition.data_plane.controller_session import ControllerSession
+from highwater.partition.node.asked_hand_overs import AskedHandOver, HandOverAnswer
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -43,6 +44,19 @@ class NodeIdentity:
     previous_node_epoch: int
     incarnation: str
     """New at every start."""
+
+
+class HandOvers(Protocol):
+    """What the node makes of requests to hand over (`asked_hand_overs`)."""
+
+    @property
+    def answers(self) -> Sequence[HandOverAnswer]:
+        """Present ones; read on the heartbeats' thread."""
+        ...
+
+    def ask(self, asked: Iterable[AskedHandOver]) -> None:
+        """Begins; requests that come again are harmless."""
+        ...
 
 
 class Membership:
@@ -67,6 +81,7 @@ class Membership:
         on_registered: Callable[[int], None],
         static_configs: Mapping[str, str],
         clock: Clock,
+        hand_overs: HandOvers,
         session: ControllerSession | None = None,
     ) -> None:
         """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
@@ -77,6 +92,7 @@ class Membership:
         `lineage` gives the incarnations whose records the directories hold (`core.lineage`).
         `on_registered` hears the node epoch of every registration, before anybody acts on it.
         `static_configs` are the node's settings under Kafka's names, for gateways to tell.
+        `hand_overs` hears what this node is to hand over, and has answers for the heartbeats.
         `session` is told whatever the controller says of it; None if nobody asks.
         """
         self._identity = identity
@@ -95,6 +111,7 @@ class Membership:
         self._on_registered = on_registered
         self._static_configs = static_configs
         self._clock = clock
+        self._hand_overs = hand_overs
         self._session = session
         self._heartbeats: Heartbeats | None = None
         self._address = ""
@@ -184,6 +201,15 @@ class Membership:
                 pb.OfflineReplicas(topic_id=topic_id, partitions=partitions)
                 for topic_id, partitions in self._offline_replicas().items()
             ],
+            handed_over=[
+                pb.HandedOver(
+                    topic_id=answer.key[0],
+                    partition=answer.key[1],
+                    leader_epoch=answer.leader_epoch,
+                    ready=answer.ready,
+                )
+                for answer in self._hand_overs.answers
+            ],
         )
 
     def _answered(self, response: pb.HeartbeatResponse, sent_ms: int) -> None:
@@ -191,6 +217,15 @@ class Membership:
             self._session.vouched_for(sent_ms)
         if response.may_shut_down and self._wants_shutdown:
             self._may_shut_down.set()
+        if response.hand_over and not self._wants_shutdown:
+            self._hand_overs.ask(
+                AskedHandOver(
+                    key=(TopicId(one.topic_id), one.partition),
+                    leader_epoch=one.leader_epoch,
+                    successor=one.successor,
+                )
+                for one in response.hand_over
+            )
         if response.error.error_code in _REGISTER_AGAIN and not self._registering:
             self._registering = True
             self._tasks.start(self._register_again(), name="register-node")

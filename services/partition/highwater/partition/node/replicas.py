@@ -10,8 +10,13 @@ from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.steps import Steps, finish
 from highwater.model.time import Clock
-from highwater.partition.core.replica_events import IneligibleChanged, PartitionChanged
+from highwater.partition.core.replica_events import (
+    IneligibleChanged,
+    NodeRegistered,
+    PartitionChanged,
+)
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -97,7 +102,7 @@ class Replicas:
         clock: Clock,
         log: Logger,
         on_log_failure: Callable[[PartitionReplica, StorageError], None],
-        port: ReplicationPort | None = None,
+        port: ReplicationPort[PartitionReplica] | None = None,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
     ) -> None:
@@ -119,6 +124,9 @@ class Replicas:
         self._ineligible: frozenset[int] = frozenset()
         self._topics: dict[TopicId, TopicState] = {}
         """As last carried out; compared by identity with the next image's."""
+        self._records: dict[Key, PartitionState] = {}
+        """Of the replicas here, as last carried out: in the middle of an image some are newer than
+        their topics in `_topics`."""
         self._led: set[Key] = set()
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
@@ -147,36 +155,44 @@ class Replicas:
         """The controller knows this incarnation of the node by `node_epoch`."""
         self._node_epoch = node_epoch
         for replica in self._plane.replicas.values():
-            replica.core.node_epoch = node_epoch
+            replica.handle(NodeRegistered(node_epoch=node_epoch))
 
     def apply(self, image: ClusterImage, node_id: NodeId) -> None:
         """Makes replicas and roles what the image says, and their configs."""
-        self._note_ineligible(image)
+        finish(self.applying(image, node_id))
+
+    def applying(self, image: ClusterImage, node_id: NodeId) -> Steps[None]:
+        """`apply` in steps: a replica hears of its record in one. The next image has to wait."""
+        yield from self._note_ineligible(image)
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
             self._logs.set_broker_configs(self._policies.broker_configs)
         gone = [self._topics.pop(t) for t in list(self._topics) if t not in image.topics]
         for topic in gone:
             self._remove_topic(topic)
+            yield
         for topic_id, topic in image.topics.items():
             before = self._topics.get(topic_id)
             if before is not topic:
-                self._apply_topic(topic, node_id)
+                yield from self._apply_topic(before, topic, node_id)
                 self._topics[topic_id] = topic
             if before is not None and (defaults_changed or before.configs != topic.configs):
-                self._reconfigure(topic)
+                yield from self._reconfigure(topic)
+            yield
         if gone:
             self._roles.topics_deleted(gone)
         self.count()
 
-    def _note_ineligible(self, image: ClusterImage) -> None:
+    def _note_ineligible(self, image: ClusterImage) -> Steps[None]:
         """Nodes that the controller would refuse in an ISR."""
         ineligible = frozenset(n.node_id for n in image.nodes.values() if n.fenced or n.draining)
         if ineligible == self._ineligible:
             return
         self._ineligible = ineligible
-        for replica in self._plane.replicas.values():
-            replica.handle(IneligibleChanged(nodes=ineligible))
+        for key, replica in list(self._plane.replicas.items()):
+            if self._plane.replicas.get(key) is replica:  # Not replaced between two steps.
+                replica.handle(IneligibleChanged(nodes=ineligible))
+            yield
 
     def count(self) -> None:
         """Brings `leader_count` and `offline` up to date; after each image and each failure."""
@@ -188,28 +204,42 @@ class Replicas:
             offline.setdefault(topic_id, []).append(partition)
         self.offline = offline
 
-    def _apply_topic(self, topic: TopicState, node_id: NodeId) -> None:
+    def _apply_topic(
+        self, before: TopicState | None, topic: TopicState, node_id: NodeId
+    ) -> Steps[None]:
         min_isr = self._policies.min_isr(topic)
+        known = () if before is None else before.partitions
+        # What could not be carried out when it came is tried again with any change of the topic.
+        again = bool(self._refetching or self.unusable)
         for state in topic.partitions:
-            key = (topic.topic_id, state.partition)
-            replica = self._plane.replicas.get(key)
-            if node_id not in state.replicas:
-                self.unusable.discard(key)
-                # A log is deleted by a newer record only, however the older one came here.
-                if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
-                    self._log.info("replica_removed", topic=topic.name, partition=state.partition)
-                    self._remove(topic, replica)
-                continue
-            failed = self._refetching.get(key)
-            if replica is not None and failed is not None and _counts_no_more(state, node_id):
-                replica = self._end_quarantine(topic, replica, state, failed)
+            number = state.partition
+            if again or number >= len(known) or known[number] is not state:
+                self._apply_partition(topic, state, node_id, min_isr)
+                yield
+
+    def _apply_partition(
+        self, topic: TopicState, state: PartitionState, node_id: NodeId, min_isr: int
+    ) -> None:
+        key = (topic.topic_id, state.partition)
+        replica = self._plane.replicas.get(key)
+        if node_id not in state.replicas:
+            self.unusable.discard(key)
+            # A log is deleted by a newer record only, however the older one came here.
+            if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
+                self._log.info("replica_removed", topic=topic.name, partition=state.partition)
+                self._remove(topic, replica)
+            return
+        failed = self._refetching.get(key)
+        if replica is not None and failed is not None and _counts_no_more(state, node_id):
+            replica = self._end_quarantine(topic, replica, state, failed)
+        if replica is None:
+            replica = self._make(topic, state.partition, node_id)
             if replica is None:
-                replica = self._make(topic, state.partition, node_id)
-                if replica is None:
-                    continue
-            if replica.log.rotten and not replica.failed:
-                self._quarantine(replica, state)
-            self._set_role(topic, replica, state, min_isr)
+                return
+        if replica.log.rotten and not replica.failed:
+            self._quarantine(replica, state)
+        self._set_role(topic, replica, state, min_isr)
+        self._records[key] = state
 
     def damaged(self, log: PartitionLog) -> bool:
         """Takes a replica out of service whose log has lost records.
@@ -243,13 +273,13 @@ class Replicas:
         made = self._make(topic, state.partition, NodeId(replica.core.node))
         if made is not None:
             self._set_role(topic, made, state, self._policies.min_isr(topic))
+            self._records[topic.topic_id, made.partition] = state
         return made is not None
 
     def _record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
         topic = self._topics.get(replica.topic_id)
-        if topic is None or replica.partition >= len(topic.partitions):
-            return None
-        return topic, topic.partitions[replica.partition]
+        state = self._records.get((replica.topic_id, replica.partition))
+        return None if topic is None or state is None else (topic, state)
 
     def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
         key = (replica.topic_id, replica.partition)
@@ -297,7 +327,7 @@ class Replicas:
             topic, replica.partition, replica.log, replica.log_dir, replica.core.node
         )
 
-    def _reconfigure(self, topic: TopicState) -> None:
+    def _reconfigure(self, topic: TopicState) -> Steps[None]:
         """Configs apply from the next append on."""
         policy = self._policies.append_policy(topic)
         for state in topic.partitions:
@@ -305,6 +335,7 @@ class Replicas:
             if replica is not None:
                 replica.policy = policy
                 self._logs.reconfigure(replica.log, topic)
+                yield
 
     def _make(self, topic: TopicState, partition: int, node_id: NodeId) -> PartitionReplica | None:
         key = (topic.topic_id, partition)
@@ -394,6 +425,7 @@ class Replicas:
     def _drop(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
         self._refetching.pop((topic.topic_id, replica.partition), None)
+        self._records.pop((topic.topic_id, replica.partition), None)
         replica.retire()
         self._resigned(topic, replica.partition)
 
@@ -403,6 +435,11 @@ class Replicas:
             topic = self._topics.get(topic_id)
             if topic is not None and not topic.internal:
                 yield replica
+
+    def is_internal(self, key: Key) -> bool:
+        """True for coordinators' partitions, and for those that are unknown."""
+        topic = self._topics.get(key[0])
+        return topic is None or topic.internal
 
     def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
         """The replicas of a topic that are here."""

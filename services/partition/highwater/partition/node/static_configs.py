@@ -2,35 +2,46 @@
 
 from typing import Final
 
+from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.partition.config import PartitionConfig
-from highwater.partition.groups.core.config import GroupConfig
 
 DOUBLE_MAX: Final = "1.7976931348623157E308"
 """As Java writes it: no limit, for which Kafka has no 0."""
+NEVER: Final = 2**63 - 1
 
 
-def static_configs(config: PartitionConfig, groups: GroupConfig) -> dict[str, str]:
-    """{broker config: value}; all of them are in `highwater.model.broker_config`."""
-    values = {
-        "group.initial.rebalance.delay.ms": groups.initial_rebalance_delay_ms,
-        "group.max.session.timeout.ms": groups.session_timeout_ms_max,
-        "group.max.size": groups.group_size_max,
-        "group.min.session.timeout.ms": groups.session_timeout_ms_min,
+def static_configs(config: PartitionConfig) -> dict[str, str]:
+    """{broker config: value} of the settings that are not at their defaults.
+
+    All of them are in `highwater.model.broker_config`, which has the defaults.
+    """
+    told = {name: str(value) for name, value in _settings(config).items()}
+    return {name: value for name, value in told.items() if value != BROKER_CONFIGS[name].default}
+
+
+def _settings(config: PartitionConfig) -> dict[str, object]:
+    values: dict[str, object] = {
+        "group.initial.rebalance.delay.ms": config.group_initial_rebalance_delay_ms,
+        "group.max.session.timeout.ms": config.group_max_session_timeout_ms,
+        "group.max.size": config.group_max_size,
+        "group.min.session.timeout.ms": config.group_min_session_timeout_ms,
         "log.cleaner.backoff.ms": config.log_cleaner_backoff_ms,
         "log.cleaner.dedupe.buffer.size": config.log_cleaner_dedupe_buffer_bytes,
         "log.cleaner.enable": str(config.log_cleaner_enable).lower(),
         "log.cleaner.io.max.bytes.per.second": (
             float(config.log_cleaner_io_bytes_per_s) or DOUBLE_MAX
         ),
-        "log.flush.interval.ms": config.log_flush_interval_ms,
         "log.flush.offset.checkpoint.interval.ms": config.checkpoint_interval_ms,
         "log.retention.check.interval.ms": config.retention_check_interval_ms,
-        "offset.metadata.max.bytes": groups.offset_metadata_bytes_max,
-        "offsets.retention.minutes": groups.offsets_retention_ms // 60_000,
+        "offset.metadata.max.bytes": config.offset_metadata_max_bytes,
+        "offsets.retention.check.interval.ms": config.offsets_retention_check_interval_ms,
+        "offsets.retention.minutes": config.offsets_retention_minutes,
         "producer.id.expiration.ms": config.producer_id_expiration_ms,
         "replica.high.watermark.checkpoint.interval.ms": (
             config.high_watermark_checkpoint_interval_ms
         ),
         "replica.lag.time.max.ms": config.replica_lag_time_max_ms,
     }
-    return {name: str(value) for name, value in values.items()}
+    if config.log_flush_interval_ms != NEVER:
+        values["log.flush.interval.ms"] = config.log_flush_interval_ms
+    return values

@@ -1,16 +1,17 @@
 """What a topic's configs mean for the appends of this node, under the brokers' present configs.
 
 A config that the topic does not set has the brokers' value: set for this node, for all nodes, or
-by the node's own settings, in this order (`broker_defaults`). Logs take the same two mappings
-(`storage.log_manager`).
+by the node's own settings, in this order (`broker_values`). Logs take the same two mappings
+(`storage.directory.log_manager`).
 
-Records of compacted topics must have keys, which takes deep validation. `compression.type` and
-`preallocate` change nothing: batches are stored as they come, and files grow as they are written.
+Records of compacted topics must have keys, which takes deep validation. `compression.type` changes
+nothing: batches are stored as they come.
 """
 
 from collections.abc import Mapping
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.dynamic_config import broker_values
 from highwater.model.ids import NodeId
 from highwater.model.topic_config import effective, effective_value
 from highwater.partition.data_plane.policy import AppendPolicy
@@ -30,13 +31,6 @@ def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> Appen
     )
 
 
-def broker_defaults(
-    image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
-) -> dict[str, str]:
-    """The broker configs that are topics' defaults on this node; `static` are its own settings."""
-    return {**static, **image.cluster_configs, **image.node_configs.get(node_id, {})}
-
-
 class TopicPolicies:
     """`append_policy` under the brokers' configs of the newest image; used on one loop."""
 
@@ -48,14 +42,14 @@ class TopicPolicies:
 
     @property
     def broker_configs(self) -> Mapping[str, str]:
-        """See `broker_defaults`."""
+        """This node's, under Kafka's names; see `broker_values`."""
         return self._static if self._followed is None else self._followed
 
     def follow(self, image: ClusterImage, node_id: NodeId) -> bool:
         """Takes over the image's broker configs; True if they are new, as at the first call."""
         before = self._followed
         self._of_all_nodes = image.cluster_configs
-        self._followed = broker_defaults(image, node_id, self._static)
+        self._followed = broker_values(image, node_id, self._static)
         return self._followed != before
 
     def min_isr(self, topic: TopicState) -> int:

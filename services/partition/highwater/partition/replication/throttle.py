@@ -25,6 +25,9 @@ ALL: Final = "*"
 
 Key = tuple[TopicId, int]
 
+HELD: Final = -1
+"""Instead of a number of bytes: the row has to wait."""
+
 
 class Side(enum.Enum):
     """Whose traffic; the values begin the names of the configs."""

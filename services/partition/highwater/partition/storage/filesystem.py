@@ -7,7 +7,7 @@ attribute look-up; a fault is injected by replacing attributes of one instance.
 import os
 from collections.abc import Callable
 
-from highwater.partition.storage.segment.preallocation import fallocate
+from highwater.partition.storage.fallocate import fallocate
 
 
 class FileSystem:

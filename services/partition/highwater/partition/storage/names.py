@@ -9,7 +9,7 @@ A partition's directory holds files named by a twenty digit offset:
         00000000000000008192.snapshot    producers as they were before offset 8192
         leader-epoch-checkpoint
         partition.metadata
-        .highwater_gaps                  if it was compacted, or copied from a log that was
+        .highwater_gaps                  if it was compacted, or copied from a log that was (see `Gaps`)
 """
 
 import base64
@@ -37,7 +37,7 @@ COMMITTED_PRODUCERS: Final = ".highwater_producers_committed"
 """The newest of those before it that tells of committed records only, for a truncation."""
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 GAPS_MARKER: Final = ".highwater_gaps"
-"""An empty file of ours alone: offsets of this log may be missing, as compaction leaves it."""
+"""A file of ours alone: offsets of this log may be missing (`recovery.segment_ends.Gaps` says where)."""
 PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"

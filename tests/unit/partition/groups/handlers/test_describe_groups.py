@@ -44,7 +44,9 @@ def test_unknown_group(version):
 def test_authorized_operations_when_asked_for():
     request = DescribeGroupsRequest(groups=["?"], include_authorized_operations=True)
     (group,) = handle(Exchange(15), request, 3)
-    assert group.authorized_operations == 0b1_0100_1000
+    assert group.authorized_operations == 0b1101_0100_1000
+    (unknown,) = handle(Exchange(15), request, 6)
+    assert unknown.authorized_operations == -(2**31)
 
 
 def test_group_that_is_elsewhere():

@@ -33,12 +33,18 @@ def test_batches_are_divided_by_leader_epoch() -> None:
     assert unsound == ""
     first, second = runs
     sizes = [len(batch) for batch in batches]
-    assert (first.epoch, first.start, first.stop) == (2, 0, sizes[0] + sizes[1])
-    assert (first.base_offsets, first.sizes, first.next_offset) == ([5, 7], sizes[:2], 8)
-    assert (first.max_timestamp, first.max_timestamp_offset) == (30, 6), "the first that has it"
+    assert (first.info.leader_epoch, first.start, first.stop) == (2, 0, sizes[0] + sizes[1])
+    assert (first.info.base_offsets, first.info.sizes, first.info.next_offset) == (
+        [5, 7],
+        sizes[:2],
+        8,
+    )
+    assert (first.info.max_timestamp, first.info.max_timestamp_offset) == (30, 6), (
+        "the first that has it"
+    )
     assert first.idempotent == []
-    assert (second.epoch, second.start, second.stop) == (4, first.stop, sum(sizes))
-    assert (second.base_offsets, second.next_offset) == ([8], 9)
+    assert (second.info.leader_epoch, second.start, second.stop) == (4, first.stop, sum(sizes))
+    assert (second.info.base_offsets, second.info.next_offset) == ([8], 9)
     assert [header[9:12] for header in second.idempotent] == [(1, 0, 3)]
 
 
@@ -75,7 +81,7 @@ def test_what_is_before_an_unsound_batch_is_sound(bad: bytes, why: str) -> None:
     runs, unsound = split(good, bad, make_batch(base_offset=7, epoch=3))
     assert why in unsound
     (run,) = runs
-    assert (run.stop, run.next_offset) == (len(good), 6)
+    assert (run.stop, run.info.next_offset) == (len(good), 6)
 
 
 @pytest.mark.parametrize(("nbytes", "why"), [(1, "1 bytes"), (60, "60 bytes"), (-1, "length")])
@@ -96,8 +102,8 @@ def test_compacted_logs_have_gaps_but_nothing_comes_twice() -> None:
         gaps_end=12,
     )  # fmt: skip
     assert "12 instead of 13" in unsound
-    assert [run.base_offsets for run in runs] == [[9, 12]]
-    assert runs[0].next_offset == 13
+    assert [run.info.base_offsets for run in runs] == [[9, 12]]
+    assert runs[0].info.next_offset == 13
 
 
 @pytest.mark.parametrize(
@@ -122,4 +128,4 @@ def test_runs_tell_whether_offsets_are_missing(
 def test_a_gap_that_reaches_too_far_is_unsound() -> None:
     runs, unsound = split(make_batch(base_offset=5), make_batch(base_offset=8), gaps_end=7)
     assert "8 instead of 6" in unsound
-    assert [run.next_offset for run in runs] == [6]
+    assert [run.info.next_offset for run in runs] == [6]

@@ -24,7 +24,7 @@ from highwater.partition.replication.traffic import ReplicaTraffic
 from highwater.partition.storage.errors import DamagedHeaderError, StorageError
 from highwater.runtime.logging import silent_logger
 from highwater.runtime.tasks import TaskOwner
-from tests.support.log_batches import make_batch
+from tests.support.log_batches import forget_positions, make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
 from tests.unit.partition.replication.channel import Channel, answer_to, until
@@ -367,7 +367,7 @@ def damage_second_of_three(replica: PartitionReplica) -> None:
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")
-    replica.log._positions.clear()
+    forget_positions(replica.log)
 
 
 async def test_a_replica_that_is_made_anew_while_it_is_cut_is_asked_for_from_its_beginning(

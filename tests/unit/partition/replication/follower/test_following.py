@@ -19,7 +19,7 @@ from highwater.partition.replication.follower.following import (
 from highwater.partition.replication.follower.late_rows import LateRows
 from highwater.partition.replication.rows import NONE, Answered
 from highwater.partition.storage.names import GAPS_MARKER
-from tests.support.log_batches import make_batch, read_all
+from tests.support.log_batches import make_batch, read_all, write_with
 from tests.unit.partition.data_plane.node import EPOCH, Node, stored
 from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says, lead
 from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
@@ -260,7 +260,7 @@ def test_a_disk_that_fails_takes_the_directory_offline(follower: Follower) -> No
         raise OSError(errno.ENOSPC, "no space")
 
     follower.answer(make_batch(base_offset=0))
-    follower.log._pwritev = full
+    write_with(follower.log, full)
     assert follower.answer(make_batch(base_offset=1)) is Outcome.OVER
     assert follower.replica.failed
     assert len(follower.log_failures) == 1
@@ -411,8 +411,8 @@ def test_nothing_of_a_file_is_taken_that_is_not_as_promised(
     assert follower.ends == (0, 0, 0, 0)
 
 
-def test_who_loses_the_lead_during_a_flush_can_be_told_where_the_logs_part(tmp_path: Path) -> None:
-    """What waited for the flush is in the log, and so in the place that the follower asks from."""
+def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
+    """What waits for a flush is in the log, and so in the place that a follower asks from."""
     follower = Follower(tmp_path, flush_messages=1)
     lead(follower.replica, EPOCH + 1)
     flushes: list[Any] = []
@@ -421,12 +421,15 @@ def test_who_loses_the_lead_during_a_flush_can_be_told_where_the_logs_part(tmp_p
     follow(follower.replica, LEADER, EPOCH + 2)
     assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
     assert follower.ends == (0, 0, 1, 1)
+    assert follower.replica.core.counted_end_offset == 0
+    assert asked_of(follower.replica) is None, "a fetch would claim what is not on disk"
+    follower.log.flush()
+    flushes.pop()()
+    assert follower.replica.core.counted_end_offset == 1
     asked = asked_of(follower.replica)
     assert asked is not None
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (1, EPOCH + 1)
     assert follower.answer(diverging_epoch=EPOCH, diverging_end_offset=0) is Outcome.DONE
-    assert follower.ends == (0, 0, 0, 0)
-    flushes.pop()()
     assert follower.ends == (0, 0, 0, 0)
 
 
@@ -438,7 +441,19 @@ def test_who_leads_on_in_another_epoch_sees_the_end_of_a_flush(tmp_path: Path) -
     node.replica._flush = lambda _log, done: flushes.append(done)
     node.append(make_batch(), epoch=EPOCH + 1)
     lead(node.replica, EPOCH + 2)
-    assert node.ends == (0, 0, 1, 0)
+    assert node.ends == (0, 0, 1, 1)
+    assert node.replica.core.counted_end_offset == 0
     node.log.flush()
     flushes.pop()()
     assert node.ends == (0, 1, 1, 1)
+
+
+def test_a_new_leader_does_not_count_what_it_has_not_flushed_as_a_follower(tmp_path: Path) -> None:
+    """The only member of the ISR, so that its own log is all that the high watermark waits for."""
+    follower = Follower(tmp_path, flush_messages=1)
+    assert follower.answer(make_batch(base_offset=0)) is Outcome.LATE
+    lead(follower.replica, EPOCH + 1)
+    assert follower.ends == (0, 0, 1, 1)
+    follower.log.flush()
+    follower.flushes.pop()()
+    assert follower.ends == (0, 1, 1, 1)

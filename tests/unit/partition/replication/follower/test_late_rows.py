@@ -20,7 +20,9 @@ class Node:
 
 
 def replica() -> Any:
-    return SimpleHashable(log=object())
+    made = SimpleHashable(log=object(), flushed=0)
+    made.log_end_moved = lambda: setattr(made, "flushed", made.flushed + 1)
+    return made
 
 
 class SimpleHashable(SimpleNamespace):
@@ -60,3 +62,4 @@ def test_a_flush_keeps_a_replica_late() -> None:
     done()
     assert a not in node.late
     assert node.resumed == [a]
+    assert a.flushed == 1, "before it goes on"

@@ -121,7 +121,7 @@ def test_a_file_that_is_too_short_is_told(reads, rows, slow):
     row = rows[0]
     found = found_in(row)
     reads.take(row, found)
-    row.replica.log._environment.filesystem.ftruncate(found.segment.open(), 5)
+    row.replica.log._place.environment.filesystem.ftruncate(found.segment.open(), 5)
     slow.end()
     with pytest.raises(LogDirFailure, match=f"5 of {found.length} bytes"):
         reads.take(row, found)

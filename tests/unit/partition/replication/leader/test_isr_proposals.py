@@ -299,11 +299,50 @@ async def test_a_refused_follower_comes_again_with_its_next_fetch_but_not_at_onc
     assert replica.ends() == [on.IsrAnswered(attempt=1, error_code=ErrorCode.INELIGIBLE_REPLICA)]
     assert replica.core.isr.maximal == {1, 3}
     leaders.caught_up(replica)
-    await leaders.later(isr_proposals.REFUSED_PAUSE_MS - 1)
+    await leaders.later(isr_proposals.REFUSED_PAUSES_MS[0] - 1)
     assert len(controller.calls) == 1
     await leaders.later(1)
     assert replica.core.isr.committed == (1, 3, 2)
     assert len(controller.calls) == 2
+
+
+async def test_who_is_refused_again_and_again_asks_less_often(
+    leaders: Leaders, controller: Controller
+) -> None:
+    controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
+    replica = leaders.add()
+    pauses = isr_proposals.REFUSED_PAUSES_MS
+    leaders.caught_up(replica)
+    await leaders.later(0)
+    for calls, pause_ms in enumerate((*pauses, pauses[-1]), 1):
+        leaders.caught_up(replica)
+        await leaders.later(pause_ms - 1)
+        assert len(controller.calls) == calls
+        await leaders.later(1)
+        assert len(controller.calls) == calls + 1
+
+
+async def test_nobody_looks_all_the_time_whether_a_pause_is_over(
+    leaders: Leaders, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proposal that waits for its replica's pause made it look every millisecond."""
+    controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
+    replica = leaders.add()
+    leaders.caught_up(replica)
+    await leaders.later(0)
+    timeouts: list[float | None] = []
+    timeout = asyncio.timeout
+
+    def noted(delay_s: float | None) -> asyncio.Timeout:
+        timeouts.append(delay_s)
+        return timeout(delay_s)
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    leaders.caught_up(replica)
+    await leaders.later(1)
+    assert replica.core.isr.pending > 0, "it proposes while it has to wait"
+    assert timeouts
+    assert all(delay_s is not None and delay_s > 0.1 for delay_s in timeouts)
 
 
 async def test_a_node_epoch_that_is_not_the_present_one(
@@ -320,7 +359,7 @@ async def test_a_node_epoch_that_is_not_the_present_one(
             on.IsrAnswered(attempt=1, error_code=ErrorCode.STALE_BROKER_EPOCH)
         ]
         assert replica.core.isr.maximal == {1, 2, 3}, "its outcome is not known"
-    await leaders.later(isr_proposals.REFUSED_PAUSE_MS)
+    await leaders.later(isr_proposals.REFUSED_PAUSES_MS[0])
     for replica in replicas:
         assert replica.core.isr.committed == (1, 3, 2)
 

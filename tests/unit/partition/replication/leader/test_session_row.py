@@ -78,7 +78,7 @@ def test_it_is_behind_and_untold_until_it_is_answered(leader):
     row, _ = row_of(replica)
     assert not row.behind
     assert row.untold
-    row.offsets(FOLLOWER)
+    row.offsets()
     assert not row.untold
     leader.append(make_batch())
     assert row.behind
@@ -97,7 +97,7 @@ def test_offsets_after_a_divergence_are_told_again(leader):
     replica = leader.add_led(replicas=(NODE, FOLLOWER))
     leader.append(make_batch())
     row, _ = row_of(replica, place(1))
-    row.offsets(FOLLOWER)
+    row.offsets()
     row.ask(place(2), FOLLOWER, NODE_EPOCH, 1001)
     answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, source_of())
     assert answer.diverging_end_offset == 1

@@ -12,12 +12,15 @@ import pytest
 
 from highwater.partition.storage.cleaning import cleaner as module
 from highwater.partition.storage.cleaning.cleaner import Cleaner
+from highwater.partition.storage.cleaning.settings import CleanerSettings
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
 )
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.names import GAPS_MARKER
+from highwater.partition.storage.recovery.segment_ends import INSIDE_ONLY
 from highwater.runtime.logging import silent_logger
 from tests.support.cleaned_node import CleanedNode, compacted_topic
 from tests.support.compacted_logs import keyed_batch, newest, records_in
@@ -92,6 +95,22 @@ async def test_a_dirty_log_becomes_small_and_stays_the_same_table(node: CleanedN
     await until(checkpoint.exists)
     assert checkpoint.read_text() == "0\n1\ntable 0 60\n"
     assert not [name for name in names(log) if name.endswith((".cleaned", ".swap"))]
+
+
+async def test_a_log_in_the_checkpoint_has_a_marker_even_if_nothing_was_removed(
+    node: CleanedNode,
+) -> None:
+    """One without is Kafka's, whose segments need not join one another."""
+    log = node.log()
+    for number in range(3):
+        append(log, keyed_batch([(b"%d" % number, b"kept")]), epoch=0)
+        log.roll()
+    log.high_watermark = log.log_end_offset
+    task = asyncio.create_task(node.cleaner().run())
+    await until(lambda: log.first_dirty == 3)
+    assert log.size_bytes == 3 * len(keyed_batch([(b"0", b"kept")]))
+    assert (Path(log.directory) / GAPS_MARKER).read_bytes() == INSIDE_ONLY
+    await stopped(task)
 
 
 async def test_the_dirtiest_log_is_first_and_only_compacted_topics_are_cleaned(
@@ -355,6 +374,21 @@ async def test_a_bug_does_not_end_the_node(
     assert len(node.logged("cleaner_failed")) == 1
     assert len(records_in(log)) == 61
     assert log.cleaning is None
+    await stopped(task)
+
+
+async def test_a_shorter_pause_begins_at_once(node: CleanedNode) -> None:
+    """A change of log.cleaner.backoff.ms does not wait for the pause that it is about."""
+    log = node.log()
+    node.fill(log)
+    cleaner = node.cleaner(backoff_ms=3_600_000)
+    task = asyncio.create_task(cleaner.run())
+    await asyncio.sleep(0)
+    cleaner.reconfigure(CleanerSettings(backoff_ms=3_600_000, io_bytes_per_s=1 << 30))
+    await asyncio.sleep(0)
+    assert cleaner.stats.runs == 0
+    cleaner.reconfigure(CleanerSettings(backoff_ms=100, dedupe_buffer_bytes=2 << 20))
+    await until(lambda: cleaner.stats.runs == 1)
     await stopped(task)
 
 

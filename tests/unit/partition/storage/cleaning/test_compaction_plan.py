@@ -2,11 +2,11 @@ import pytest
 
 from highwater.partition.storage.cleaning.compaction_plan import (
     OFFSET_DELTA_MAX,
-    SegmentSpan,
     cleanable,
     grouped,
     must_clean,
 )
+from highwater.partition.storage.segment.segment import SegmentSpan
 
 
 def span(base, following, size=100, *, index=8, newest=1_000):

@@ -75,8 +75,8 @@ def test_indexes_and_age_of_the_new_file(tmp_path: Path) -> None:
     os.utime(log.segments[1].file, (2_000, 2_000))
     rewritten(job_of(log))
     factory = SegmentFactory(
-        log.directory, index_bytes=1 << 20, filesystem=log._environment.filesystem,
-        files=log._environment.files, maps=log._environment.maps,
+        log.directory, index_bytes=1 << 20, filesystem=log._place.environment.filesystem,
+        files=log._place.environment.files, maps=log._place.environment.maps,
     )  # fmt: skip
     segment: Segment = factory.existing(0, ".cleaned")
     assert segment.created_ms == 2_000_000

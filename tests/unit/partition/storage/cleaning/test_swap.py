@@ -114,7 +114,7 @@ async def test_readers_at_every_moment(node: CleanedNode, files: Watched) -> Non
     ended = asyncio.create_task(run.swap(groups[0], index_bytes=10 << 20))
     paths = set()
     while not ended.done():
-        log._environment.files.capacity = 1
+        log._place.environment.files.capacity = 1
         assert newest(records_in(log)) == expected
         paths.add(Path(log.segments[0].file).name)
         await asyncio.sleep(0)

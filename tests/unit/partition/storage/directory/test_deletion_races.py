@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.directory.deletion import LogLife
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment, remove
 from highwater.partition.storage.log.log import PartitionLog
-from tests.support.log_batches import append, make_batch, open_log
+from highwater.partition.storage.log_life import LogLife
+from tests.support.log_batches import append, append_info, make_batch, open_log, write_with
 
 TOKEN = "0123456789abcdef" * 2
 JOBS = ("flush", "roll", "snapshot", "write")
@@ -65,13 +65,14 @@ def begin(job: str, log: PartitionLog, environment: Waiting) -> None:
             done()
         case "write":
             batch = make_batch(base_offset=1)
-            log.append_later([batch], len(batch), [1], [len(batch)], 2, 1000, 1, 0, lambda: None)
+            info = append_info([batch], [1], next_offset=2, max_timestamp=(1000, 1), epoch=0)
+            log.append_later(info, lambda: None)
     assert len(environment.jobs) == 1
 
 
 def delete(log: PartitionLog, *, removed: bool) -> None:
     """Deletes the log, and its files at once where no delay is to be seen."""
-    environment = log._environment
+    environment = log._place.environment
     assert isinstance(environment, Waiting)
     environment.removes = removed
     real = FileSystem()
@@ -101,7 +102,7 @@ def test_a_job_of_a_deleted_log(tmp_path: Path, job: str, call: str | None, remo
             return real(*arguments, **named)
 
         setattr(files, call, first_delete)
-        log._pwritev = files.pwritev
+        write_with(log, files.pwritev)
     assert environment.run() == 1
     if not log.life.ended:
         delete(log, removed=removed)  # This job has no such call.
@@ -149,7 +150,7 @@ def test_a_bad_disk_is_none_the_better_for_a_deletion(tmp_path: Path, job: str) 
 
     for call in ("fdatasync", "fsync"):
         setattr(files, call, fail)
-    log._pwritev = fail
+    write_with(log, fail)
     with pytest.raises(LogDirFailure, match="bad sector"):
         environment.run()
 

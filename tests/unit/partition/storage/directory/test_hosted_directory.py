@@ -1,5 +1,4 @@
 import os
-import resource
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,6 @@ import pytest
 
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.directory import hosted_directory
-from highwater.partition.storage.directory.hosted_directory import (
-    FILES_MIN,
-    MAPS_MAX,
-    MAPS_MIN,
-    RESERVED_DESCRIPTORS,
-    HandleLimits,
-)
 from highwater.partition.storage.directory.log_directory import DirectoryOffsets
 from highwater.partition.storage.directory.worker import WAITING_MAX
 from highwater.partition.storage.filesystem import FileSystem
@@ -23,26 +15,6 @@ from highwater.partition.storage.log.stall import HUNG_WRITE_MS
 from highwater.partition.storage.names import HIGH_WATERMARK_CHECKPOINT
 from tests.support.log_batches import append, make_batch
 from tests.unit.partition.storage.directory.test_log_manager import Node, topic
-
-
-@pytest.mark.parametrize(
-    ("soft", "files", "maps"),
-    [(1 << 20, 524160, MAPS_MAX), (1024, 384, 96), (10, FILES_MIN, MAPS_MIN)],
-)
-def test_limits_follow_the_process(
-    monkeypatch: pytest.MonkeyPatch, soft: int, files: int, maps: int
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, resource.RLIM_INFINITY))
-    limits = HandleLimits.of_process()
-    assert (limits.files, limits.maps) == (files, maps)
-    assert limits.files + limits.maps <= max(soft - RESERVED_DESCRIPTORS, FILES_MIN + MAPS_MIN)
-
-
-def test_directories_share_the_limits() -> None:
-    assert HandleLimits(files=3000, maps=900).split(3) == HandleLimits(files=1000, maps=300)
-    assert HandleLimits(files=100, maps=50).split(10) == HandleLimits(
-        files=FILES_MIN, maps=MAPS_MIN
-    )
 
 
 def killed(node: Node) -> None:

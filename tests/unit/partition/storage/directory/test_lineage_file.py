@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.partition.core.lineage import DirectoryRecord, Lineage
+from highwater.partition.core.lineage import (
+    UNKNOWN_VOLUME,
+    DirectoryRecord,
+    Lineage,
+    Volume,
+)
 from highwater.partition.storage.directory.lineage_file import decode, encode
 
 RECORD = DirectoryRecord(
@@ -14,6 +19,7 @@ RECORD = DirectoryRecord(
     lineage=Lineage(boot_id="boot", incarnations=("a", "b"), clean=True),
     place="8:17",
     home="8:17",
+    volume=Volume(superblock="ext4:18263", mount_namespace="4", mount="77", errors="0:0:0"),
 )
 
 
@@ -31,13 +37,21 @@ def test_the_file_is_as_documented() -> None:
         "clean": True,
         "place": "8:17",
         "home": "8:17",
+        "volume": {
+            "superblock": "ext4:18263",
+            "mount_namespace": "4",
+            "mount": "77",
+            "errors": "0:0:0",
+        },
     }
 
 
 def test_a_file_of_before_there_was_a_place() -> None:
     values = json.loads(encode(RECORD))
-    del values["place"], values["home"]
-    assert decode(json.dumps(values).encode()) == replace(RECORD, place="", home="")
+    del values["place"], values["home"], values["volume"]
+    assert decode(json.dumps(values).encode()) == replace(
+        RECORD, place="", home="", volume=UNKNOWN_VOLUME
+    )
 
 
 @pytest.mark.parametrize("length", range(len(encode(RECORD))))
@@ -54,6 +68,8 @@ def test_a_torn_file(length: int) -> None:
         {"directories": [1]},
         {"incarnations": None},
         {"boot_id": None},
+        {"volume": "ext4"},
+        {"volume": {"mount": 7}},
     ],
 )
 def test_what_somebody_else_wrote(change: dict[str, object]) -> None:

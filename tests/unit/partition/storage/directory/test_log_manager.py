@@ -13,7 +13,7 @@ import pytest
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.partition.core.producer_budget import ProducerLimits
-from highwater.partition.storage.directory.hosted_directory import HandleLimits
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
     MaintenanceIntervals,
@@ -26,7 +26,7 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.runtime.logging import Logger, silent_logger
-from tests.support.log_batches import ManualClock, append, make_batch, read_all
+from tests.support.log_batches import ManualClock, append, append_info, make_batch, read_all
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
 LIMITS = HandleLimits(files=100, maps=50)
@@ -514,6 +514,47 @@ def test_broker_configs_are_topics_defaults(tmp_path: Path) -> None:
     node.manager.close()
 
 
+@pytest.mark.parametrize(
+    ("topics", "brokers", "reserved"),
+    [
+        ({}, {}, []),
+        ({"preallocate": "true"}, {}, [1 << 20]),
+        ({}, {"log.preallocate": "true"}, [1 << 20]),
+        ({"preallocate": "false"}, {"log.preallocate": "true"}, []),
+    ],
+)
+def test_preallocate_reserves_a_whole_segment_when_it_begins(
+    tmp_path: Path, topics: dict[str, str], brokers: dict[str, str], reserved: list[int]
+) -> None:
+    files = FileSystem()
+    calls: list[int] = []
+    files.fallocate = lambda _fd, _mode, _offset, length: calls.append(length)
+    node = Node(tmp_path / "a", filesystems={str(tmp_path / "a"): files})
+    node.manager.set_broker_configs({"log.segment.bytes": str(1 << 20), **brokers})
+    log, _ = node.manager.open_log(topic(configs=topics), 0)
+    for _ in range(2):
+        append(log, make_batch(), make_batch(), epoch=0)
+    assert calls == reserved
+    log.roll()
+    append(log, make_batch(), epoch=0)
+    assert calls == 2 * reserved
+    node.manager.close()
+
+
+def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(), 0)
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 5_000
+    node.manager.set_broker_configs({})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+
+    node.manager.close()
+
+
 def test_stats(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(), 0)
@@ -534,7 +575,8 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     assert node.manager.stats().stalled_dirs == 1
     batch = make_batch(base_offset=1)
     done: list[int] = []
-    log.append_later([batch], len(batch), [1], [len(batch)], 2, 1000, 1, 0, lambda: done.append(1))
+    info = append_info([batch], [1], next_offset=2, max_timestamp=(1000, 1), epoch=0)
+    log.append_later(info, lambda: done.append(1))
     assert log.writing
     node.drain(lambda: bool(done))
     assert not log.writing

@@ -4,23 +4,39 @@ import errno
 import itertools
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from highwater.model.cluster import TopicState
 from highwater.model.ids import InstanceId, TopicId
-from highwater.partition.core.lineage import DirectoryRecord
+from highwater.partition.core.lineage import UNKNOWN_VOLUME, DirectoryRecord, Volume
+from highwater.partition.storage.directory.failure_notes import FailureNotes, RuntimeNotes
+from highwater.partition.storage.directory.kernel_volume import KernelVolumes, Volumes
 from highwater.partition.storage.directory.lineage_file import LINEAGE_FILE, decode
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.directory.node_lineage import NodeLineage
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem
+from tests.support import mounted_disk
 from tests.support.log_batches import ManualClock
+from tests.support.mounted_disk import LoopDisk
 
 TOPIC = TopicState(
     topic_id=TopicId(b"t" * 16), instance=InstanceId("default"), name="orders", partitions=()
 )
+
+
+class Told:
+    """A kernel that says the same of every file system."""
+
+    def __init__(self, volume: Volume) -> None:
+        self.volume = volume
+
+    def look(self, path: str) -> Volume:
+        assert Path(path).is_dir()
+        return self.volume
 
 
 class Start:
@@ -34,12 +50,19 @@ class Start:
         name: str,
         boot_id: str = "boot",
         filesystems: dict[Path, FileSystem] | None = None,
+        volume: Volume = UNKNOWN_VOLUME,
+        volumes: Volumes | None = None,
+        notes: FailureNotes | None = None,
     ) -> None:
         made = {str(path): filesystem for path, filesystem in (filesystems or {}).items()}
         self.dirs = dirs
         self.failed: list[int] = []
         self.lineage = NodeLineage(
-            incarnation=name, boot_id=boot_id, new_id=lambda: f"id{next(self.numbers)}"
+            incarnation=name,
+            boot_id=boot_id,
+            new_id=lambda: f"id{next(self.numbers)}",
+            volumes=volumes or Told(volume),
+            notes=notes,
         )
         self.manager = LogManager(
             dirs,
@@ -280,3 +303,103 @@ def test_a_disk_that_is_away_for_one_start(dirs: tuple[Path, Path], tmp_path: Pa
     third = Start(dirs[0], name="three")
     assert third.evidence == (), "it is still known"
     third.close()
+
+
+VOLUME = Volume(superblock="ext4:7", mount_namespace="4", mount="70", errors="0:0:0")
+
+
+@pytest.mark.parametrize(
+    ("changed", "whole"),
+    [
+        ({}, True),
+        ({"mount": "71", "mount_namespace": "5"}, True),
+        ({"superblock": "ext4:8"}, False),
+        ({"errors": "1:55:0"}, False),
+        ({"read_only": True}, False),
+    ],
+)
+def test_a_file_system_that_lost_what_was_in_memory(
+    tmp_path: Path, changed: dict[str, str | bool], whole: bool
+) -> None:
+    """The kernel is the same, and so are device and inode."""
+    for name in ("one", "two"):
+        Start(tmp_path / "a", name=name, volume=VOLUME).registered().kill()
+    now = replace(VOLUME, **changed)
+    third = Start(tmp_path / "a", name="three", volume=now)
+    assert third.evidence == (("two",) if whole else ())
+    assert third.manager.dirs[0].cache_intact == whole
+    third.registered().kill()
+    fourth = Start(tmp_path / "a", name="four", volume=replace(now, read_only=False))
+    assert fourth.evidence == ("three",), "which has written since"
+    fourth.close()
+
+
+def test_a_file_system_that_was_mounted_again_after_an_orderly_end(tmp_path: Path) -> None:
+    Start(tmp_path / "a", name="one", volume=VOLUME).registered().close()
+    second = Start(tmp_path / "a", name="two", volume=replace(VOLUME, superblock="ext4:8"))
+    assert second.evidence == ("one",), "nothing was in memory only"
+    second.close()
+
+
+def refusing() -> FileSystem:
+    """Nothing can be written any more."""
+    broken = FileSystem()
+    opened = broken.open
+
+    def fail(path: str, flags: int, *mode: int) -> int:
+        if mode:
+            raise OSError(errno.EIO, "the disk is broken")
+        return opened(path, flags)
+
+    broken.open = fail
+    return broken
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_failed_write_is_remembered_where_the_only_disk_cannot_note_it(
+    tmp_path: Path, at_the_end: bool
+) -> None:
+    notes = RuntimeNotes([tmp_path / "run"], boot_id="boot")
+    files = FileSystem()
+    first = Start(tmp_path / "a", name="one", filesystems={tmp_path / "a": files}, notes=notes)
+    first.registered()
+    files.open = refusing().open
+    if at_the_end:
+        first.close()
+    else:
+        failure = LogDirFailure(str(tmp_path / "a"), OSError(errno.EIO, "a sync failed"))
+        first.manager.fail_dir(0, failure)
+        first.kill()
+    assert kept(tmp_path / "a").lineage.incarnations == ("one",), "it could not be told"
+    second = Start(tmp_path / "a", name="two", notes=notes)
+    assert second.evidence == ()
+    assert not second.manager.dirs[0].cache_intact
+    second.registered().kill()
+    third = Start(tmp_path / "a", name="three", notes=notes)
+    assert third.evidence == ("two",), "the directory says it now, and the note is gone"
+    third.close()
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_a_disk_that_is_unmounted_and_mounted_again_under_a_killed_node(tmp_path: Path) -> None:
+    """With real files: kernel, device and inode are the same, what was in memory only is not."""
+    if why := mounted_disk.missing("mkfs.ext4", "losetup"):
+        pytest.skip(why)
+    disk = LoopDisk(tmp_path / "disk", image=tmp_path / "image", size_bytes=64 << 20)
+    disk.mount()
+    try:
+        for name, evidence in (("one", ()), ("two", ("one",))):
+            node = Start(disk.path / "logs", name=name, volumes=KernelVolumes())
+            assert node.evidence == evidence
+            node.registered().kill()
+        place = (disk.path / "logs").stat()
+        disk.mount_again()
+        assert (disk.path / "logs").stat().st_ino == place.st_ino
+        assert (disk.path / "logs").stat().st_dev == place.st_dev
+        third = Start(disk.path / "logs", name="three", volumes=KernelVolumes())
+        assert third.evidence == ()
+        assert not third.manager.dirs[0].cache_intact
+        third.close()
+    finally:
+        disk.unmount()

@@ -16,7 +16,15 @@ from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.producer_tail import ENTRIES_MIN
 from highwater.partition.storage.log.stall import FAST_WRITES_TO_RECOVER
-from tests.support.log_batches import ManualClock, append, make_batch, open_log, read_all
+from tests.support.log_batches import (
+    ManualClock,
+    append,
+    append_info,
+    make_batch,
+    open_log,
+    read_all,
+    write_with,
+)
 
 
 def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
@@ -43,11 +51,14 @@ def append_later(log: PartitionLog, batch: bytearray, *, epoch: int | None = Non
     set_base_offset_and_epoch(batch, 0, offset, log.epochs.latest)
     timestamp = read_header(batch).max_timestamp
     done: list[int] = []
-    under_way = log.append_later(
-        [batch], len(batch), [offset], [len(batch)], offset + 1, timestamp, offset,
-        log.epochs.latest if epoch is None else epoch, lambda: done.append(offset),
-    )  # fmt: skip
-    assert under_way
+    info = append_info(
+        [batch],
+        [offset],
+        next_offset=offset + 1,
+        max_timestamp=(timestamp, offset),
+        epoch=log.epochs.latest if epoch is None else epoch,
+    )
+    assert log.append_later(info, lambda: done.append(offset))
     return done
 
 
@@ -132,11 +143,9 @@ def test_a_group_across_the_end_of_a_segment_is_written_at_once(tmp_path: Path) 
     batches = [make_batch(base_offset=number) for number in range(3)]
     size = len(batches[0])
     log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=2 * size), environment=environment)
-    sizes = [size] * 3
     done: list[int] = []
-    under_way = log.append_later(
-        batches, 3 * size, [0, 1, 2], sizes, 3, 1000, 0, 0, lambda: done.append(1)
-    )
+    info = append_info(batches, [0, 1, 2], next_offset=3, max_timestamp=(1000, 0), epoch=0)
+    under_way = log.append_later(info, lambda: done.append(1))
     assert (under_way, log.writing, done) == (False, False, [])
     assert log.log_end_offset == 3
     assert len(log.segments) == 2
@@ -194,7 +203,7 @@ def test_a_failed_later_append_is_a_failed_directory(tmp_path: Path) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    log._pwritev = fail
+    write_with(log, fail)
     append_later(log, make_batch())
     with pytest.raises(LogDirFailure):
         environment.finish()

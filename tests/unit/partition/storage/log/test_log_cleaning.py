@@ -56,7 +56,7 @@ def replaced(log: PartitionLog) -> None:
     log.mark_gaps()
     for path in Path(log.directory).glob("*.cleaned"):
         path.rename(path.with_suffix(".swap"))
-    environment = log._environment
+    environment = log._place.environment
     factory = SegmentFactory(
         log.directory, index_bytes=1 << 20, filesystem=environment.filesystem,
         files=environment.files, maps=environment.maps,

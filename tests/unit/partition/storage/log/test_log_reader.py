@@ -3,22 +3,20 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     DamagedHeaderError,
     DamagedRecordsError,
     OffsetOutOfRange,
 )
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log import log_reader
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import (
     append,
+    forget_positions,
     headers_in,
     make_batch,
     open_log,
@@ -90,67 +88,6 @@ def test_few_descriptors_are_enough_for_many_segments(tmp_path: Path) -> None:
     assert environment.files.evictions > 20
     append(log, make_batch())
     assert len(read_all(log)) == 21
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\x01" * 13, b"\x7f" * 160])
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_wrong_index_of_a_sealed_segment_is_rebuilt_when_it_is_used(
-    tmp_path: Path, content: bytes, suffix: str
-) -> None:
-    directory = tmp_path / "topic-0"
-    log = open_log(directory, LogConfig(index_interval_bytes=100))
-    for number in range(30):
-        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
-    log.roll()
-    log.close(clean=True)
-    (directory / f"00000000000000000000{suffix}").write_bytes(content)
-    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
-    for number in range(30):
-        found = log.read(number, 1, end_offset=30)
-        assert headers_in(slice_bytes(found))[0].base_offset == number
-        assert log.offset_for_timestamp(1000 + number) == (1000 + number, number, 0)
-    assert log.max_timestamp() == (1029, 29)
-
-
-def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
-    directory = tmp_path / "topic-0"
-    log = open_log(directory, LogConfig(index_interval_bytes=100))
-    for number in range(30):
-        append(log, make_batch(value=b"x" * (number % 7)), epoch=0)
-    log.roll()
-    for _ in range(30):
-        append(log, make_batch(value=b"y" * 50))
-    log.roll()
-    log.close(clean=True)
-    second = directory / "00000000000000000030.index"
-    (directory / "00000000000000000000.index").write_bytes(second.read_bytes())
-    log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
-    for offset in (29, 3, 17, 8, 0):
-        found = log.read(offset, 1, end_offset=60)
-        assert headers_in(slice_bytes(found))[0].base_offset == offset
-
-
-def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
-    log = open_log(tmp_path / "topic-0")
-    append(log, make_batch(timestamps=(10, 30, 20, 50), compression=4), epoch=0)
-    append(log, make_batch(timestamps=(40, 60), compression=1), epoch=2)
-    assert log.offset_for_timestamp(0) == (10, 0, 0)
-    assert log.offset_for_timestamp(20) == (30, 1, 0)
-    assert log.offset_for_timestamp(40) == (50, 3, 0)
-    assert log.offset_for_timestamp(55) == (60, 5, 2)
-    assert log.offset_for_timestamp(61) is None
-    assert log.max_timestamp() == (60, 5)
-    log.advance_log_start(2)
-    assert log.offset_for_timestamp(0) == (20, 2, 0)
-
-
-def test_batch_header_at(tmp_path: Path) -> None:
-    log = open_log(tmp_path / "topic-0")
-    append(log, make_batch(timestamps=(10, 30)), make_batch(timestamps=(5,)), epoch=3)
-    header = log.batch_header_at(1)
-    assert header is not None
-    assert (header.base_offset, header.record_count, header.leader_epoch) == (0, 2, 3)
-    assert log.batch_header_at(3) is None
 
 
 def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
@@ -389,43 +326,6 @@ def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Pat
     log.close(clean=True)
 
 
-@pytest.mark.parametrize("batch", [0, 3])
-def test_timestamps_are_found_around_damage_that_is_known(
-    tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if it is before the segment's first index entry."""
-    log = six_closed(tmp_path / "topic-0")
-    change(log, batch, *CHANGES["length ^ 0x01000000"])
-    log.close(clean=True)
-    rebuilt: list[int] = []
-    rebuild = log_reader.rebuild_indexes
-
-    def counted(*args: Any, **options: Any) -> None:
-        rebuilt.append(1)
-        rebuild(*args, **options)
-
-    monkeypatch.setattr(log_reader, "rebuild_indexes", counted)
-    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
-    with pytest.raises(DamagedHeaderError) as told:
-        log.offset_for_timestamp(1000)
-    assert (told.value.first, told.value.end) == (batch, 6)
-    log.note_damage(batch, 6)
-    for _ in range(2):
-        for timestamp in range(1000, 1007):
-            number = timestamp - 1000
-            expected = number if number < batch else 6
-            assert log.offset_for_timestamp(timestamp) == (1000 + expected, expected, 0)
-        assert log.offset_for_timestamp(1007) is None
-        assert log.max_timestamp() == (1006, 6)
-        log.close(clean=True)
-        log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
-    assert len(rebuilt) <= 2, "once, and once more after a start"
-    log.high_watermark = 7
-    log.log_start_offset = 4
-    assert log.offset_for_timestamp(1000) == (1006, 6, 0)
-    log.close(clean=True)
-
-
 def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -> None:
     log = closed_with_damage(tmp_path / "topic-0", HEADER_FIELDS["magic"])
     with pytest.raises(DamagedHeaderError) as told:
@@ -449,7 +349,7 @@ def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) ->
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
         file.write(b"\xff")
-    log._positions.clear()  # As if they had been forgotten, as those of others are.
+    forget_positions(log)  # As if they had been forgotten, as those of others are.
     with pytest.raises(DamagedHeaderError) as told:
         log.read(2, 1 << 20, end_offset=3)
     assert (told.value.first, told.value.end) == (1, -1)
@@ -485,7 +385,7 @@ def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, posit
     append(log, make_batch(), epoch=0)
     log.segments[0].size //= 2  # As if its second batch had been compacted away.
     if position == "remembered":
-        log._positions[1] = log.segments[0].size
+        log.extent.positions[1] = log.segments[0].size
     assert log.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
     log.note_damage(2, 3)
     assert log.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]

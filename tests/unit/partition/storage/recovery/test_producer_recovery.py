@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from highwater.partition.core.producers import ACCEPT, ProducerStates
+from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.filesystem import FileSystem
-from highwater.partition.storage.log import producer_snapshots
 from highwater.partition.storage.recovery.producer_recovery import (
     encode_recent,
     load_newest_snapshot,

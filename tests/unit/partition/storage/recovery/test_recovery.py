@@ -14,7 +14,7 @@ from highwater.partition.storage.recovery.recovery import (
     rebuild_indexes,
     recover_segment,
 )
-from tests.support.log_batches import append, make_batch, open_log
+from tests.support.log_batches import append, append_info, make_batch, open_log
 
 FILES = FileSystem()
 
@@ -94,7 +94,7 @@ def test_gaps_are_taken_only_where_compaction_may_have_left_them(tmp_path: Path)
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
     far = make_batch(base_offset=5)
-    log.append([far], len(far), [5], [len(far)], 6, 1000, 5, 0)
+    log.append(append_info([far], [5], next_offset=6, max_timestamp=(1000, 5), epoch=0))
     assert recovered(log, gaps=True) == (log.size_bytes, 6)
     assert recovered(log, gaps=False) == (log.size_bytes - len(far), 1)
     assert recovered(log, expected=1) == (0, 1)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)highwater/api/controller/v1/cluster.proto\x12\x1bhighwater.api.controller.v1\"\xea\x01\n\x0ePartitionState\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x18\n\x10\x65ligible_leaders\x18\x07 \x03(\x05\x12\x19\n\x11last_known_leader\x18\x08 \x01(\x11\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\t \x03(\x05\x12\x19\n\x11removing_replicas\x18\n \x03(\x05\"\x88\x02\n\nTopicState\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12?\n\npartitions\x18\x04 \x03(\x0b\x32+.highwater.api.controller.v1.PartitionState\x12\x45\n\x07\x63onfigs\x18\x05 \x03(\x0b\x32\x34.highwater.api.controller.v1.TopicState.ConfigsEntry\x12\x10\n\x08internal\x18\x06 \x01(\x08\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xba\x02\n\tNodeState\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x12\n\nnode_epoch\x18\x02 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04rack\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12\x10\n\x08log_dirs\x18\x06 \x03(\t\x12\x0e\n\x06\x66\x65nced\x18\x07 \x01(\x08\x12\x10\n\x08\x64raining\x18\x08 \x01(\x08\x12Q\n\x0estatic_configs\x18\t \x03(\x0b\x32\x39.highwater.api.controller.v1.NodeState.StaticConfigsEntry\x12\x17\n\x0f\x64\x65\x63ommissioning\x18\n \x01(\x08\x1a\x34\n\x12StaticConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x0cGatewayState\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x13\n\x0bsingle_port\x18\x04 \x01(\x08\x12\x0c\n\x04rack\x18\x05 \x01(\t\"\xd7\x01\n\rInstanceState\x12\x10\n\x08instance\x18\x01 \x01(\t\x12%\n\x18produce_bytes_per_second\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18\x63onsume_bytes_per_second\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x1a\n\rstorage_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x42\x1b\n\x19_produce_bytes_per_secondB\x1b\n\x19_consume_bytes_per_secondB\x10\n\x0e_storage_bytes\"z\n\x07\x43onfigs\x12@\n\x06values\x18\x01 \x03(\x0b\x32\x30.highwater.api.controller.v1.Configs.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xad\x07\n\rClusterChange\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x37\n\x06topics\x18\x05 \x03(\x0b\x32\'.highwater.api.controller.v1.TopicState\x12\x16\n\x0eremoved_topics\x18\x06 \x03(\x0c\x12\x35\n\x05nodes\x18\x07 \x03(\x0b\x32&.highwater.api.controller.v1.NodeState\x12\x15\n\rremoved_nodes\x18\x08 \x03(\x05\x12;\n\x08gateways\x18\t \x03(\x0b\x32).highwater.api.controller.v1.GatewayState\x12\x18\n\x10removed_gateways\x18\n \x03(\t\x12=\n\tinstances\x18\x0b \x03(\x0b\x32*.highwater.api.controller.v1.InstanceState\x12\x19\n\x11removed_instances\x18\x0c \x03(\t\x12\x1d\n\x15node_gateways_changed\x18\r \x01(\x08\x12S\n\rnode_gateways\x18\x0e \x03(\x0b\x32<.highwater.api.controller.v1.ClusterChange.NodeGatewaysEntry\x12\x17\n\x0f\x63onfigs_changed\x18\x0f \x01(\x08\x12W\n\x0f\x63luster_configs\x18\x10 \x03(\x0b\x32>.highwater.api.controller.v1.ClusterChange.ClusterConfigsEntry\x12Q\n\x0cnode_configs\x18\x11 \x03(\x0b\x32;.highwater.api.controller.v1.ClusterChange.NodeConfigsEntry\x1a\x33\n\x11NodeGatewaysEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13\x43lusterConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aX\n\x10NodeConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x33\n\x05value\x18\x02 \x01(\x0b\x32$.highwater.api.controller.v1.Configs:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)highwater/api/controller/v1/cluster.proto\x12\x1bhighwater.api.controller.v1\"\xea\x01\n\x0ePartitionState\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x18\n\x10\x65ligible_leaders\x18\x07 \x03(\x05\x12\x19\n\x11last_known_leader\x18\x08 \x01(\x11\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\t \x03(\x05\x12\x19\n\x11removing_replicas\x18\n \x03(\x05\"\x88\x02\n\nTopicState\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12?\n\npartitions\x18\x04 \x03(\x0b\x32+.highwater.api.controller.v1.PartitionState\x12\x45\n\x07\x63onfigs\x18\x05 \x03(\x0b\x32\x34.highwater.api.controller.v1.TopicState.ConfigsEntry\x12\x10\n\x08internal\x18\x06 \x01(\x08\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"f\n\x11\x43hangedPartitions\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12?\n\npartitions\x18\x02 \x03(\x0b\x32+.highwater.api.controller.v1.PartitionState\"\xba\x02\n\tNodeState\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x12\n\nnode_epoch\x18\x02 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04rack\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12\x10\n\x08log_dirs\x18\x06 \x03(\t\x12\x0e\n\x06\x66\x65nced\x18\x07 \x01(\x08\x12\x10\n\x08\x64raining\x18\x08 \x01(\x08\x12Q\n\x0estatic_configs\x18\t \x03(\x0b\x32\x39.highwater.api.controller.v1.NodeState.StaticConfigsEntry\x12\x17\n\x0f\x64\x65\x63ommissioning\x18\n \x01(\x08\x1a\x34\n\x12StaticConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x0cGatewayState\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x13\n\x0bsingle_port\x18\x04 \x01(\x08\x12\x0c\n\x04rack\x18\x05 \x01(\t\"\xd7\x01\n\rInstanceState\x12\x10\n\x08instance\x18\x01 \x01(\t\x12%\n\x18produce_bytes_per_second\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12%\n\x18\x63onsume_bytes_per_second\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x1a\n\rstorage_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x42\x1b\n\x19_produce_bytes_per_secondB\x1b\n\x19_consume_bytes_per_secondB\x10\n\x0e_storage_bytes\"z\n\x07\x43onfigs\x12@\n\x06values\x18\x01 \x03(\x0b\x32\x30.highwater.api.controller.v1.Configs.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf1\x07\n\rClusterChange\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x37\n\x06topics\x18\x05 \x03(\x0b\x32\'.highwater.api.controller.v1.TopicState\x12\x16\n\x0eremoved_topics\x18\x06 \x03(\x0c\x12\x35\n\x05nodes\x18\x07 \x03(\x0b\x32&.highwater.api.controller.v1.NodeState\x12\x15\n\rremoved_nodes\x18\x08 \x03(\x05\x12;\n\x08gateways\x18\t \x03(\x0b\x32).highwater.api.controller.v1.GatewayState\x12\x18\n\x10removed_gateways\x18\n \x03(\t\x12=\n\tinstances\x18\x0b \x03(\x0b\x32*.highwater.api.controller.v1.InstanceState\x12\x19\n\x11removed_instances\x18\x0c \x03(\t\x12\x1d\n\x15node_gateways_changed\x18\r \x01(\x08\x12S\n\rnode_gateways\x18\x0e \x03(\x0b\x32<.highwater.api.controller.v1.ClusterChange.NodeGatewaysEntry\x12\x17\n\x0f\x63onfigs_changed\x18\x0f \x01(\x08\x12W\n\x0f\x63luster_configs\x18\x10 \x03(\x0b\x32>.highwater.api.controller.v1.ClusterChange.ClusterConfigsEntry\x12Q\n\x0cnode_configs\x18\x11 \x03(\x0b\x32;.highwater.api.controller.v1.ClusterChange.NodeConfigsEntry\x12\x42\n\npartitions\x18\x12 \x03(\x0b\x32..highwater.api.controller.v1.ChangedPartitions\x1a\x33\n\x11NodeGatewaysEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13\x43lusterConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1aX\n\x10NodeConfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x33\n\x05value\x18\x02 \x01(\x0b\x32$.highwater.api.controller.v1.Configs:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,24 +49,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPICSTATE']._serialized_end=576
   _globals['_TOPICSTATE_CONFIGSENTRY']._serialized_start=530
   _globals['_TOPICSTATE_CONFIGSENTRY']._serialized_end=576
-  _globals['_NODESTATE']._serialized_start=579
-  _globals['_NODESTATE']._serialized_end=893
-  _globals['_NODESTATE_STATICCONFIGSENTRY']._serialized_start=841
-  _globals['_NODESTATE_STATICCONFIGSENTRY']._serialized_end=893
-  _globals['_GATEWAYSTATE']._serialized_start=895
-  _globals['_GATEWAYSTATE']._serialized_end=992
-  _globals['_INSTANCESTATE']._serialized_start=995
-  _globals['_INSTANCESTATE']._serialized_end=1210
-  _globals['_CONFIGS']._serialized_start=1212
-  _globals['_CONFIGS']._serialized_end=1334
-  _globals['_CONFIGS_VALUESENTRY']._serialized_start=1289
-  _globals['_CONFIGS_VALUESENTRY']._serialized_end=1334
-  _globals['_CLUSTERCHANGE']._serialized_start=1337
-  _globals['_CLUSTERCHANGE']._serialized_end=2278
-  _globals['_CLUSTERCHANGE_NODEGATEWAYSENTRY']._serialized_start=2082
-  _globals['_CLUSTERCHANGE_NODEGATEWAYSENTRY']._serialized_end=2133
-  _globals['_CLUSTERCHANGE_CLUSTERCONFIGSENTRY']._serialized_start=2135
-  _globals['_CLUSTERCHANGE_CLUSTERCONFIGSENTRY']._serialized_end=2188
-  _globals['_CLUSTERCHANGE_NODECONFIGSENTRY']._serialized_start=2190
-  _globals['_CLUSTERCHANGE_NODECONFIGSENTRY']._serialized_end=2278
+  _globals['_CHANGEDPARTITIONS']._serialized_start=578
+  _globals['_CHANGEDPARTITIONS']._serialized_end=680
+  _globals['_NODESTATE']._serialized_start=683
+  _globals['_NODESTATE']._serialized_end=997
+  _globals['_NODESTATE_STATICCONFIGSENTRY']._serialized_start=945
+  _globals['_NODESTATE_STATICCONFIGSENTRY']._serialized_end=997
+  _globals['_GATEWAYSTATE']._serialized_start=999
+  _globals['_GATEWAYSTATE']._serialized_end=1096
+  _globals['_INSTANCESTATE']._serialized_start=1099
+  _globals['_INSTANCESTATE']._serialized_end=1314
+  _globals['_CONFIGS']._serialized_start=1316
+  _globals['_CONFIGS']._serialized_end=1438
+  _globals['_CONFIGS_VALUESENTRY']._serialized_start=1393
+  _globals['_CONFIGS_VALUESENTRY']._serialized_end=1438
+  _globals['_CLUSTERCHANGE']._serialized_start=1441
+  _globals['_CLUSTERCHANGE']._serialized_end=2450
+  _globals['_CLUSTERCHANGE_NODEGATEWAYSENTRY']._serialized_start=2254
+  _globals['_CLUSTERCHANGE_NODEGATEWAYSENTRY']._serialized_end=2305
+  _globals['_CLUSTERCHANGE_CLUSTERCONFIGSENTRY']._serialized_start=2307
+  _globals['_CLUSTERCHANGE_CLUSTERCONFIGSENTRY']._serialized_end=2360
+  _globals['_CLUSTERCHANGE_NODECONFIGSENTRY']._serialized_start=2362
+  _globals['_CLUSTERCHANGE_NODECONFIGSENTRY']._serialized_end=2450
 # @@protoc_insertion_point(module_scope)

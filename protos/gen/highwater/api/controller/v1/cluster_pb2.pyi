@@ -53,6 +53,14 @@ class TopicState(_message.Message):
     internal: bool
     def __init__(self, topic_id: _Optional[bytes] = ..., instance: _Optional[str] = ..., name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ..., configs: _Optional[_Mapping[str, str]] = ..., internal: _Optional[bool] = ...) -> None: ...
 
+class ChangedPartitions(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
+
 class NodeState(_message.Message):
     __slots__ = ("node_id", "node_epoch", "address", "rack", "incarnation", "log_dirs", "fenced", "draining", "static_configs", "decommissioning")
     class StaticConfigsEntry(_message.Message):
@@ -124,7 +132,7 @@ class Configs(_message.Message):
     def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterChange(_message.Message):
-    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs")
+    __slots__ = ("revision", "controller_epoch", "reset", "cluster_id", "topics", "removed_topics", "nodes", "removed_nodes", "gateways", "removed_gateways", "instances", "removed_instances", "node_gateways_changed", "node_gateways", "configs_changed", "cluster_configs", "node_configs", "partitions")
     class NodeGatewaysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +171,7 @@ class ClusterChange(_message.Message):
     CONFIGS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     NODE_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     controller_epoch: int
     reset: bool
@@ -180,4 +189,5 @@ class ClusterChange(_message.Message):
     configs_changed: bool
     cluster_configs: _containers.ScalarMap[str, str]
     node_configs: _containers.MessageMap[int, Configs]
-    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ...) -> None: ...
+    partitions: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
+    def __init__(self, revision: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., reset: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[TopicState, _Mapping]]] = ..., removed_topics: _Optional[_Iterable[bytes]] = ..., nodes: _Optional[_Iterable[_Union[NodeState, _Mapping]]] = ..., removed_nodes: _Optional[_Iterable[int]] = ..., gateways: _Optional[_Iterable[_Union[GatewayState, _Mapping]]] = ..., removed_gateways: _Optional[_Iterable[str]] = ..., instances: _Optional[_Iterable[_Union[InstanceState, _Mapping]]] = ..., removed_instances: _Optional[_Iterable[str]] = ..., node_gateways_changed: _Optional[bool] = ..., node_gateways: _Optional[_Mapping[int, str]] = ..., configs_changed: _Optional[bool] = ..., cluster_configs: _Optional[_Mapping[str, str]] = ..., node_configs: _Optional[_Mapping[int, Configs]] = ..., partitions: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ...) -> None: ...

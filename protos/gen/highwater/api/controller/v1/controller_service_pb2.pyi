@@ -112,7 +112,7 @@ class RegisterGatewayResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., cluster_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen")
+    __slots__ = ("node_id", "node_epoch", "gateway_id", "applied_revision", "wants_shutdown", "failed_log_dirs", "leader_count", "offline_replicas", "seen", "handed_over")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class HeartbeatRequest(_message.Message):
     LEADER_COUNT_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
+    HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
     node_id: int
     node_epoch: int
     gateway_id: str
@@ -131,7 +132,32 @@ class HeartbeatRequest(_message.Message):
     leader_count: int
     offline_replicas: _containers.RepeatedCompositeFieldContainer[OfflineReplicas]
     seen: SeenImage
-    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ...) -> None: ...
+    handed_over: _containers.RepeatedCompositeFieldContainer[HandedOver]
+    def __init__(self, node_id: _Optional[int] = ..., node_epoch: _Optional[int] = ..., gateway_id: _Optional[str] = ..., applied_revision: _Optional[int] = ..., wants_shutdown: _Optional[bool] = ..., failed_log_dirs: _Optional[_Iterable[str]] = ..., leader_count: _Optional[int] = ..., offline_replicas: _Optional[_Iterable[_Union[OfflineReplicas, _Mapping]]] = ..., seen: _Optional[_Union[SeenImage, _Mapping]] = ..., handed_over: _Optional[_Iterable[_Union[HandedOver, _Mapping]]] = ...) -> None: ...
+
+class HandOver(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "successor")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    successor: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., successor: _Optional[int] = ...) -> None: ...
+
+class HandedOver(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "ready")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    ready: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., ready: _Optional[bool] = ...) -> None: ...
 
 class OfflineReplicas(_message.Message):
     __slots__ = ("topic_id", "partitions")
@@ -142,16 +168,18 @@ class OfflineReplicas(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("error", "fenced", "may_shut_down", "revision")
+    __slots__ = ("error", "fenced", "may_shut_down", "revision", "hand_over")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     MAY_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    HAND_OVER_FIELD_NUMBER: _ClassVar[int]
     error: ApiError
     fenced: bool
     may_shut_down: bool
     revision: int
-    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ..., revision: _Optional[int] = ...) -> None: ...
+    hand_over: _containers.RepeatedCompositeFieldContainer[HandOver]
+    def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ..., revision: _Optional[int] = ..., hand_over: _Optional[_Iterable[_Union[HandOver, _Mapping]]] = ...) -> None: ...
 
 class CreateTopicsRequest(_message.Message):
     __slots__ = ("instance", "topics", "validate_only", "timeout_ms")
@@ -378,18 +406,20 @@ class AlterPartitionResult(_message.Message):
     def __init__(self, error: _Optional[_Union[ApiError, _Mapping]] = ..., state: _Optional[_Union[_cluster_pb2.PartitionState, _Mapping]] = ...) -> None: ...
 
 class ElectLeadersRequest(_message.Message):
-    __slots__ = ("instance", "type", "all_partitions", "topics", "timeout_ms")
+    __slots__ = ("instance", "type", "all_partitions", "topics", "timeout_ms", "hand_over_ms")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HAND_OVER_MS_FIELD_NUMBER: _ClassVar[int]
     instance: str
     type: ElectionType
     all_partitions: bool
     topics: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
     timeout_ms: int
-    def __init__(self, instance: _Optional[str] = ..., type: _Optional[_Union[ElectionType, str]] = ..., all_partitions: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    hand_over_ms: int
+    def __init__(self, instance: _Optional[str] = ..., type: _Optional[_Union[ElectionType, str]] = ..., all_partitions: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., hand_over_ms: _Optional[int] = ...) -> None: ...
 
 class TopicPartitions(_message.Message):
     __slots__ = ("topic_id", "partitions")

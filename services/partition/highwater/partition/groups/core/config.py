@@ -15,8 +15,8 @@ class GroupConfig:
     """[group.initial.rebalance.delay.ms] The embedded mode sets 0."""
     new_member_join_timeout_ms: int = 300_000
     """How long a new member may wait in JoinGroup before it is taken for gone (Kafka: 5 min)."""
-    group_size_max: int = 10_000
-    """[group.max.size] Kafka's default is no limit."""
+    group_size_max: int = 2**31 - 1
+    """[group.max.size] No limit; `members_max` is one for all groups together."""
     pending_members_max: int = 10_000
     """Member ids handed out (KIP-394) and not yet used, per group."""
     groups_max: int = 100_000

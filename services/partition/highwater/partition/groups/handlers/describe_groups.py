@@ -2,7 +2,7 @@
 
 * An unknown group is "Dead" without an error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043).
 * v3: the authorized operations, when asked for, are all that a group has, as in a Kafka without
-  an authorizer.
+  an authorizer; a group that is refused has none.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,12 @@ from highwater.kafka.messages.describe_groups import (
     decode_request,
     encode_response,
 )
+from highwater.model.acl_operations import GROUP_OPERATIONS, NOT_ASKED
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
 from highwater.partition.groups.core.state import DEAD
 from highwater.partition.groups.core.values import GroupKey
 
 _NOT_FOUND_FROM = 6
-_NOT_ASKED = -(2**31)
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""AclOperation READ, DELETE and DESCRIBE, as the bits of KIP-430."""
 
 
 def handle(
@@ -32,7 +30,7 @@ def handle(
     """Each group, or why not."""
     version = call.api_version
     body = decode_request(call.body, 0, version)
-    operations = _ALL_OPERATIONS if body.include_authorized_operations else _NOT_ASKED
+    operations = GROUP_OPERATIONS if body.include_authorized_operations else NOT_ASKED
     groups = []
     for group_id in body.groups:
         shard = shard_of(group_id)
@@ -40,7 +38,8 @@ def handle(
             group = DescribeGroupsResponseDescribedGroup(group_id=group_id, error_code=shard)
         else:
             group = _describe(shard, GroupKey(call.instance, group_id), version)
-            group.authorized_operations = operations
+            if not group.error_code:
+                group.authorized_operations = operations
         groups.append(group)
     return encode_response(DescribeGroupsResponse(groups=groups), version)
 

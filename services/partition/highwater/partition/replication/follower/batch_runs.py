@@ -15,27 +15,29 @@ from highwater.kafka.records.batch import (
     LENGTH_OVERHEAD,
     MAGIC,
 )
+from highwater.partition.storage.log.append_info import LogAppendInfo
+from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 _unpack_header = BATCH_HEADER.unpack_from
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Batches of one leader epoch, one after another; positions are those in the records."""
+    """Batches of one leader epoch, one after another, as they go into the log."""
 
-    epoch: int
+    info: LogAppendInfo
+    """All but its buffers, which are the records from `start` to `stop`."""
     start: int
-    stop: int
-    next_offset: int
-    max_timestamp_offset: int
-    """The last offset of the first batch that has the largest timestamp."""
-    max_timestamp: int = -1
-    base_offsets: list[int] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    gap: bool = False
+    """Position in the records."""
+    gap: bool
     """Whether offsets are missing before one of the batches, or right behind them."""
     idempotent: list[tuple[int, ...]] = field(default_factory=list)
     """Headers of batches with a producer id."""
+
+    @property
+    def stop(self) -> int:
+        """Position in the records."""
+        return self.start + self.info.nbytes
 
 
 def split_runs(
@@ -62,29 +64,36 @@ def split_runs(
                 run.gap = True
         if not epoch <= batch_epoch <= epoch_max:
             return runs, f"leader epoch {batch_epoch} comes after {epoch} in epoch {epoch_max}"
-        if run is None or batch_epoch != run.epoch:
+        if run is None or batch_epoch != epoch:
             run = Run(
-                epoch=batch_epoch,
-                start=position,
-                stop=position,
-                next_offset=offset,
-                max_timestamp_offset=offset,
-                gap=base_offset != offset,
+                info=_new_info(batch_epoch, offset), start=position, gap=base_offset != offset
             )
             runs.append(run)
-        epoch = batch_epoch
+            epoch = batch_epoch
+        info = run.info
         offset = base_offset + header[6] + 1
         size = header[1] + LENGTH_OVERHEAD
         position += size
-        run.stop = position
-        run.next_offset = offset
-        run.base_offsets.append(base_offset)
-        run.sizes.append(size)
-        if header[8] > run.max_timestamp:
-            run.max_timestamp, run.max_timestamp_offset = header[8], offset - 1
+        info.base_offsets.append(base_offset)
+        info.sizes.append(size)
+        info.nbytes += size
+        info.next_offset = offset
+        if header[8] > info.max_timestamp:
+            info.max_timestamp, info.max_timestamp_offset = header[8], offset - 1
         if header[9] >= 0:
             run.idempotent.append(header)
     return runs, ""
+
+
+def _new_info(epoch: int, offset: int) -> LogAppendInfo:
+    """Of no batch yet; the first one begins at `offset` or behind it."""
+    info = LogAppendInfo()
+    info.base_offsets, info.sizes = [], []
+    info.leader_epoch = epoch
+    info.nbytes = 0
+    info.next_offset = info.max_timestamp_offset = offset
+    info.max_timestamp = NO_TIMESTAMP
+    return info
 
 
 def _checked(records: memoryview, position: int, end: int) -> tuple[tuple[int, ...], str]:

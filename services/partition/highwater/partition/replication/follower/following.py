@@ -52,13 +52,13 @@ def asked_of(replica: PartitionReplica) -> Asked | None:
     Whoever has the writer thread write starts it again: `LateRows`, or the port's `follow`.
     """
     core = replica.core
-    if replica.log.writing or not core.may_fetch(core.leader_epoch):
+    if replica.log.late_writer.writing or not core.may_ask():
         return None
     return Asked(
         replica.topic_id,
         replica.partition,
         core.leader_epoch,
-        replica.log.log_end_offset,
+        replica.log.extent.end_offset,
         core.epochs.latest,
     )
 
@@ -76,9 +76,9 @@ def append_from_leader(
     core, log = replica.core, replica.log
     if not core.may_fetch(answered.leader_epoch):
         return Outcome.OVER
-    if log.writing:
+    if log.late_writer.writing:
         return Outcome.REFUSED
-    if answered.fetch_offset != log.log_end_offset:
+    if answered.fetch_offset != log.extent.end_offset:
         return Outcome.DONE
     try:
         if answered.error_code and answered.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -97,7 +97,7 @@ def append_from_leader(
 def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
     """Lets the state machine truncate; an answer that changes nothing must not come in a loop."""
     log = replica.log
-    before = log.log_start_offset, log.log_end_offset, log.epochs.latest
+    before = log.extent.start_offset, log.extent.end_offset, log.epochs.latest
     if answered.error_code:
         replica.handle(
             on.OutOfRange(
@@ -120,7 +120,7 @@ def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
         )
     if not replica.core.may_fetch(answered.leader_epoch):
         return Outcome.OVER
-    if (log.log_start_offset, log.log_end_offset, log.epochs.latest) == before:
+    if (log.extent.start_offset, log.extent.end_offset, log.epochs.latest) == before:
         raise UnsoundAnswerError(
             f"told to truncate at {answered.fetch_offset} (epoch {answered.last_fetched_epoch}), "
             "which leaves the log as it is"
@@ -137,20 +137,20 @@ def _append(
         _begin_inside_first_batch(replica, records)
     runs, unsound = split_runs(
         records,
-        offset=log.log_end_offset,
+        offset=log.extent.end_offset,
         epoch=log.epochs.latest,
         epoch_max=answered.leader_epoch,
         # A topic whose policy was changed may have been compacted before, as far as committed.
         gaps_end=_NO_END if log.config.compact else answered.high_watermark,
     )
-    if last_epoch != NONE and (unsound or not runs or runs[-1].epoch != last_epoch):
+    if last_epoch != NONE and (unsound or not runs or runs[-1].info.leader_epoch != last_epoch):
         return Outcome.STALE
     refused = False
     for run in runs:
         if run.gap:
             log.mark_gaps()
         if log.stall.stalled:
-            refused = not late.admit(replica, run.stop - run.start)
+            refused = not late.admit(replica, run.info.nbytes)
             if refused:
                 break
             if _append_later(replica, run, answered, late):
@@ -159,10 +159,8 @@ def _append(
         else:
             for header in run.idempotent:
                 replay_batch(log.producers, header)
-            log.append(
-                [records[run.start : run.stop]], run.stop - run.start, run.base_offsets, run.sizes,
-                run.next_offset, run.max_timestamp, run.max_timestamp_offset, run.epoch,
-            )  # fmt: skip
+            run.info.buffers = [records[run.start : run.stop]]
+            log.append(run.info)
         # After each run: the state machine must know the log's end whatever becomes of the next.
         _take_offsets(replica, answered)
     flushed = _flushed(replica, late)
@@ -181,27 +179,23 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     assert isinstance(records, memoryview)
     for header in run.idempotent:
         replay_batch(log.producers, header)
-    copy = bytes(records[run.start : run.stop])
-    return log.append_later(
-        [copy], len(copy), run.base_offsets, run.sizes, run.next_offset, run.max_timestamp,
-        run.max_timestamp_offset, run.epoch,
-        partial(_written, replica, answered, late, run),
-    )  # fmt: skip
+    run.info.buffers = [bytes(records[run.start : run.stop])]
+    return log.append_later(run.info, partial(_written, replica, answered, late, run))
 
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:
     """The writer thread has put a run into the log; roles may have changed meanwhile."""
-    core, log = replica.core, replica.log
-    if core.role is Role.OFFLINE:
+    core = replica.core
+    if core.role not in (Role.FOLLOWER, Role.LEADER):
         late.leave(replica)
         return
     try:
         if core.may_fetch(answered.leader_epoch):
             _take_offsets(replica, answered)
         elif core.role is Role.FOLLOWER:
-            core.replicated(log.log_end_offset, NONE)
+            replica.log_end_moved()
         else:
-            replica.led_late(run.epoch, run.next_offset, run.stop - run.start)
+            replica.led_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
         if _flushed(replica, late) is Outcome.DONE:
             late.end(replica)
         replica.resume_appends()
@@ -212,7 +206,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
 def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
     """What flush.messages demands comes before the next fetch, which acknowledges the records."""
     log = replica.log
-    if log.log_end_offset < log.flush_at_offset:
+    if log.extent.end_offset < log.durability.flush_at_offset:
         return Outcome.DONE
     late.flush(replica)
     return Outcome.LATE
@@ -221,9 +215,11 @@ def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
 def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
     """The log's end, the leader's high watermark as far as the log goes, and its log start."""
     core, log = replica.core, replica.log
-    replica.moved(core.replicated(log.log_end_offset, answered.high_watermark))
+    replica.moved(
+        core.replicated(log.extent.end_offset, replica.counted_end(), answered.high_watermark)
+    )
     log_start_offset = min(answered.log_start_offset, core.high_watermark)
-    if log_start_offset > log.log_start_offset:
+    if log_start_offset > log.extent.start_offset:
         log.advance_log_start(log_start_offset)
         core.log_start_moved(log_start_offset)
 
@@ -235,14 +231,12 @@ def _begin_inside_first_batch(replica: PartitionReplica, records: memoryview) ->
     (`Partition.appendRecordsToFollowerOrFutureReplica`) the log then begins with that batch, and
     its start offset is moved forward again.
     """
-    core, log = replica.core, replica.log
-    offset = log.log_end_offset
-    if log.log_start_offset != offset or len(records) < HEADER_SIZE:
+    log = replica.log
+    offset = log.extent.end_offset
+    if log.extent.start_offset != offset or len(records) < HEADER_SIZE:
         return
     header = _unpack_header(records, 0)
     base_offset, last_offset = header[0], header[0] + header[6]
     if not 0 <= base_offset < offset <= last_offset:
         return
-    log.truncate_fully_and_start_at(base_offset)
-    core.handle(on.LogTruncated(log_start_offset=base_offset, log_end_offset=base_offset))
-    replica.high_watermark = log.high_watermark = core.high_watermark
+    replica.began_at(base_offset)

@@ -5,12 +5,10 @@ before its offset.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.log.log import PartitionLog
-
-if TYPE_CHECKING:
-    from highwater.partition.data_plane.replica import PartitionReplica
 
 LATE_BYTES_MAX: Final = 64 << 20
 """Over all partitions of the node, as much as appends may wait for one directory."""
@@ -22,7 +20,7 @@ class LateRows:
     def __init__(
         self,
         *,
-        resume: "Callable[[PartitionReplica], None]",
+        resume: Callable[[PartitionReplica], None],
         flush: Callable[[PartitionLog, Callable[[], None]], None],
         bytes_max: int = LATE_BYTES_MAX,
     ) -> None:
@@ -41,11 +39,11 @@ class LateRows:
         """Replicas that are late."""
         return len(self._rows)
 
-    def __contains__(self, replica: "PartitionReplica") -> bool:
+    def __contains__(self, replica: PartitionReplica) -> bool:
         """Whether the replica is late."""
         return replica in self._rows
 
-    def admit(self, replica: "PartitionReplica", nbytes: int) -> bool:
+    def admit(self, replica: PartitionReplica, nbytes: int) -> bool:
         """Counts bytes that are to be written later; False if too much waits already.
 
         A row alone is always let in, whatever its size.
@@ -56,16 +54,20 @@ class LateRows:
         self.nbytes += nbytes
         return True
 
-    def end(self, replica: "PartitionReplica") -> None:
+    def end(self, replica: PartitionReplica) -> None:
         """Everything is written, and flushed if the topic asks for that."""
         self.leave(replica)
         self._resume(replica)
 
-    def leave(self, replica: "PartitionReplica") -> None:
+    def leave(self, replica: PartitionReplica) -> None:
         """Nobody waits for the replica's rows any more, whether they are written or not."""
         self.nbytes -= self._rows.pop(replica, 0)
 
-    def flush(self, replica: "PartitionReplica") -> None:
+    def flush(self, replica: PartitionReplica) -> None:
         """Syncs what the replica's log has; the replica is late until that is done."""
         self._rows.setdefault(replica, 0)
-        self._flush(replica.log, lambda: self.end(replica))
+        self._flush(replica.log, lambda: self._flushed(replica))
+
+    def _flushed(self, replica: "PartitionReplica") -> None:
+        replica.log_end_moved()
+        self.end(replica)

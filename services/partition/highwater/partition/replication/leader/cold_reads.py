@@ -6,14 +6,12 @@ being read is passed over, and looked at again when they are there.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from highwater.partition.replication.leader.session_row import SessionRow
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.log_slice import LogSlice
 from highwater.partition.storage.segment.segment import Segment
-
-if TYPE_CHECKING:
-    from highwater.partition.replication.leader.session_row import SessionRow
 
 BYTES_MAX: Final = 8 << 20
 """Being read for one session, or read and not yet answered; one read may be larger."""
@@ -45,7 +43,7 @@ class _Read:
 class ColdReads:
     """One session's reads. Single owner, on the node's loop."""
 
-    def __init__(self, look_again: "Callable[[SessionRow], None]") -> None:
+    def __init__(self, look_again: Callable[[SessionRow], None]) -> None:
         """`look_again` is told of a row whose records are there, or which has room now."""
         self._look_again = look_again
         self._reads: dict[SessionRow, _Read] = {}
@@ -56,11 +54,11 @@ class ColdReads:
         """Rows with a read under way or not yet answered, and those that have no room for one."""
         return len(self._reads) + len(self._waiting)
 
-    def __contains__(self, row: "SessionRow") -> bool:
+    def __contains__(self, row: SessionRow) -> bool:
         """Whether the row has a read, or waits for one."""
         return row in self._reads or row in self._waiting
 
-    def take(self, row: "SessionRow", found: LogSlice) -> memoryview | None:
+    def take(self, row: SessionRow, found: LogSlice) -> memoryview | None:
         """The records of a row if they were read; else None, and they will be. A row has one read.
 
         What was read is whole batches, perhaps fewer or more than `found`, which it is cut to.
@@ -83,7 +81,7 @@ class ColdReads:
             raise LogDirFailure(found.segment.file, OSError(why))
         return memoryview(read.data)[: found.length]
 
-    def forget(self, row: "SessionRow") -> None:
+    def forget(self, row: SessionRow) -> None:
         """Nobody wants the row's records any more; who waits for room is looked at."""
         read = self._reads.pop(row, None)
         if read is not None:
@@ -100,7 +98,7 @@ class ColdReads:
         self._reads.clear()
         self._nbytes = 0
 
-    def _begin(self, row: "SessionRow", found: LogSlice) -> None:
+    def _begin(self, row: SessionRow, found: LogSlice) -> None:
         replica = row.replica
         assert replica is not None
         if self._reads and (
@@ -112,7 +110,7 @@ class ColdReads:
         self._nbytes += read.length
         replica.log.load(found, partial(self._loaded, row, read))
 
-    def _loaded(self, row: "SessionRow", read: _Read, data: bytes) -> None:
+    def _loaded(self, row: SessionRow, read: _Read, data: bytes) -> None:
         read.data = data
         if self._reads.get(row) is read:
             self._look_again(row)

@@ -33,8 +33,9 @@ CALL_TIMEOUT_S: Final = 5.0
 PAUSES_MS: Final = (100, 200, 500)
 """After calls that failed one after the other; the last one repeats."""
 
-REFUSED_PAUSE_MS: Final = 200
-"""Of a replica whose proposal was refused: the reason is as a rule an image under way."""
+REFUSED_PAUSES_MS: Final = (200, 400, 800, 1_600)
+"""Of a replica whose proposals were refused one after the other; the last one repeats. The reason is
+as a rule an image under way; a follower that the controller does not admit may last."""
 
 BugReport = Callable[[PartitionReplica, Exception], None]
 
@@ -82,6 +83,8 @@ class IsrProposals:
         """At most one per replica and change of its record: it has one attempt under way."""
         self._again_ms: dict[PartitionReplica, int] = {}
         """When replicas may try again whose last attempt failed."""
+        self._refusals: dict[PartitionReplica, int] = {}
+        """Refusals since a proposal was committed, of leaders here."""
         self._failures = 0
         """Calls that failed since one was answered."""
         self._quiet_until_ms = 0
@@ -139,12 +142,12 @@ class IsrProposals:
 
     async def _pause(self) -> None:
         """Until something is proposed, or a pause is over."""
+        now_ms = self._clock.monotonic_ms()
         due = list(self._again_ms.values())
-        if self._waiting:
+        if self._waiting and self._quiet_until_ms > now_ms:
+            # Otherwise what waits is that of replicas in a pause of their own.
             due.append(self._quiet_until_ms)
-        wait_s = None
-        if due:
-            wait_s = max(min(due) - self._clock.monotonic_ms(), 1) / 1000
+        wait_s = max(min(due) - now_ms, 1) / 1000 if due else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._wake.wait()
@@ -184,7 +187,12 @@ class IsrProposals:
                 error_code=code,
                 error=result.error.message,
             )
-            self._again_ms[replica] = self._clock.monotonic_ms() + REFUSED_PAUSE_MS
+            refusals = self._refusals.get(replica, 0)
+            pause_ms = REFUSED_PAUSES_MS[min(refusals, len(REFUSED_PAUSES_MS) - 1)]
+            self._refusals[replica] = refusals + 1
+            self._again_ms[replica] = self._clock.monotonic_ms() + pause_ms
+        else:
+            self._refusals.pop(replica, None)
         state = result.state if result.HasField("state") else None
         self._end(
             replica,
@@ -211,6 +219,8 @@ class IsrProposals:
     def _end(self, replica: PartitionReplica, event: on.IsrAnswered | on.IsrUnanswered) -> None:
         """The one end of a proposal; more may be due at once, or after the replica's pause."""
         self._tell(replica, event)
+        if not replica.leading:
+            self._refusals.pop(replica, None)
         if replica.core.isr_due:
             self._again_ms.setdefault(replica, self._clock.monotonic_ms())
 

@@ -4,12 +4,12 @@ Sans-IO: time, timers and reads of segments come in as arguments; requests come 
 `receive`, answers go out through `answer`. Single owner, on the node's loop.
 
 One request is under way at a time. It is answered at the end of the loop turn in which a partition
-got something to tell: records, an error, or where the logs part. A high watermark or log start
+got something to tell: records, an error, or where the logs diverge. A high watermark or log start
 offset that the follower was not told waits `HW_LINGER_MS` for records to ride on. With nothing to
 tell, the answer is empty, after the request's max_wait_ms, or when the next request comes.
-Partitions are answered in the order in which they got something to tell, so who found no room
-comes first in the next answer. Who is held back by the throttle, or whose records are read from the
-disk, is passed over until its time comes (`record_source`).
+Partitions are answered in the order in which they got something to tell, so one that found no room
+comes first in the next answer. A partition that the throttle holds back, or whose records are read from the
+disk, is skipped until its time comes (`record_source`).
 """
 
 from collections import deque
@@ -338,7 +338,7 @@ class LeaderSession:
             row.lingering = False
             # One that is noticed has more to tell, or else lingers anew.
             if row.waiting and not row.noticed and row.untold:
-                answered.append(row.offsets(self._node))
+                answered.append(row.offsets())
 
     # ---- time ----
 

@@ -6,20 +6,17 @@ in memory comes later (`cold_reads`), and so does what the throttle of catch-up 
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from highwater.partition.replication.leader.cold_reads import ColdReads
 from highwater.partition.replication.leader.segment_bytes import read_in_memory
+from highwater.partition.replication.leader.session_row import SessionRow
 from highwater.partition.replication.rows import SegmentPlace
-from highwater.partition.replication.throttle import Throttle
+from highwater.partition.replication.throttle import HELD, Throttle
 from highwater.partition.storage.log.log_slice import LogSlice
-
-if TYPE_CHECKING:
-    from highwater.partition.replication.leader.session_row import SessionRow
 
 PLACE_BYTES_MIN: Final = 32 << 10
 """Records from here on are worth a place: up to here they cost a message little more than one."""
-HELD: Final = -1
 
 
 class RecordSource:
@@ -33,7 +30,7 @@ class RecordSource:
         *,
         read_bytes: Callable[[LogSlice], Any],
         throttle: Throttle,
-        look_again: "Callable[[SessionRow], None]",
+        look_again: Callable[[SessionRow], None],
     ) -> None:
         """`read_bytes` gives a slice's bytes at once, or raises LogDirFailure."""
         self.node = -1
@@ -48,7 +45,7 @@ class RecordSource:
 
     # ---- how much ----
 
-    def limit(self, row: "SessionRow", max_bytes: int) -> int:
+    def limit(self, row: SessionRow, max_bytes: int) -> int:
         """How many bytes of a throttled row may go now; `HELD` if it has to wait."""
         throttle = self.throttle
         if row.key not in throttle.partitions or not row.catching_up(self.node):
@@ -66,7 +63,7 @@ class RecordSource:
         row.throttled = True
         return min(max_bytes, room)
 
-    def next_held(self) -> "SessionRow | None":
+    def next_held(self) -> SessionRow | None:
         """A row that was held back for long enough, if the throttle has room for one."""
         held = self._held
         while held and not (held[0].held and held[0].waiting):
@@ -77,7 +74,7 @@ class RecordSource:
         row.held = False
         return row
 
-    def _may_go(self, row: "SessionRow") -> bool:
+    def _may_go(self, row: SessionRow) -> bool:
         if row.key in self.throttle.partitions and row.catching_up(self.node):
             return self.throttle.room(self.now_ms) > 0
         return True
@@ -93,7 +90,7 @@ class RecordSource:
 
     # ---- what ----
 
-    def records(self, row: "SessionRow", found: LogSlice) -> memoryview | SegmentPlace | None:
+    def records(self, row: SessionRow, found: LogSlice) -> memoryview | SegmentPlace | None:
         """The records, or where they lie; None while they are read. Raises LogDirFailure.
 
         What an in-sync follower lacks was written a moment ago, so it is in memory.
@@ -108,7 +105,7 @@ class RecordSource:
                 return memoryview(data)
         return self.cold.take(row, found)
 
-    def answered(self, row: "SessionRow", nbytes: int) -> None:
+    def answered(self, row: SessionRow, nbytes: int) -> None:
         """The row has been answered, with so many bytes of records."""
         row.held = False
         if row.throttled:
@@ -117,7 +114,7 @@ class RecordSource:
         if self.cold:
             self.cold.forget(row)
 
-    def forget(self, row: "SessionRow") -> None:
+    def forget(self, row: SessionRow) -> None:
         """The row has left the session, or was never in it."""
         row.held = False
         self.cold.forget(row)
@@ -128,7 +125,7 @@ class RecordSource:
         self.cold.clear()
 
 
-def _place_of(row: "SessionRow", found: LogSlice) -> SegmentPlace:
+def _place_of(row: SessionRow, found: LogSlice) -> SegmentPlace:
     replica, segment = row.replica, found.segment
     assert replica is not None
     return SegmentPlace(

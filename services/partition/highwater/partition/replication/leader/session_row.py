@@ -4,22 +4,34 @@ Hot path: thousands of rows are in a session, so plain slots are changed in plac
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.core.divergence import UNKNOWN_EPOCH, divergence
+from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.followers import NEVER_MS
 from highwater.partition.core.replica_events import IsrDue
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.replication.leader.record_source import HELD
 from highwater.partition.replication.rows import NONE, Answered, Asked, SegmentPlace
+from highwater.partition.replication.throttle import HELD, Throttle
 from highwater.partition.storage.errors import DamagedRecordsError
-
-if TYPE_CHECKING:
-    from highwater.partition.replication.leader.record_source import RecordSource
+from highwater.partition.storage.log.log_slice import LogSlice
 
 NO_RECORDS: Final = memoryview(b"")
-NOT_PARTED: Final = (NONE, NONE)
+NOT_DIVERGING: Final = (NONE, NONE)
+
+
+class Records(Protocol):
+    """Where a row's records come from; see `RecordSource`."""
+
+    throttle: Throttle
+
+    def limit(self, row: "SessionRow", max_bytes: int) -> int:
+        """How many bytes of a throttled row may go now; `HELD` if it has to wait."""
+        ...
+
+    def records(self, row: "SessionRow", found: LogSlice) -> memoryview | SegmentPlace | None:
+        """The records, or where they lie; None while they are read. Raises LogDirFailure."""
+        ...
 
 
 class SessionRow:
@@ -32,7 +44,7 @@ class SessionRow:
 
     __slots__ = (
         "_notice",
-        "_parted",
+        "_diverging",
         "_told_high_watermark",
         "_told_log_start",
         "asked",
@@ -77,8 +89,8 @@ class SessionRow:
         self.refused = 0 if replica is not None else int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         """Kafka's error code for what was asked, for good."""
         self._notice = notice
-        self._parted: tuple[int, int] | None = None
-        """Where the logs part, if they do; it holds as long as this node leads in this epoch."""
+        self._diverging: tuple[int, int] | None = None
+        """Where the logs diverge, if they do; it holds as long as this node leads in this epoch."""
         self._told_high_watermark = NONE
         self._told_log_start = NONE
         if replica is not None:
@@ -113,9 +125,8 @@ class SessionRow:
         if self.refused:
             return
         log, offset = replica.log, asked.fetch_offset
-        # Not `core.divergence`: while a flush is awaited, the core's log end lies behind.
-        self._parted = divergence(log.epochs, log.log_end_offset, offset, asked.last_fetched_epoch)
-        if self._parted is None and offset >= log.log_start_offset:
+        self._diverging = replica.core.divergence(offset, asked.last_fetched_epoch)
+        if self._diverging is None and offset >= log.extent.start_offset:
             self._progress(replica, node, now_ms)
 
     def count(self, node: int, node_epoch: int, now_ms: int) -> None:
@@ -125,8 +136,8 @@ class SessionRow:
             return
         asked = self.asked
         if (
-            self._parted is not None
-            or asked.fetch_offset < replica.log.log_start_offset
+            self._diverging is not None
+            or asked.fetch_offset < replica.log.extent.start_offset
             or replica.core.refuse_follower(node, node_epoch, asked.leader_epoch)
         ):
             self.changed()
@@ -149,7 +160,7 @@ class SessionRow:
     def behind(self) -> bool:
         """True if the leader has records that the follower lacks."""
         replica = self.replica
-        return replica is not None and self.asked.fetch_offset < replica.log.log_end_offset
+        return replica is not None and self.asked.fetch_offset < replica.log.extent.end_offset
 
     def catching_up(self, node: int) -> bool:
         """True if nobody waits for this follower: it is not in sync, nor just about to be."""
@@ -163,7 +174,7 @@ class SessionRow:
         replica = self.replica
         return replica is not None and (
             self._told_high_watermark != replica.high_watermark
-            or self._told_log_start != replica.log.log_start_offset
+            or self._told_log_start != replica.log.extent.start_offset
         )
 
     def answer(
@@ -172,7 +183,7 @@ class SessionRow:
         node_epoch: int,
         max_bytes: int,
         min_one_batch: bool,
-        source: "RecordSource",
+        source: Records,
     ) -> Answered | None:
         """What there is to tell beside offsets; the row then waits no longer. None if nothing.
 
@@ -188,11 +199,11 @@ class SessionRow:
             return self.refusal(refused)
         log = replica.log
         offset = asked.fetch_offset
-        if offset < log.log_start_offset or self._parted == UNKNOWN_EPOCH:
+        if offset < log.extent.start_offset or self._diverging == UNKNOWN_EPOCH:
             return self._with_offsets(replica, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-        if self._parted is not None:
-            return self._with_offsets(replica, parted=self._parted)
-        end = log.log_end_offset
+        if self._diverging is not None:
+            return self._with_offsets(replica, diverging=self._diverging)
+        end = log.extent.end_offset
         if offset >= end:
             return None
         if source.throttle.partitions:
@@ -210,14 +221,14 @@ class SessionRow:
         if records is None:
             self.later = True
             return None
-        self._tell(replica, node)
+        self._tell(replica)
         return self._with_offsets(replica, records=records)
 
-    def offsets(self, node: int) -> Answered:
+    def offsets(self) -> Answered:
         """Tells the offsets alone; the row waits on. Only after `answer` had nothing to tell."""
         replica = self.replica
         assert replica is not None
-        self._tell(replica, node)
+        self._tell(replica)
         self.waiting = True
         return self._with_offsets(replica, waiting=True)
 
@@ -226,17 +237,16 @@ class SessionRow:
         self.waiting = False
         return Answered(*self.asked, int(error_code), NONE, NONE, NONE, NONE, NONE, NO_RECORDS)
 
-    def _tell(self, replica: PartitionReplica, node: int) -> None:
+    def _tell(self, replica: PartitionReplica) -> None:
         self._told_high_watermark = replica.high_watermark
-        self._told_log_start = replica.log.log_start_offset
-        replica.core.followers[node].told_high_watermark = replica.high_watermark
+        self._told_log_start = replica.log.extent.start_offset
 
     def _with_offsets(
         self,
         replica: PartitionReplica,
         *,
         error_code: int = 0,
-        parted: tuple[int, int] = NOT_PARTED,
+        diverging: tuple[int, int] = NOT_DIVERGING,
         records: memoryview | SegmentPlace = NO_RECORDS,
         waiting: bool = False,
     ) -> Answered:
@@ -246,8 +256,8 @@ class SessionRow:
             *self.asked,
             int(error_code),
             replica.high_watermark,
-            log.log_start_offset,
-            log.log_end_offset,
-            *parted,
+            log.extent.start_offset,
+            log.extent.end_offset,
+            *diverging,
             records,
         )

@@ -22,6 +22,7 @@ from highwater.partition.storage.cleaning.job import (
     GroupWritten,
     Progress,
 )
+from highwater.partition.storage.cleaning.settings import CleanerSettings
 from highwater.partition.storage.cleaning.swap import AbortedError, CleaningRun
 from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
@@ -40,19 +41,6 @@ ATTEMPTS_MAX: Final = 3
 refuses is tried for ever: a full disk may have room again."""
 RETRY_MS_MAX: Final = 600_000
 """Between two attempts; they are twice as far apart each time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerSettings:
-    """Kafka's `log.cleaner.*`."""
-
-    enable: bool = True
-    backoff_ms: int = 15_000
-    """Between looks when nothing is to be cleaned."""
-    dedupe_buffer_bytes: int = 128 << 20
-    """Of the offset map; what does not fit waits for the next pass."""
-    io_bytes_per_s: int = 0
-    """Read and written, both together; 0 is no limit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,27 +65,57 @@ class Cleaner:
     """See the module. `run` as a task; all else is for reading."""
 
     def __init__(
-        self, manager: LogManager, *, clock: Clock, log: Logger, settings: CleanerSettings
+        self,
+        manager: LogManager,
+        *,
+        clock: Clock,
+        log: Logger,
+        settings: CleanerSettings,
+        enable: bool = True,
     ) -> None:
+        """`enable` is log.cleaner.enable: without it `run` does nothing."""
         self.stats = CleanerStats()
         self.process: CleanerProcess | None = None
         """The child that is at work."""
         self._manager = manager
         self._clock = clock
         self._log = log
-        self._settings = settings
+        self.settings = settings
+        """As last configured."""
+        self._enable = enable
+        self._reconfigured = asyncio.Event()
         self._failures: dict[HostedLog, _Failures] = {}
+
+    def reconfigure(self, settings: CleanerSettings) -> None:
+        """Goes by other settings from the next pass on; a pause takes its new length at once."""
+        if settings != self.settings:
+            self.settings = settings
+            self._reconfigured.set()
 
     async def run(self) -> None:
         """Looks and cleans for ever; to be cancelled. The child is gone when it ends."""
-        if not self._settings.enable:
+        if not self._enable:
             return
         while True:
-            await asyncio.sleep(self._settings.backoff_ms / 1000)
+            await self._pause()
             tried: set[HostedLog] = set()
             while (found := await self._next(tried)) is not None:
                 if not await self._clean(found):
                     tried.add(found.entry)  # Not at once again, whatever was wrong with it.
+
+    async def _pause(self) -> None:
+        """`backoff_ms` from now on, whatever that becomes meanwhile."""
+        began_s = asyncio.get_running_loop().time()
+        while True:
+            self._reconfigured.clear()
+            left_s = began_s + self.settings.backoff_ms / 1000 - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                return
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._reconfigured.wait()
+            except TimeoutError:
+                return
 
     async def _next(self, tried: set[HostedLog]) -> Candidate | None:
         """The dirtiest log that is due."""
@@ -203,6 +221,9 @@ class Cleaner:
                     assert_never(report)
 
     def _done(self, entry: HostedLog, report: CleaningDone, before: int, after: int) -> None:
+        # Who has a place in the checkpoint has a marker, even if nothing was removed yet.
+        with self._manager.guard(entry.directory):
+            entry.log.mark_gaps()
         entry.log.first_dirty = report.next_dirty
         self._manager.checkpoint_cleaned(entry.directory)
         stats = self.stats
@@ -245,12 +266,12 @@ class Cleaner:
             first_dirty=part.first_dirty,
             now_ms=self._clock.wall_ms(),
             delete_retention_ms=config.delete_retention_ms,
-            keys_max=max(self._settings.dedupe_buffer_bytes // BYTES_PER_KEY, 1),
+            keys_max=max(self.settings.dedupe_buffer_bytes // BYTES_PER_KEY, 1),
             segment_bytes=config.segment_bytes,
             index_bytes_max=config.segment_index_bytes,
             index_interval=config.index_interval_bytes,
             producers=log.producers.last_offsets(),
-            io_bytes_per_s=self._settings.io_bytes_per_s,
+            io_bytes_per_s=self.settings.io_bytes_per_s,
         )
 
     def _failed(self, entry: HostedLog, error: str, *, attempts_max: int | None) -> None:
@@ -259,7 +280,7 @@ class Cleaner:
         failures = self._failures.setdefault(entry, _Failures())
         failures.count += 1
         failures.uncleanable = attempts_max is not None and failures.count >= attempts_max
-        pause_ms = min(self._settings.backoff_ms << min(failures.count, 10), RETRY_MS_MAX)
+        pause_ms = min(self.settings.backoff_ms << min(failures.count, 10), RETRY_MS_MAX)
         failures.retry_ms = self._clock.monotonic_ms() + pause_ms
         self._count_uncleanable()
         if failures.uncleanable:

@@ -4,21 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from highwater.partition.storage.segment.segment import SegmentSpan
+
 OFFSET_DELTA_MAX: Final = (1 << 31) - 1
 """Offsets of one segment, relative to its base: what its index can hold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSpan:
-    """A sealed segment."""
-
-    base_offset: int
-    next_offset: int
-    """Where the following segment begins."""
-    size: int
-    index_bytes: int
-    max_timestamp: int
-    """Milliseconds, -1 if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from highwater.partition.storage.cleaning.compaction import (
     OffsetMap,
     clean,
 )
-from highwater.partition.storage.cleaning.compaction_plan import SegmentSpan, grouped
+from highwater.partition.storage.cleaning.compaction_plan import grouped
 from highwater.partition.storage.cleaning.job import (
     CleaningDone,
     CleaningJob,
@@ -35,7 +35,7 @@ from highwater.partition.storage.filesystem import (
 from highwater.partition.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_file
 from highwater.partition.storage.recovery.recovery import IndexBuilder
 from highwater.partition.storage.segment.handles import HandleClock
-from highwater.partition.storage.segment.segment import Segment, SegmentFactory
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory, SegmentSpan
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 WRITE_BYTES: Final = 1 << 20

@@ -4,17 +4,16 @@
 """
 
 import os
-import resource
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from highwater.model.ids import NO_TOPIC_ID, TopicId
 from highwater.model.time import Clock
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.directory.deletion import DeletionQueue
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_directory import (
     DirectoryOffsets,
     LogDirectory,
@@ -32,41 +31,9 @@ from highwater.partition.storage.names import (
 )
 from highwater.partition.storage.segment.handles import HandleClock
 
-FILES_MIN: Final = 64
-MAPS_MIN: Final = 32
-MAPS_MAX: Final = 32_000
-"""Half of what Linux allows a process (vm.max_map_count is 65 530): the next one would be ENOMEM,
-which takes the directory offline."""
-RESERVED_DESCRIPTORS: Final = 256
-"""Left for sockets and everything else that a node opens, however low the process's limit."""
-
 REMOVED_AT_ONCE: Final = 20
 """Files and directories in one job; an orderly stop waits for that job, and leaves the others to the
 next start. Removing a large file takes some 15 ms."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandleLimits:
-    """How many segment files and index maps may be open at once."""
-
-    files: int
-    maps: int
-
-    @classmethod
-    def of_process(cls) -> Self:
-        """Half of the process's descriptors for segments, an eighth for maps (each has one)."""
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        available = max(min(soft, 1 << 20) - RESERVED_DESCRIPTORS, 0)
-        return cls(
-            files=max(available // 2, FILES_MIN), maps=min(max(available // 8, MAPS_MIN), MAPS_MAX)
-        )
-
-    def split(self, directories: int) -> Self:
-        """One directory's share."""
-        return type(self)(
-            files=max(self.files // directories, FILES_MIN),
-            maps=max(self.maps // directories, MAPS_MIN),
-        )
 
 
 class HostedLog:
@@ -132,6 +99,9 @@ class HostedDirectory:
         self.cache_intact = False
         """Whether nothing that was written here was lost when the last process ended; set before
         `open_logs`."""
+        self.on_loss: Callable[[], None] = _nothing
+        """Called by `open_logs` before a log is cut that has lost more than a killed process leaves
+        unwritten (`recovery.findings`), as often as there are such logs. Raises LogDirFailure."""
         self.closed_clean = False
         """After `close`: everything is on disk, and nothing failed or was under way."""
         self._cleaned: dict[Partition, int] = {}
@@ -183,6 +153,7 @@ class HostedDirectory:
                     if partition in self._cleaned:
                         self._unopened[partition] = self._cleaned[partition]
                     unusable[f"{partition[0]}-{partition[1]}"] = error
+            self._check_high_watermarks(logs, offsets)
         except OSError as error:
             self.failure = LogDirFailure(self.directory.path, error)
         except LogDirFailure as failure:
@@ -192,6 +163,20 @@ class HostedDirectory:
                 entry.log.close(clean=False)
             return [], unusable
         return logs, unusable
+
+    def _check_high_watermarks(self, logs: Sequence[HostedLog], offsets: DirectoryOffsets) -> None:
+        """Logs are not cut below their high watermarks: one that ends before has lost records.
+
+        What is true now is written at once, or the next start would tell of the same loss again.
+        """
+        if any(
+            offsets.high_watermarks.get((log.topic, log.partition), 0) > log.log_end_offset
+            for log in (entry.log for entry in logs)
+        ):
+            self.on_loss()
+            self.directory.write_high_watermarks(
+                {**offsets.high_watermarks, **_high_watermarks(logs)}
+            )
 
     def _open_log(
         self,
@@ -214,6 +199,7 @@ class HostedDirectory:
             first_dirty=self._cleaned.get(partition, 0),
             compacted=partition in self._cleaned,
             cache_intact=self.cache_intact,
+            on_loss=self.on_loss,
         )
         high_watermark = offsets.high_watermarks.get(partition, 0)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)

@@ -2,7 +2,9 @@
 
     {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
      "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false,
-     "place": "<device>:<inode of the directory>", "home": "<the same, see there>"}
+     "place": "<device>:<inode of the directory>", "home": "<the same, see there>",
+     "volume": {"superblock": "ext4:18263", "mount_namespace": "4", "mount": "2147483693",
+                "errors": "0:0:0"}}
 
 See `highwater.partition.core.lineage` for what it means.
 """
@@ -10,10 +12,12 @@ See `highwater.partition.core.lineage` for what it means.
 import json
 from typing import Any, Final
 
-from highwater.partition.core.lineage import DirectoryRecord, Lineage
+from highwater.partition.core.lineage import DirectoryRecord, Lineage, Volume
 
 LINEAGE_FILE: Final = ".highwater_lineage"
 VERSION: Final = 1
+_VOLUME: Final = ("superblock", "mount_namespace", "mount", "errors")
+"""What is compared with what is true at the next start."""
 
 
 def encode(record: DirectoryRecord) -> bytes:
@@ -27,6 +31,7 @@ def encode(record: DirectoryRecord) -> bytes:
         "clean": record.lineage.clean,
         "place": record.place,
         "home": record.home,
+        "volume": {name: getattr(record.volume, name) for name in _VOLUME},
     }
     return json.dumps(values, separators=(",", ":")).encode()
 
@@ -47,9 +52,20 @@ def decode(content: bytes) -> DirectoryRecord | None:
             ),
             place=_text(values.get("place", "")),
             home=_text(values.get("home", "")),
+            volume=_volume(values.get("volume", {})),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _volume(values: Any) -> Volume:
+    """What is not known is empty, as in files of earlier versions."""
+    return Volume(
+        superblock=_text(values.get("superblock", "")),
+        mount_namespace=_text(values.get("mount_namespace", "")),
+        mount=_text(values.get("mount", "")),
+        errors=_text(values.get("errors", "")),
+    )
 
 
 def _text(value: Any) -> str:

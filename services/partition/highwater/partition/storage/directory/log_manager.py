@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
 from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import (
-    HandleLimits,
     HostedDirectory,
     HostedLog,
 )
@@ -61,10 +63,9 @@ class LogManager:
         make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
         lineage: NodeLineage | None = None,
     ) -> None:
-        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is
-        called on the owner's thread, once for each directory, after its logs were taken away.
-        `jitter_share` draws a number in [0, 1) for each log, for segment.jitter.ms. `lineage` is
-        kept in the directories; None for logs that no node will register.
+        """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is called
+        there once for each directory, when its logs are gone. `jitter_share` draws a number in
+        [0, 1) for each log (segment.jitter.ms). `lineage` is kept in the directories, if given.
         """
         self._lineage = lineage
         self._on_dir_failure = on_dir_failure
@@ -108,6 +109,8 @@ class LogManager:
             identity = self._common_identity(opened)
             if self._lineage is not None:
                 self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
+                for hosted in opened:
+                    hosted.on_loss = partial(self._lineage.lost, hosted)
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
@@ -115,24 +118,13 @@ class LogManager:
                 self.unusable.update(unusable)
                 for entry in logs:
                     self._add(entry)
-                self._recovered(hosted, logs, unusable)
+                if self._lineage is not None and not unusable:
+                    self._lineage.recovered(hosted)
         except StorageError:
             for hosted in opened:
                 hosted.directory.close()
             raise
         return identity
-
-    def _recovered(
-        self, hosted: HostedDirectory, logs: Sequence[HostedLog], unusable: Mapping[str, object]
-    ) -> None:
-        lineage = self._lineage
-        if lineage is None:
-            return
-        if not unusable:
-            lineage.recovered(hosted)
-        if any(entry.log.damaged for entry in logs):
-            # More is gone than a killed process can have left unwritten (R12, R13).
-            lineage.doubt()
 
     def _open_dir(self, hosted: HostedDirectory, opened: list[HostedDirectory]) -> None:
         try:
@@ -271,7 +263,7 @@ class LogManager:
         return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows a topic's changed configs."""
+        """Follows a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
@@ -283,8 +275,11 @@ class LogManager:
         log.reconfigure(config)
 
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
-        """The brokers' dynamic configs, which are topics' defaults; then `reconfigure` the logs."""
+        """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
+        expiration_ms = int(broker_number("producer.id.expiration.ms", configs))
+        self._producer_limits = replace(self._producer_limits, expiration_ms=expiration_ms)
+        self._default_config = LogConfig.default(self._producer_limits)
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""

@@ -2,9 +2,9 @@
 
 import os
 
-from highwater.partition.storage.directory.deletion import LogLife
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import FileSystem, sync_directory
+from highwater.partition.storage.log_life import LogLife
 from highwater.partition.storage.segment.segment import Segment
 
 

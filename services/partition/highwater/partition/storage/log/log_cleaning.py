@@ -1,22 +1,21 @@
 """What compaction does to a log: sealed segments give way to one that was made of them.
 
-`log.py` has the whole log and its invariants, `compaction_swap` the order of renames that a crash
-may cut off, `cleaning` who does the work.
+`recovery.compaction_swap` has the order of renames that a crash may cut off, `storage.cleaning` does
+the work.
 """
 
-import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from highwater.partition.storage.cleaning.compaction_plan import SegmentSpan
-from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
-from highwater.partition.storage.log import producer_snapshots
-from highwater.partition.storage.log.late_writer import LateLogWriter
-from highwater.partition.storage.names import DELETED_SUFFIX, GAPS_MARKER
-from highwater.partition.storage.recovery.loader import LoadedLog
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log_durability import LogDurability
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.log.segment_removal import SegmentRemoval
+from highwater.partition.storage.recovery.segment_ends import Gaps, write_gaps
 from highwater.partition.storage.segment import index, time_index
-from highwater.partition.storage.segment.batches import last_boundary
-from highwater.partition.storage.segment.segment import Segment
+from highwater.partition.storage.segment.segment import Segment, SegmentSpan
 
 
 class Cleaning(Protocol):
@@ -30,21 +29,38 @@ class Cleaning(Protocol):
         ...
 
 
-class CleanableLog(LateLogWriter):
-    """A log that can be compacted; see `PartitionLog`."""
+class LogCleaning:
+    """How far one log is cleaned, whether offsets may be missing in it, and the swap of segments."""
 
-    __slots__ = ("cleaning", "first_dirty")
+    __slots__ = (
+        "_durability",
+        "_lookup",
+        "_place",
+        "_removal",
+        "_segments",
+        "first_dirty",
+        "running",
+    )
 
     def __init__(
-        self, directory: str, loaded: LoadedLog, *, first_dirty: int, **place: Any
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        lookup: SegmentLookup,
+        *,
+        durability: LogDurability,
+        removal: SegmentRemoval,
+        first_dirty: int,
     ) -> None:
-        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none. `place`: as for
-        `LogWriter`.
-        """
-        super().__init__(directory, loaded, **place)
-        self.cleaning: Cleaning | None = None
+        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none."""
+        self._place = place
+        self._segments = segments
+        self._lookup = lookup
+        self._durability = durability
+        self._removal = removal
+        self.running: Cleaning | None = None
         """Set by the cleaner as long as it is at work here."""
-        self.first_dirty = min(first_dirty, self.log_end_offset)
+        self.first_dirty = min(first_dirty, segments.end_offset)
         """Where the last cleaning has ended; what lies behind it was never cleaned."""
 
     def spans(self) -> list[SegmentSpan]:
@@ -52,7 +68,7 @@ class CleanableLog(LateLogWriter):
 
         Their largest timestamps are looked up only if min.compaction.lag.ms asks for them.
         """
-        timed = self.config.min_compaction_lag_ms > 0
+        timed = self._place.config.min_compaction_lag_ms > 0
         return [
             SegmentSpan(
                 base_offset=segment.base_offset,
@@ -62,11 +78,11 @@ class CleanableLog(LateLogWriter):
                     len(segment.index) * index.ENTRY_BYTES,
                     len(segment.time_index) * time_index.ENTRY_BYTES,
                 ),
-                max_timestamp=self._with_indexes(segment, segment.largest_timestamp)
+                max_timestamp=self._lookup.largest_timestamp(segment)
                 if timed
                 else time_index.NO_TIMESTAMP,
             )
-            for segment, following in zip(self._segments, self._bases[1:], strict=False)
+            for segment, following in self._segments.sealed()
         ]
 
     def waiting_since(self, first_dirty: int, end: int) -> int | None:
@@ -75,8 +91,8 @@ class CleanableLog(LateLogWriter):
         What max.compaction.lag.ms counts from (Kafka's `LogCleanerManager.maxCompactionDelay`).
         """
         begins = (
-            self._first_timestamp(segment)
-            for segment, following in zip(self._segments, self._bases[1:], strict=False)
+            self._lookup.first_timestamp(segment)
+            for segment, following in self._segments.sealed()
             if following > first_dirty and segment.base_offset < end and segment.size
         )
         return min((timestamp for timestamp in begins if timestamp > 0), default=None)
@@ -86,72 +102,32 @@ class CleanableLog(LateLogWriter):
 
         Recovery would otherwise take a gap for a loss and cut the log there. Raises LogDirFailure.
         """
-        if self.gaps:
+        if self._segments.gaps:
             return
-        path = os.path.join(self.directory, GAPS_MARKER)
-        filesystem = self._environment.filesystem
         try:
-            fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            filesystem.close(fd)
+            write_gaps(self._place.filesystem, self._place.directory, Gaps.INSIDE)
         except OSError as error:
-            raise LogDirFailure(path, error) from error
-        self.gaps = True
-        self._directory_dirty = True
+            raise LogDirFailure(self._place.directory, error) from error
+        self._segments.gaps = True
+        self._durability.names_changed()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Puts `new`, whose files are in the directory, in the place of sealed neighbours.
 
-        Their files are renamed now and removed after file.delete.delay.ms; whoever holds them reads
-        on. Producer snapshots stay: they tell of offsets, not of files. Raises LogDirFailure.
+        Raises LogDirFailure.
         """
-        first = self._segments.index(old[0])
-        stop = first + len(old)
-        assert self._segments[first:stop] == list(old)
-        assert stop < len(self._segments), "the active segment is never cleaned"
-        assert self.gaps
-        doomed: list[str] = []
+        assert self._segments.gaps
         try:
-            for segment in old:
-                doomed += self._rename_away(segment, snapshot=False)
+            self._removal.replace(old, new)
         except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
-        self._segments[first:stop] = [new]
-        self._bases[first:stop] = [new.base_offset]
-        self._sealed_bytes = sum(s.size for s in self._segments[:-1])
-        self._positions.clear()
-        self._environment.delete_later(doomed, self.config.file_delete_delay_ms)
+            raise LogDirFailure(self._place.directory, error) from error
 
-    def _end_before(self, segment: Segment, position: int) -> int:
-        """The offset after the batch that ends at `position`: a log must not end with a gap, in
-        which nobody who reads it would get on.
-        """
-        if not position:
-            return segment.base_offset
-        pread, fd = self._environment.filesystem.pread, segment.open()
-        start = segment.index.floor_position(position - 1)
-        end, following = last_boundary(pread, fd, position=start, limit=position)
-        if end != position:
-            raise CorruptIndexError(f"{segment.path}: no batch ends at {position}")
-        return following
-
-    def _rename_away(self, segment: Segment, *, snapshot: bool) -> list[str]:
-        """Renames a segment's files out of the way and closes it; their new paths."""
-        paths = [segment.file, segment.index.path, segment.time_index.path]
-        if snapshot:
-            paths.append(producer_snapshots.snapshot_path(self.directory, segment.base_offset))
-        doomed: list[str] = []
-        for path in paths:
-            try:
-                self._environment.filesystem.rename(path, path + DELETED_SUFFIX)
-            except FileNotFoundError:
-                continue
-            doomed.append(path + DELETED_SUFFIX)
-        segment.moved(self.directory, DELETED_SUFFIX)
-        segment.close()
-        return doomed
-
-    def _stop_cleaning(self, offset: int = 0) -> None:
+    def stop(self, offset: int = 0) -> None:
         """Segments that lie, in part or whole, at or behind `offset` are about to change."""
-        if self.cleaning is not None and offset < self.cleaning.end_offset:
-            cleaning, self.cleaning = self.cleaning, None
-            cleaning.abort()
+        if self.running is not None and offset < self.running.end_offset:
+            running, self.running = self.running, None
+            running.abort()
+
+    def cut(self, end: int) -> None:
+        """The log was cut at `end`."""
+        self.first_dirty = min(self.first_dirty, end)

@@ -1,158 +1,96 @@
-"""What of a log is on disk for certain: fsync, the recovery point, the leader epoch checkpoint.
+"""What of a log is on disk for certain: fsync and the recovery point.
 
 Order for a power cut: an epoch's entry in the checkpoint is on disk before the recovery point passes
-the epoch's first record, because nobody looks at the batches below that point for epochs again.
-Order for a killed process: the checkpoint has its new content and name before the first record of an
-epoch is written, and the indexes and producers on disk are never far behind (`shorten_tail`): a
-start on the same kernel reads the log from there on only.
-
-`log.py` has the whole log and its invariants.
+the epoch's first record, because recovery does not look for epochs in the batches below that point.
 """
 
-import os
-from bisect import bisect_right
-from typing import Final
-
-from highwater.model.time import Clock
-from highwater.partition.storage import checkpoint
-from highwater.partition.storage.config import NEVER, LogConfig
-from highwater.partition.storage.directory.deletion import LogLife
+from highwater.partition.storage.config import NEVER
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log.environment import LogEnvironment
 from highwater.partition.storage.log.flush import FlushJob
-from highwater.partition.storage.log.log_reader import LogReader
-from highwater.partition.storage.log.producer_tail import ProducerTail
-from highwater.partition.storage.names import DAMAGE, LEADER_EPOCH_CHECKPOINT
-from highwater.partition.storage.recovery.loader import LoadedLog
-
-TAIL_ENTRIES: Final = 32
-TAIL_BYTES: Final = 1 << 20
-"""Behind the last index entry on disk; more is written by `shorten_tail`. Small batches have an
-entry every 4 KiB: about 700 of them, a few milliseconds of recovery."""
+from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
 
 
-class DurableLog(LogReader):
-    """A log that can be made durable; see `PartitionLog`."""
+class LogDurability:
+    """The recovery point of one log, and the flushes that move it."""
 
     __slots__ = (
-        "_directory_dirty",
-        "_epoch",
-        "_epochs_unsynced",
-        "_epochs_unwritten",
+        "_epochs",
+        "_names_changed",
+        "_place",
+        "_segments",
         "flush_at_offset",
         "flushed_ms",
-        "life",
-        "producer_tail",
         "recovery_point",
-        "writing",
     )
 
     def __init__(
         self,
-        directory: str,
-        loaded: LoadedLog,
+        place: LogPlace,
+        segments: LogSegments,
+        epochs: LogEpochs,
         *,
-        topic: str,
-        partition: int,
-        config: LogConfig,
-        clock: Clock,
-        environment: LogEnvironment,
+        recovery_point: int,
+        files_created: bool,
     ) -> None:
-        """Takes over what `LogLoader` found."""
-        super().__init__(
-            directory,
-            loaded,
-            topic=topic,
-            partition=partition,
-            config=config,
-            clock=clock,
-            environment=environment,
-        )
-        self.life = LogLife()
-        self.writing = False
-        """Whether the writer thread is at work for this log (`append_later`)."""
-        self.recovery_point = loaded.recovery_point
+        """`files_created`: names in the directory may not be on disk yet."""
+        self._place = place
+        self._segments = segments
+        self._epochs = epochs
+        self._names_changed = files_created
+        self.recovery_point = recovery_point
         """Everything before this offset is on disk for certain."""
         self.flush_at_offset = NEVER
         """Once the log end offset reaches it, flush.messages asks for a flush."""
-        self.flushed_ms = clock.monotonic_ms()
+        self.flushed_ms = place.clock.monotonic_ms()
         """When the last flush ended, by the monotonic clock."""
-        self._epoch = self.epochs.latest
-        """Of the newest append."""
-        self._epochs_unwritten = False
-        self._epochs_unsynced = loaded.files_created and len(self.epochs) > 0
-        self._directory_dirty = loaded.files_created
-        active = loaded.segments[-1]
-        self.producer_tail = ProducerTail(
-            environment,
-            directory,
-            self.life,
-            written=(active.base_offset, 0 if loaded.files_created else len(active.index)),
-        )
-        self._set_flush_offset()
+        self.set_flush_offset()
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Notes that `epoch` begins at the log end offset (KIP-101), as a leader does.
-
-        The checkpoint follows with the first append: an epoch without records may be forgotten,
-        and a node that comes to lead thousands of partitions does not write as many files.
-        """
-        self._epochs_unwritten |= self.epochs.assign(epoch, self.log_end_offset)
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`, at the first append of a new epoch."""
-        if self.epochs.assign(epoch, start_offset) or self._epochs_unwritten:
-            self._write_epochs()
-        self._epoch = epoch
-
-    def _write_epochs(self) -> None:
-        self._epochs_unwritten = False
-        self._epochs_unsynced = self._directory_dirty = True
-        path = os.path.join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        try:
-            checkpoint.write_epochs(
-                self._environment.filesystem, path, self.epochs.entries(), durable=False
-            )
-        except OSError as error:
-            raise LogDirFailure(path, error) from error
+    def names_changed(self) -> None:
+        """Files were made in the directory, or renamed: the next flush syncs it."""
+        self._names_changed = True
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob | None:
         """Prepares an fsync up to an offset (the log end offset if not given); None if it is done
-        or the log is deleted.
-
-        Run the job anywhere, then `complete_flush` it here.
+        or the log is deleted. Run the job anywhere, then `complete_flush` it on the owner's thread.
         """
-        offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if self.life.ended or (offset <= self.recovery_point and not self._epochs_unsynced):
+        end = self._segments.end_offset
+        offset = end if up_to is None else min(up_to, end)
+        life, epochs = self._place.life, self._epochs
+        if life.ended or (offset <= self.recovery_point and not epochs.unsynced):
             return None
-        first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
-        segments = [s for s in self._segments[first:] if s.base_offset < offset]
-        directory = self.directory if self._directory_dirty else None
-        epochs = (
-            os.path.join(self.directory, LEADER_EPOCH_CHECKPOINT) if self._epochs_unsynced else None
-        )
-        self._directory_dirty = self._epochs_unsynced = False
+        active = self._segments.all[-1]
+        segments = [
+            segment
+            for segment in self._segments.from_offset(self.recovery_point)
+            if segment.base_offset < offset
+        ]
+        # A checkpoint that was written is a new file under its name.
+        names_changed = self._names_changed or epochs.unsynced
+        epochs_path = epochs.path if epochs.unsynced else None
+        self._names_changed = epochs.unsynced = False
         try:
             return FlushJob(
                 segments,
                 offset,
-                sealed=sum(s is not self._segments[-1] for s in segments),
-                truncations=self.life.truncations,
-                epochs=epochs,
-                directory=directory,
-                filesystem=self._environment.filesystem,
-                life=self.life,
+                sealed=sum(segment is not active for segment in segments),
+                truncations=life.truncations,
+                epochs=epochs_path,
+                directory=self._place.directory if names_changed else None,
+                filesystem=self._place.filesystem,
+                life=life,
             )
         except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
+            raise LogDirFailure(self._place.directory, error) from error
 
     def complete_flush(self, job: FlushJob) -> None:
-        """Moves the recovery point to what `job` made durable, unless it was truncated since."""
+        """Moves the recovery point to what `job` made durable, unless the log was cut since."""
         job.release()
-        self.flushed_ms = self.clock.monotonic_ms()
-        if job.truncations == self.life.truncations and job.offset > self.recovery_point:
+        self.flushed_ms = self._place.clock.monotonic_ms()
+        if job.truncations == self._place.life.truncations and job.offset > self.recovery_point:
             self.recovery_point = job.offset
-        self._set_flush_offset()
+        self.set_flush_offset()
 
     def flush(self, up_to: int | None = None) -> None:
         """Makes the log durable up to an offset, on this thread. Raises LogDirFailure."""
@@ -161,58 +99,25 @@ class DurableLog(LogReader):
             job.run()
             self.complete_flush(job)
 
-    @property
-    def truncations(self) -> int:
-        """How often the log was cut since it was opened."""
-        return self.life.truncations
+    def flush_later(self, up_to: int) -> None:
+        """The same on another thread."""
+        job = self.begin_flush(up_to)
+        if job is not None:
+            self._place.environment.run_later(job.run, lambda: self.complete_flush(job))
 
-    def note_damage(self, first: int, end: int) -> None:
-        """Records from `first` up to `end` are damaged: they are not read any more, and the next
-        start knows it. Raises LogDirFailure.
-        """
-        self.lost = (*self.lost, (first, end))
-        self._write_lost()
+    def cut(self, end: int) -> None:
+        """The log was cut at `end`."""
+        # The recovery point must not pass names that a power cut may bring back.
+        self._names_changed = True
+        self.recovery_point = min(self.recovery_point, end)
+        self.set_flush_offset()
 
-    def _forget_lost(self, end: int) -> None:
-        """The log was cut at `end`; what comes there now is not what was damaged."""
-        if any(lost[1] > end for lost in self.lost):
-            kept = ((first, min(stop, end)) for first, stop in self.lost)
-            self.lost = tuple(lost for lost in kept if lost[0] < lost[1])
-            self._write_lost()
+    def restarted(self, offset: int) -> None:
+        """The log is empty and begins at `offset`."""
+        self.recovery_point = offset
+        self.set_flush_offset()
 
-    def _write_lost(self) -> None:
-        path = os.path.join(self.directory, DAMAGE)
-        try:
-            checkpoint.write_ranges(self._environment.filesystem, path, self.lost, durable=False)
-        except OSError as error:
-            raise LogDirFailure(path, error) from error
-
-    def shorten_tail(self) -> None:
-        """Writes what a start after kill -9 would have to find out from the batches: index entries,
-        and, on the directory's worker, producers. Nothing is synced, and nothing written while
-        there is little of it.
-
-        Raises LogDirFailure.
-        """
-        segment = self._active
-        index = segment.index
-        if self.life.ended or self.writing or self._environment.stall.stalled:
-            return  # The producers are ahead of a log that is being written.
-        try:
-            waiting = index.waiting
-            if waiting and (
-                waiting >= TAIL_ENTRIES or segment.size - index.first_waiting >= TAIL_BYTES
-            ):
-                index.flush()
-            self.producer_tail.follow(
-                self.producers,
-                place=(segment.base_offset, len(index)),
-                end_offset=self.log_end_offset,
-                high_watermark=lambda: self.high_watermark,
-            )
-        except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
-
-    def _set_flush_offset(self) -> None:
-        messages = self.config.flush_messages
+    def set_flush_offset(self) -> None:
+        """After the recovery point or flush.messages has changed."""
+        messages = self._place.config.flush_messages
         self.flush_at_offset = NEVER if messages == NEVER else self.recovery_point + messages

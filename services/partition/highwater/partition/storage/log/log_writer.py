@@ -1,6 +1,6 @@
-"""The writing half of a partition's log: append, roll, leader epochs, fsync.
+"""Appends to a log: the hot path of Produce and of replication.
 
-`log.py` has the whole log and its invariants.
+One object for each group (`LogAppendInfo`), one writev, no call for each batch.
 """
 
 import errno
@@ -10,117 +10,81 @@ from itertools import accumulate
 from time import monotonic
 from typing import Final
 
-from highwater.model.time import Clock
-from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log.environment import LogEnvironment
-from highwater.partition.storage.log.log_durability import DurableLog
-from highwater.partition.storage.log.producer_snapshots import SnapshotJob
+from highwater.partition.storage.log.append_info import Buffer, LogAppendInfo
+from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_producers import LogProducers
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.log.segment_roll import SegmentRoll
 from highwater.partition.storage.log.stall import SLOW_WRITE_S
-from highwater.partition.storage.recovery.loader import LoadedLog
-from highwater.partition.storage.segment.batches import largest_timestamp, max_timestamp_at
-from highwater.partition.storage.segment.preallocation import CHUNK_BYTES, GrowthMonitor
-from highwater.partition.storage.segment.segment import Segment, SegmentFactory
+from highwater.partition.storage.segment.batches import largest_timestamp
+from highwater.partition.storage.segment.segment import Segment
 
 IOV_MAX: Final = 1024
 """Linux's limit of buffers in one writev."""
-RELATIVE_OFFSET_MAX: Final = 0x7FFF_FFFF
-_ALWAYS: Final = -(1 << 63)
-
-Buffer = bytes | bytearray | memoryview
 
 
-class LogWriter(DurableLog):
-    """A log that grows; see `PartitionLog`.
-
-    `_roll_size`, `_roll_timestamp` and `_roll_offset` are what the next append is compared with;
-    beyond any of them it takes the careful way, which rolls or reserves disk space if it must.
-    """
+class LogWriter:
+    """Writes groups at the end of one log. Lives as long as the log."""
 
     __slots__ = (
-        "_factory",
-        "_growth",
+        "_epochs",
+        "_filesystem",
+        "_index_interval",
+        "_lookup",
+        "_producers",
         "_pwritev",
-        "_roll_offset",
-        "_roll_size",
-        "_roll_timestamp",
-        "_sealed_bytes",
-        "_snapshot_due",
-        "stall",
+        "_roll",
+        "_segments",
+        "_stall",
     )
 
     def __init__(
         self,
-        directory: str,
-        loaded: LoadedLog,
+        place: LogPlace,
+        segments: LogSegments,
+        lookup: SegmentLookup,
         *,
-        topic: str,
-        partition: int,
-        config: LogConfig,
-        clock: Clock,
-        environment: LogEnvironment,
-        factory: SegmentFactory,
+        roll: SegmentRoll,
+        epochs: LogEpochs,
+        producers: LogProducers,
     ) -> None:
-        """Takes over what `LogLoader` found."""
-        super().__init__(
-            directory,
-            loaded,
-            topic=topic,
-            partition=partition,
-            config=config,
-            clock=clock,
-            environment=environment,
-        )
-        self.stall = environment.stall
-        """Whether writes to the log's directory hang: then `append_later` instead of `append`."""
-        self._factory = factory
-        self._growth = GrowthMonitor(clock.monotonic_ms())
-        self._pwritev = environment.filesystem.pwritev
-        self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
-        self._snapshot_due = False
-        self._activate(self._segments[-1])
+        """All belong to the log."""
+        self._filesystem = place.filesystem
+        self._stall = place.environment.stall
+        self._segments = segments
+        self._lookup = lookup
+        self._roll = roll
+        self._epochs = epochs
+        self._producers = producers
+        self._pwritev = place.filesystem.pwritev
+        self._index_interval = place.config.index_interval_bytes
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all segments' `.log` files."""
-        return self._sealed_bytes + self._active.size
+    def reconfigured(self, index_interval: int) -> None:
+        """Takes over index.interval.bytes."""
+        self._index_interval = index_interval
 
-    # -- append ---------------------------------------------------------------------------------
-
-    def append(
-        self,
-        buffers: Sequence[Buffer],
-        nbytes: int,
-        base_offsets: Sequence[int],
-        sizes: Sequence[int],
-        next_offset: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-        leader_epoch: int,
-    ) -> None:
-        """Writes one group of whole batches at the log end offset, in one writev.
-
-        `buffers` hold `nbytes` bytes with offsets and epoch already set, in as many pieces as the
-        caller likes; `base_offsets` and `sizes` are per batch, `next_offset` follows the last one.
-        `max_timestamp` is the group's largest and `max_timestamp_offset` the last offset of the
-        first batch that has it. All batches have the same `leader_epoch`. Idempotent batches are
-        recorded in `producers` before. Rolls first, or between batches, where that is due.
-        Raises LogDirFailure; nothing of the group is in the log then.
-        """
-        segment = self._active
+    def append(self, info: LogAppendInfo) -> None:
+        """See `PartitionLog.append`."""
+        segments = self._segments
+        roll = self._roll
+        segment = segments.active
         position = segment.size
+        nbytes = info.nbytes
         end = position + nbytes
+        buffers = info.buffers
+        max_timestamp = info.max_timestamp
+        next_offset = info.next_offset
         if (
-            end > self._roll_size
-            or max_timestamp > self._roll_timestamp
-            or next_offset > self._roll_offset
-            or leader_epoch != self._epoch
+            end > roll.size_limit
+            or max_timestamp > roll.timestamp_limit
+            or next_offset > roll.offset_limit
+            or info.leader_epoch != self._epochs.appended
             or len(buffers) > IOV_MAX
         ):
-            self._append_with_care(
-                buffers, base_offsets, sizes, next_offset, max_timestamp,
-                max_timestamp_offset, leader_epoch,
-            )  # fmt: skip
+            self.append_with_care(info)
             return
         fd = segment.fd
         try:
@@ -129,129 +93,89 @@ class LogWriter(DurableLog):
             begun = monotonic()
             written = self._pwritev(fd, buffers, position)
             if monotonic() - begun > SLOW_WRITE_S:
-                self.stall.slow_write()
+                self._stall.slow_write()
             if written != nbytes:
-                self._write_rest(segment, buffers, written, position)
+                self.write_rest(segment, buffers, written, position)
         except OSError as error:
             raise self._write_failed(segment, error) from error
         segment.size = end
-        self.log_end_offset = next_offset
-        if max_timestamp > segment.max_timestamp:  # type: ignore[operator]  # set by _activate
+        segments.end_offset = next_offset
+        if max_timestamp > segment.max_timestamp:  # type: ignore[operator]  # set if there is a timestamp_limit
             segment.max_timestamp = max_timestamp
-            segment.max_timestamp_offset = max_timestamp_offset
+            segment.max_timestamp_offset = info.max_timestamp_offset
         since = segment.bytes_since_index + nbytes
         if since <= self._index_interval:
             segment.bytes_since_index = since
         else:
-            self._index_group(segment, position, base_offsets, sizes, next_offset)
+            self._index_group(segment, position, info.base_offsets, info.sizes, next_offset)
 
-    def _append_with_care(
-        self,
-        buffers: Sequence[Buffer],
-        base_offsets: Sequence[int],
-        sizes: Sequence[int],
-        next_offset: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-        leader_epoch: int,
-    ) -> None:
+    def append_with_care(self, info: LogAppendInfo) -> None:
         """`append` where a roll, a new epoch or a very long list of buffers may be at hand."""
-        if leader_epoch != self._epoch:
-            self.assign_epoch(leader_epoch, base_offsets[0])
-        views = [memoryview(buffer) for buffer in buffers]
-        ends = [*base_offsets[1:], next_offset]
+        base_offsets, sizes = info.base_offsets, info.sizes
+        roll = self._roll
+        if info.leader_epoch != self._epochs.appended:
+            self._epochs.assign(info.leader_epoch, base_offsets[0])
+        views = [memoryview(buffer) for buffer in info.buffers]
+        ends = [*base_offsets[1:], info.next_offset]
         first, count = 0, len(sizes)
         while first < count:
-            if self._must_roll(sizes[first], max_timestamp, ends[first]):
-                self._roll(base_offsets[first])
-            stop = self._fitting(sizes, ends, first)
-            nbytes = sum(sizes[first:stop])
-            part, views = _split(views, nbytes)
-            self._append_run(
-                part, nbytes, base_offsets[first:stop], sizes[first:stop], ends[stop - 1],
-                max_timestamp, max_timestamp_offset,
-            )  # fmt: skip
+            if roll.due(sizes[first], info.max_timestamp, ends[first]):
+                roll.roll(base_offsets[first])
+            stop = roll.fitting(sizes, ends, first)
+            run = LogAppendInfo()
+            run.leader_epoch = info.leader_epoch
+            run.base_offsets = base_offsets[first:stop]
+            run.sizes = sizes[first:stop]
+            run.nbytes = sum(run.sizes)
+            run.buffers, views = _split(views, run.nbytes)
+            run.next_offset = ends[stop - 1]
+            run.max_timestamp = info.max_timestamp
+            run.max_timestamp_offset = info.max_timestamp_offset
+            self._append_run(run)
             first = stop
-        if self._snapshot_due:
-            self._take_snapshot()
+        self._producers.take_due_snapshot()
 
-    def _fitting(self, sizes: Sequence[int], ends: Sequence[int], first: int) -> int:
-        """How far the batches from `first` on go into the active segment; at least one does."""
-        room = self.config.segment_bytes - self._active.size - sizes[first]
-        limit = self._active.base_offset + RELATIVE_OFFSET_MAX + 1
-        stop = first + 1
-        while stop < len(sizes) and sizes[stop] <= room and ends[stop] <= limit:
-            room -= sizes[stop]
-            stop += 1
-        return stop
+    def _append_run(self, run: LogAppendInfo) -> None:
+        """Writes batches that go into the active segment, whatever the number of buffers.
 
-    def _append_run(
-        self,
-        views: list[memoryview],
-        nbytes: int,
-        base_offsets: Sequence[int],
-        sizes: Sequence[int],
-        next_offset: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-    ) -> None:
-        """Writes batches that go into the active segment, whatever the number of buffers."""
-        segment = self._active
+        Its largest timestamp is that of the whole group, which may belong to another run.
+        """
+        segment = self._segments.active
         position = segment.size
-        self._with_indexes(segment, segment.largest_timestamp)
-        self._reserve(segment, position + nbytes)
+        self._lookup.largest_timestamp(segment)
+        self._roll.reserve(segment, position + run.nbytes)
         try:
             segment.open()
             begun = monotonic()
-            self._write_rest(segment, views, 0, position)
+            self.write_rest(segment, run.buffers, 0, position)
             if monotonic() - begun > SLOW_WRITE_S:
-                self.stall.slow_write()
+                self._stall.slow_write()
             if not position:
-                segment.first_timestamp = max_timestamp_at(
-                    self._environment.filesystem.pread, segment.fd, 0
-                )
-            if not base_offsets[0] <= max_timestamp_offset < next_offset:
-                max_timestamp, max_timestamp_offset = largest_timestamp(
-                    self._environment.filesystem.pread,
+                segment.load_first_timestamp()
+            if not run.base_offsets[0] <= run.max_timestamp_offset < run.next_offset:
+                run.max_timestamp, run.max_timestamp_offset = largest_timestamp(
+                    self._filesystem.pread,
                     segment.fd,
                     position=position,
-                    limit=position + nbytes,
+                    limit=position + run.nbytes,
                 )
         except OSError as error:
             raise self._write_failed(segment, error) from error
-        self._grown(
-            segment, nbytes, base_offsets, sizes, next_offset, max_timestamp, max_timestamp_offset
-        )
-        self._set_limits()
+        self.grown(segment, run)
 
-    def _grown(
-        self,
-        segment: Segment,
-        nbytes: int,
-        base_offsets: Sequence[int],
-        sizes: Sequence[int],
-        next_offset: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-    ) -> None:
-        """Takes note of batches that were written at the end of the active segment."""
+    def grown(self, segment: Segment, run: LogAppendInfo) -> None:
+        """Takes note of batches that were written at the end of the active segment.
+
+        Raises LogDirFailure.
+        """
         position = segment.size
-        segment.size = position + nbytes
-        self.log_end_offset = next_offset
-        if segment.max_timestamp is None or max_timestamp > segment.max_timestamp:
-            segment.max_timestamp = max_timestamp
-            segment.max_timestamp_offset = max_timestamp_offset
-        self._index_group(segment, position, base_offsets, sizes, next_offset)
-
-    def _reserve(self, segment: Segment, end: int) -> None:
-        """Reserves the next chunk of disk space if the segment grows fast, or is to be whole."""
-        room = self.config.segment_bytes - segment.size
-        if self.config.preallocate and not segment.size:
-            segment.preallocate(room)
-        growth = self._growth
-        if end <= growth.look_at or not growth.grown(end, self.clock.monotonic_ms()):
-            return
-        growth.enabled = segment.preallocate(min(CHUNK_BYTES + end - segment.size, room))
+        segment.size = position + run.nbytes
+        self._segments.end_offset = run.next_offset
+        if segment.max_timestamp is None or run.max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = run.max_timestamp
+            segment.max_timestamp_offset = run.max_timestamp_offset
+        self._index_group(segment, position, run.base_offsets, run.sizes, run.next_offset)
+        self._roll.set_limits()
 
     def _index_group(
         self,
@@ -284,12 +208,16 @@ class LogWriter(DurableLog):
         segment.bytes_since_index = since + ends[-1]
         segment.referenced = True
         if segment.index.is_full() or segment.time_index.is_full():
-            self._roll_size = -1
+            self._roll.index_full()
 
-    def _write_rest(
+    def write_rest(
         self, segment: Segment, buffers: Sequence[Buffer], written: int, position: int
     ) -> None:
-        """Writes what is left of `buffers` after `written` bytes, by as many calls as it takes."""
+        """Writes what is left of `buffers` after `written` bytes, by as many calls as it takes.
+
+        `position` is where the first of them goes. Touches no state, so that another thread may
+        call it. Raises OSError.
+        """
         _, views = _split([memoryview(buffer) for buffer in buffers], written)
         position += written
         while views:
@@ -304,99 +232,10 @@ class LogWriter(DurableLog):
         failure = LogDirFailure(segment.file, error)
         try:
             if segment.fd >= 0:
-                self._environment.filesystem.ftruncate(segment.fd, segment.size)
+                self._filesystem.ftruncate(segment.fd, segment.size)
         except OSError as second:
             failure.add_note(f"and its tail could not be cut off: {second}")
         return failure
-
-    # -- roll -----------------------------------------------------------------------------------
-
-    def roll(self) -> None:
-        """Begins a new segment at the log end offset, unless the active one is empty."""
-        assert not self.writing
-        if self._active.size:
-            self._roll(self.log_end_offset)
-            self._take_snapshot()
-
-    def _must_roll(self, nbytes: int, max_timestamp: int, next_offset: int) -> bool:
-        """Kafka's `LogSegment.shouldRoll`, for a batch of `nbytes` that ends before `next_offset`."""
-        segment = self._active
-        if not segment.size:
-            return False
-        if segment.size + nbytes > self.config.segment_bytes:
-            return True
-        if next_offset - 1 - segment.base_offset > RELATIVE_OFFSET_MAX:
-            return True
-        if segment.index.is_full() or segment.time_index.is_full():
-            return True
-        first = self._first_timestamp(segment)
-        now = self.clock.wall_ms()
-        waited = max_timestamp - first if first >= 0 else now - segment.created_ms
-        return waited > self.config.segment_ms - self.config.segment_jitter_ms
-
-    def _first_timestamp(self, segment: Segment) -> int:
-        if segment.first_timestamp is None:
-            try:
-                segment.first_timestamp = max_timestamp_at(
-                    self._environment.filesystem.pread, segment.open(), 0
-                )
-            except OSError as error:
-                raise LogDirFailure(segment.file, error) from error
-        return segment.first_timestamp
-
-    def _roll(self, base_offset: int) -> None:
-        """Seals the active segment and begins one at `base_offset`; syncs the old one elsewhere.
-
-        The producer snapshot follows once the log has caught up with the producers' state.
-        """
-        old = self._active
-        try:
-            old.seal()
-            segment = self._factory.create(base_offset, now_ms=self.clock.wall_ms())
-        except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
-        self._sealed_bytes += old.size
-        self._segments.append(segment)
-        self._bases.append(base_offset)
-        self._directory_dirty = True
-        self._snapshot_due = True
-        self._growth.rolled()
-        job = self.begin_flush(base_offset)
-        self._activate(segment)
-        if job is not None:
-            self._environment.run_later(job.run, lambda: self.complete_flush(job))
-
-    def _activate(self, segment: Segment) -> None:
-        self._active = segment
-        self._set_limits()
-
-    def _set_limits(self) -> None:
-        """Precomputes what `append` compares with; a limit of -1 sends it to `_append_with_care`."""
-        segment = self._active
-        config = self.config
-        full = segment.index.is_full() or segment.time_index.is_full()
-        self._roll_size = -1 if full else min(config.segment_bytes, self._growth.look_at)
-        self._roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX + 1
-        first = segment.first_timestamp if segment.size else None
-        if first is None or first < 0 or segment.max_timestamp is None:
-            self._roll_timestamp = _ALWAYS
-        else:
-            self._roll_timestamp = first + config.segment_ms - config.segment_jitter_ms
-
-    def _take_snapshot(self) -> None:
-        """Writes the producers as they are at the log end offset, on another thread."""
-        self._snapshot_due = False
-        try:
-            job = SnapshotJob(
-                self._environment.filesystem,
-                self.directory,
-                self.log_end_offset,
-                self.producers.packed(),
-                life=self.life,
-            )
-        except OSError as error:
-            raise LogDirFailure(self.directory, error) from error
-        self._environment.run_later(job.run, _nothing)
 
 
 def _split(views: list[memoryview], nbytes: int) -> tuple[list[memoryview], list[memoryview]]:
@@ -409,7 +248,3 @@ def _split(views: list[memoryview], nbytes: int) -> tuple[list[memoryview], list
         nbytes -= len(view)
     assert not nbytes
     return views, []
-
-
-def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""

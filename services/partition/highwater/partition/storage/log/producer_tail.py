@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from highwater.partition.core.producers import ProducerStates
-from highwater.partition.storage.directory.deletion import LogLife
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.filesystem import write_all
 from highwater.partition.storage.log.environment import LogEnvironment
+from highwater.partition.storage.log_life import LogLife
 from highwater.partition.storage.names import (
     COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,

@@ -1,23 +1,27 @@
-"""Opens the files of a partition's directory: which segments there are and where the log ends.
+"""Opens a partition's directory: which segments there are, where the log ends, what is derived from it.
 
-A cleaning that was cut off is finished or undone first (`compaction_swap`). After a clean shutdown
-nothing is scanned but the headers behind the last index entry. After a crash every segment from the
-recovery point on is checked batch by batch, and the log ends with the last whole batch; producers
-come from the newest snapshot that is not beyond that end and the headers after it, leader epochs
-from their checkpoint and the headers that were scanned.
+In this order:
+
+1. `partition_files`: a cleaning or deletion that was cut off is finished or undone.
+2. The front: does the log begin where its leader epochs say?
+3. `segment_ends`: does each segment that is not read anyway end where the next one begins? After a
+   clean stop, and on a kernel that ran on, none but a doubtful one is read.
+4. The tail: after a clean stop the headers behind the last index entry are looked at; on a kernel
+   that ran on the batches there are checked; after a power cut all from the recovery point on.
+5. Producers come from the newest snapshot that is not beyond the end and the headers after it,
+   leader epochs from their checkpoint and the headers that were seen.
+
+`findings` has the table of what may be found and what each finding means.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
 
-from highwater.kafka.records.batch import LENGTH_OVERHEAD
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage import checkpoint
-from highwater.partition.storage.cleaning import compaction_swap
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
@@ -25,20 +29,11 @@ from highwater.partition.storage.errors import (
     CorruptLogError,
     DamagedHeaderError,
 )
-from highwater.partition.storage.filesystem import FileSystem, sync_directory, unlink_if_present
-from highwater.partition.storage.names import (
-    DAMAGE,
-    GAPS_MARKER,
-    INDEX_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_SUFFIX,
-    SWAP_SUFFIX,
-    TEMPORARY_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    offset_file,
-    parse_offset_file,
-)
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.names import DAMAGE, LEADER_EPOCH_CHECKPOINT
+from highwater.partition.storage.recovery.epoch_recovery import read_epochs, rebuild_epochs
+from highwater.partition.storage.recovery.findings import Findings
+from highwater.partition.storage.recovery.partition_files import PartitionFiles
 from highwater.partition.storage.recovery.producer_recovery import (
     RECENT,
     load_newest_snapshot,
@@ -52,7 +47,16 @@ from highwater.partition.storage.recovery.recovery import (
     recover_segment,
     resume_point,
 )
-from highwater.partition.storage.segment.batches import ANYWHERE, headers
+from highwater.partition.storage.recovery.segment_ends import (
+    End,
+    Gaps,
+    offsets_rise,
+    read_gaps,
+    segment_end,
+    shorter_than_indexed,
+    write_gaps,
+)
+from highwater.partition.storage.segment.batches import ANYWHERE
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 
@@ -76,7 +80,7 @@ class LoadedLog:
     truncated_bytes: int
     """Bytes cut off behind the last whole batch, in all segments."""
     damaged: bool
-    """Whether batches were cut off that no crash of a process can have torn."""
+    """Whether more is gone than a process that was killed leaves unwritten (see `findings`)."""
     lost: tuple[tuple[int, int], ...]
     """[first, end) offsets of records that were found damaged before."""
 
@@ -96,11 +100,13 @@ class LogLoader:
         log_start_offset: int,
         compacted: bool = False,
         cache_intact: bool = False,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> None:
         """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown.
 
         `compacted`: the cleaner's checkpoint has the log. `cache_intact`: every write is there which
-        ended before the last process did.
+        ended before the last process did. `on_loss` is called, at most once, before anything is cut
+        off whose loss the node has to tell of; it may raise LogDirFailure.
         """
         self._directory = directory
         self._config = config
@@ -108,40 +114,52 @@ class LogLoader:
         self._filesystem: FileSystem = factory.filesystem
         self._now_ms = now_ms
         self._clean = clean
+        self._stopped_clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
-        self._gaps = compacted
+        self._compacted = compacted
         self._cache_intact = cache_intact and not clean
+        self._on_loss = on_loss
+        self._found = Findings()
+        self._gaps = Gaps.NOWHERE
         self._epochs_known = False
         self._first_base = 0
         """Where the first segment begins."""
-        self._recovered = 0
-        self._truncated_bytes = 0
-        self._damaged = False
         self._whole_up_to = 0
         """Position in the last segment: an index entry says that what is before was written."""
 
     def load(self) -> LoadedLog:
-        """Reads the directory. Raises OSError, CorruptLogError, UnsupportedFormatError."""
-        names = self._filesystem.listdir(self._directory)
-        if self._finish_cleaning(names):
-            names = self._filesystem.listdir(self._directory)
-        marked = GAPS_MARKER in names
-        self._gaps |= marked
-        segments = self._segments(names)
+        """Reads the directory.
+
+        Raises OSError, CorruptLogError, UnsupportedFormatError, and LogDirFailure of `on_loss`.
+        """
+        files = PartitionFiles(self._directory, self._factory)
+        self._files = files
+        created = not (files.names and self._clean)
+        epochs, self._epochs_known = read_epochs(
+            self._filesystem, files.path(LEADER_EPOCH_CHECKPOINT)
+        )
+        before = epochs.entries()
+        front_missing = self._front_missing(epochs)
+        files.finish_cleaning()
+        self._read_gaps()
+        segments = files.segments()
         self._first_base = segments[0].base_offset if segments else 0
         for name in RECENT:
-            if not self._cache_intact and name in names:
-                self._unlink(name)
-        epochs = self._epochs()
-        before = epochs.entries()
+            if not self._cache_intact and name in files.names:
+                files.unlink(name)
+        if front_missing:
+            self._note_loss()
+            self._discard(segments, hole=before[0][1])
+            segments = []
+            self._log_start_offset = max(self._log_start_offset, before[0][1])
         producers = ProducerStates(self._config.producers_max)
         snapshot = self._load_snapshot(producers, None)
         batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
         end = self._find_end(segments, batch_replay)
         start = max(self._log_start_offset, segments[0].base_offset if segments else 0)
         if end < start or not segments:
-            self._discard(segments)
+            self._discard(segments, hole=end)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
             end = self._first_base = start
             batch_replay.producers_from = self._load_snapshot(producers, end)
@@ -149,7 +167,7 @@ class LogLoader:
             batch_replay.producers_from = self._load_snapshot(producers, end)
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known or not batch_replay.epochs_agree:
-            epochs = self._rebuild_epochs(segments)
+            epochs = rebuild_epochs(self._filesystem, segments)
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)
         if epochs.entries() != before:
@@ -162,31 +180,63 @@ class LogLoader:
             recovery_point=min(end if self._clean else self._recovery_point, end),
             epochs=epochs,
             producers=producers,
-            gaps=marked,
-            recovered_segments=self._recovered,
-            files_created=not (names and self._clean),
-            truncated_bytes=self._truncated_bytes,
-            damaged=self._damaged,
-            lost=self._lost(end) if DAMAGE in names else (),
+            gaps=self._gaps is not Gaps.NOWHERE,
+            recovered_segments=self._found.recovered_segments,
+            files_created=created or not self._clean,
+            truncated_bytes=self._found.truncated_bytes,
+            damaged=self._found.lost,
+            lost=self._lost(end) if DAMAGE in files.names else (),
         )
 
+    # -- what is looked at ----------------------------------------------------------------------
+
+    def _front_missing(self, epochs: LeaderEpochCache) -> bool:
+        """Whether segments before the first one are gone that nobody has deleted.
+
+        A deletion drops the epochs of what it deletes, too. One that was cut off between the two is
+        known by files that wait to be removed; the epochs follow at once, as these files go next.
+        """
+        first, base = next(iter(epochs.entries()), None), self._files.first_base()
+        if first is None:
+            return False
+        if base is None:
+            return not self._files.deleted_before(ANYWHERE)  # There is always an active segment.
+        if max(first[1], self._log_start_offset) >= base:
+            return False
+        if not self._files.deleted_before(base):
+            return True
+        epochs.truncate_from_start(base)
+        self._write_epochs(epochs)
+        return False
+
+    def _read_gaps(self) -> None:
+        """Takes note of the marker; a log that only the cleaner's checkpoint knows gets one.
+
+        That checkpoint is Kafka's, or of an earlier version, and may be lost some day.
+        """
+        self._gaps = read_gaps(self._filesystem, self._directory, self._files.names)
+        if self._compacted and self._gaps is Gaps.NOWHERE:
+            self._gaps = Gaps.ANYWHERE
+            write_gaps(self._filesystem, self._directory, self._gaps)
+
     def _find_end(self, segments: list[Segment], batch_replay: BatchReplay) -> int:
-        """The log end offset; segments behind a tear are dropped, producers brought up to it."""
+        """The log end offset; segments behind a hole are dropped, producers brought up to it."""
         if not segments:
             return self._log_start_offset
+        self._drop_deleted(segments)
         unchecked = self._first_to_check(segments)
-        if self._cache_intact:
-            unchecked = self._first_not_whole(segments, unchecked)
         for number, segment in enumerate(segments[:unchecked]):
             last = number + 1 == len(segments)
             self._complete_indexes(segment, None if last else segments[number + 1].base_offset)
         if self._clean:
-            end = self._end_of_clean(segments[-1])
+            end = self._end_after_clean_stop(segments, unchecked)
             if end is not None:
                 self._replay_producers(segments, batch_replay, end=end)
                 return end
             self._clean = False
-            unchecked = len(segments) - 1
+            unchecked = min(unchecked, len(segments) - 1)
+        elif shorter_than_indexed(self._filesystem, segments[-1]):
+            self._note_loss()
         if self._cache_intact and unchecked == len(segments) - 1:
             end = self._check_tail(segments, batch_replay)
             if end is not None:
@@ -196,129 +246,88 @@ class LogLoader:
         )
         return self._check_segments(segments, unchecked, batch_replay)
 
-    def _finish_cleaning(self, names: list[str]) -> bool:
-        """Finishes or undoes what cleaning or deletion has begun; whether there was any."""
-        steps = compaction_swap.recovery(names, self._end_of_swapped)
-        for step in steps:
-            match step:
-                case compaction_swap.Unlink():
-                    self._unlink(step.name)
-                case compaction_swap.Rename():
-                    self._filesystem.rename(self._path(step.old), self._path(step.new))
-                case compaction_swap.SyncDirectory():
-                    sync_directory(self._filesystem, self._directory)
-                case compaction_swap.SyncFile():
-                    raise AssertionError("a recovery writes no file")
-                case _:
-                    assert_never(step)
-        return bool(steps)
-
-    def _end_of_swapped(self, base: int) -> int:
-        """The offset after the last batch of `<base>.log.swap`. Raises CorruptLogError, OSError."""
-        path = self._path(offset_file(base, LOG_SUFFIX) + SWAP_SUFFIX)
-        fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            end, size = base, self._filesystem.fstat(fd).st_size
-            for _, fields in headers(self._filesystem.pread, fd, position=0, limit=size):
-                end = fields[0] + fields[6] + 1
-        finally:
-            self._filesystem.close(fd)
-        if end == base:
-            raise CorruptLogError(f"{path} holds nothing that could replace a segment")
-        return end
-
-    def _segments(self, names: list[str]) -> list[Segment]:
-        """Existing segments; leftovers of what was being written are removed."""
-        bases: list[int] = []
-        present = set(names)
-        for name in names:
-            if name.endswith(TEMPORARY_SUFFIX):
-                self._unlink(name)
-            elif (base := parse_offset_file(name, LOG_SUFFIX)) is not None:
-                bases.append(base)
-        for name in names:
-            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
-                base = parse_offset_file(name, suffix)
-                if base is not None and name.removesuffix(suffix) + LOG_SUFFIX not in present:
-                    self._unlink(name)
-        return [self._factory.existing(base) for base in sorted(bases)]
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name)
-
-    def _unlink(self, name: str) -> None:
-        unlink_if_present(self._filesystem, self._path(name))
+    def _drop_deleted(self, segments: list[Segment]) -> None:
+        """Drops what lies before a hole in records that were deleted: no hole in the log, then."""
+        for number in range(len(segments) - 2, -1, -1):
+            following = segments[number + 1].base_offset
+            if following <= self._log_start_offset and (
+                segment_end(self._filesystem, segments[number]) != following
+            ):
+                self._files.remove(segments[: number + 1])
+                del segments[: number + 1]
+                self._first_base = segments[0].base_offset
+                return
 
     def _first_to_check(self, segments: list[Segment]) -> int:
-        """Index of the first segment that must be checked; len(segments) after a clean stop."""
-        if self._clean:
-            return len(segments)
+        """Index of the first segment whose batches must be checked; len(segments) if there is none.
+
+        That is the one with the recovery point, unless the last process can have left nothing
+        unwritten, or an earlier one that does not end where the next one begins.
+        """
+        recovery = 0
         for number in range(len(segments) - 1, -1, -1):
             if segments[number].base_offset <= self._recovery_point:
-                return number
-        return 0
+                recovery = number
+                break
+        all_written = self._clean or self._cache_intact
+        stop = len(segments) - 1 if all_written else recovery
+        for number in range(stop):
+            following = segments[number + 1].base_offset
+            end = segment_end(self._filesystem, segments[number])
+            if end == following or (
+                isinstance(end, int) and end < following and self._gaps is Gaps.ANYWHERE
+            ):
+                continue
+            if (self._clean or number < recovery) and self._bytes_changed(
+                segments[number], end, following
+            ):
+                continue  # Readers and the scrubber find it, and other replicas may mend it.
+            return number
+        return len(segments) if self._clean else stop
 
-    @property
-    def _gaps_allowed(self) -> bool:
-        """Whether offsets may be missing in what is checked.
+    def _bytes_changed(self, segment: Segment, end: int | End, following: int) -> bool:
+        """Whether a segment that was on disk as a whole has other bytes now, but not fewer."""
+        if not isinstance(end, int):
+            return end is End.UNREADABLE
+        return end > following or not offsets_rise(self._filesystem, segment)
 
-        Only compaction leaves gaps: here, which a marker says, or in a leader whose batches these
-        are. If the recovery point is not known, the whole log is checked, and may be from Kafka
-        and compacted: then a gap is no proof of loss, and cutting there could lose everything.
-        """
-        return self._gaps or self._config.compact or self._recovery_point == 0
+    def _end_after_clean_stop(self, segments: list[Segment], unchecked: int) -> int | None:
+        """The end offset if the log is as it was left; None if batches have to be checked."""
+        if unchecked == len(segments):
+            segment = segments[-1]
+            end = segment_end(self._filesystem, segment)
+            shorter = shorter_than_indexed(self._filesystem, segment)
+            if isinstance(end, int) and end >= self._recovery_point and not shorter:
+                with contextlib.suppress(CorruptIndexError):
+                    entry = segment.index.last_entry()
+                    segment.bytes_since_index = segment.size - (entry[1] if entry else 0)
+                    return end
+        self._note_loss()
+        return None
 
     def _check_segments(
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
     ) -> int:
-        """Checks segments from number `unchecked` on, drops what follows a tear; the end offset."""
+        """Checks segments from number `unchecked` on, drops what follows a hole; the end offset."""
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
-            overlaps = segment.base_offset < expected
-            if overlaps or (segment.base_offset > expected and not self._gaps_allowed):
-                self._drop_from(segments, number)
+            gap = segment.base_offset > expected and self._gaps is not Gaps.ANYWHERE
+            if gap or segment.base_offset < expected:
+                self._note_loss()
+                self._drop_from(segments, number, hole=expected)
                 break
             size = segment.size
             end_position, expected = self._recover(segment, batch_replay)
-            self._recovered += 1
+            self._found.recovered_segments += 1
             if end_position < size:
-                self._note_damage(segment, end_position, expected, last=number == len(segments) - 1)
-                self._cut(segment, end_position)
-                self._drop_from(segments, number + 1)
+                last = number == len(segments) - 1
+                self._cut(segment, end_position, expected, last=last)
+                self._drop_from(segments, number + 1, hole=expected)
                 break
             segment.preallocated = True  # It may be; sealing gives back what was reserved.
             segment.seal()
         return expected
-
-    def _recover(
-        self, segment: Segment, batch_replay: BatchReplay, start: ResumePoint | None = None
-    ) -> tuple[int, int]:
-        return recover_segment(
-            self._filesystem,
-            segment,
-            index_interval=self._config.index_interval_bytes,
-            expected_offset=segment.base_offset,
-            gaps_allowed=self._gaps_allowed,
-            replay=batch_replay,
-            start=start,
-        )
-
-    def _first_not_whole(self, segments: list[Segment], number: int) -> int:
-        """The first segment from `number` on that does not end where the next one begins.
-
-        The last one at the latest. All before it were complete when they were rolled, and the
-        kernel still has what was written then.
-        """
-        while number < len(segments) - 1:
-            following = self._end_of_clean(segments[number])
-            base = segments[number + 1].base_offset
-            if following is None or following > base:
-                break
-            if following < base and not self._gaps_allowed:
-                break
-            number += 1
-        return number
 
     def _check_tail(self, segments: list[Segment], batch_replay: BatchReplay) -> int | None:
         """Checks the last segment behind its last index entry; the end offset, or None if that
@@ -340,39 +349,22 @@ class LogLoader:
             batch_replay.producers_from = self._load_snapshot(batch_replay.producers, None)
             return None
         if end_position < segment.size:
-            self._note_damage(segment, end_position, end, last=True)
-            self._cut(segment, end_position)
+            self._cut(segment, end_position, end, last=True)
         segment.preallocated = True  # It may be; sealing gives back what was reserved.
         return end
 
-    def _note_damage(
-        self, segment: Segment, end_position: int, expected: int, *, last: bool
-    ) -> None:
-        """Whether what is about to be cut off is more than a write that was cut short."""
-        if self._cache_intact:
-            torn = last and end_position >= self._whole_up_to
-            torn = torn and looks_torn(self._filesystem, segment, end_position, expected)
-            self._damaged |= not torn
-
-    def _end_of_clean(self, segment: Segment) -> int | None:
-        """The end offset by the headers behind the last index entry; None if they do not fit."""
-        following = segment.base_offset
-        end = 0
-        try:
-            entry = segment.index.last_entry()
-            start = entry[1] if entry else 0
-            if segment.size:
-                for position, fields in headers(
-                    self._filesystem.pread, segment.open(), position=start, limit=segment.size
-                ):
-                    following = fields[0] + fields[6] + 1
-                    end = position + fields[1] + LENGTH_OVERHEAD
-        except (CorruptLogError, CorruptIndexError):
-            return None
-        if end != segment.size or following < segment.base_offset:
-            return None
-        segment.bytes_since_index = segment.size - start
-        return following
+    def _recover(
+        self, segment: Segment, batch_replay: BatchReplay, start: ResumePoint | None = None
+    ) -> tuple[int, int]:
+        return recover_segment(
+            self._filesystem,
+            segment,
+            index_interval=self._config.index_interval_bytes,
+            expected_offset=segment.base_offset,
+            gaps_allowed=self._gaps is not Gaps.NOWHERE,
+            replay=batch_replay,
+            start=start,
+        )
 
     def _complete_indexes(self, segment: Segment, following: int | None) -> None:
         """Rebuilds the indexes of a segment that is not checked, if files are missing.
@@ -397,23 +389,43 @@ class LogLoader:
                     raise
             segment.seal()
 
-    def _cut(self, segment: Segment, end_position: int) -> None:
-        self._truncated_bytes += segment.size - end_position
+    # -- what is cut off ------------------------------------------------------------------------
+
+    def _note_loss(self) -> None:
+        """More is gone than a killed process leaves unwritten: told before it can be forgotten."""
+        if not self._found.lost:
+            self._found.lost = True
+            self._on_loss()
+
+    def _cut(self, segment: Segment, end_position: int, expected: int, *, last: bool) -> None:
+        """Cuts a segment behind its last whole batch, which ends at offset `expected`."""
+        torn = last and not self._stopped_clean and end_position >= self._whole_up_to
+        if not torn or not looks_torn(self._filesystem, segment, end_position, expected):
+            self._note_loss()
+        self._found.truncated_bytes += segment.size - end_position
         self._filesystem.ftruncate(segment.open(), end_position)
         segment.size = end_position
         segment.seal()
 
-    def _drop_from(self, segments: list[Segment], number: int) -> None:
-        self._discard(segments[number:])
+    def _drop_from(self, segments: list[Segment], number: int, *, hole: int) -> None:
+        self._discard(segments[number:], hole=hole)
         del segments[number:]
 
-    def _discard(self, segments: list[Segment]) -> None:
-        """Removes the files of segments that no longer belong to the log."""
-        for segment in segments:
-            self._truncated_bytes += segment.size
-            segment.close()
-            for path in (segment.file, segment.index.path, segment.time_index.path):
-                unlink_if_present(self._filesystem, path)
+    def _discard(self, segments: list[Segment], *, hole: int) -> None:
+        """Takes away segments that no longer belong to the log, which ends at offset `hole`.
+
+        They are kept beside it if no power cut explains the hole.
+        """
+        if not segments:
+            return
+        self._found.truncated_bytes += sum(segment.size for segment in segments)
+        written = self._stopped_clean or self._cache_intact or hole < self._recovery_point
+        if self._found.lost and written and any(segment.size for segment in segments):
+            self._files.set_aside(segments, hole)
+        else:
+            self._files.remove(segments)
+
+    # -- what is derived ------------------------------------------------------------------------
 
     def _load_snapshot(self, producers: ProducerStates, limit: int | None) -> int:
         return load_newest_snapshot(
@@ -443,50 +455,12 @@ class LogLoader:
             limit=limit,
         )
 
-    def _headers(self, segment: Segment) -> Iterator[tuple[int, ...]]:
-        if segment.size:
-            walk = headers(self._filesystem.pread, segment.open(), position=0, limit=segment.size)
-            for _, fields in walk:
-                yield fields
-
-    def _epochs(self) -> LeaderEpochCache:
-        """The checkpoint's epochs; `_epochs_known` says whether it could be used.
-
-        One without entries tells nothing: a power cut empties a file that was not synced.
-        """
-        path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
-        try:
-            entries = checkpoint.read_epochs(self._filesystem, path)
-            epochs = LeaderEpochCache(entries or ())
-        except (CorruptCheckpointError, ValueError):
-            return LeaderEpochCache()
-        self._epochs_known = bool(entries)
-        return epochs
-
     def _lost(self, end: int) -> tuple[tuple[int, int], ...]:
         try:
-            ranges = checkpoint.read_ranges(self._filesystem, self._path(DAMAGE))
+            ranges = checkpoint.read_ranges(self._filesystem, self._files.path(DAMAGE))
         except CorruptCheckpointError:
             return ((0, end),)  # Something is lost, and where is not known.
         return tuple(found for found in ranges if found[0] < end)
-
-    def _rebuild_epochs(self, segments: list[Segment]) -> LeaderEpochCache:
-        """Epochs from the batches; a segment whose neighbours agree is not walked through."""
-        epochs = LeaderEpochCache()
-        firsts = [next(self._headers(segment), None) for segment in segments]
-        for number, segment in enumerate(segments):
-            first = firsts[number]
-            following = firsts[number + 1] if number + 1 < len(segments) else None
-            if first is None:
-                continue
-            if first[2] > epochs.latest:
-                epochs.assign(first[2], first[0])
-            if following is not None and following[2] == first[2]:
-                continue
-            for fields in self._headers(segment):
-                if fields[2] > epochs.latest:
-                    epochs.assign(fields[2], fields[0])
-        return epochs
 
     def _write_epochs(self, epochs: LeaderEpochCache) -> None:
         checkpoint.write_epochs(

@@ -18,13 +18,13 @@ from typing import Final
 from crc32c import crc32c
 
 from highwater.partition.core.producers import ProducerStates, last_sequence
+from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import CorruptCheckpointError, CorruptIndexError
 from highwater.partition.storage.filesystem import (
     FileSystem,
     read_file,
     unlink_if_present,
 )
-from highwater.partition.storage.log import producer_snapshots
 from highwater.partition.storage.names import (
     COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,

@@ -2,7 +2,7 @@
 
 After a power cut every byte behind the recovery point is in doubt, and is read. A process that was
 killed leaves every write that it completed in the kernel's memory, so that only its last one may be
-torn: while the kernel is the same (`core.lineage.Lineage.survives`) it is enough to look behind the
+torn: while the kernel is the same (`core.lineage.cache_intact`) it is enough to look behind the
 last index entry on disk, which was written after its batch, and after everything else that recovery
 derives from the batches before it (`resume_point`). What is damaged before it is not a matter of
 crashes; the scrubber and whoever reads it find that.

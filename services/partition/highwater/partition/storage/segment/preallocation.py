@@ -2,35 +2,18 @@
 
 Appending into reserved blocks is up to 1.8 times as fast as growing a file. The file's size does
 not change (FALLOC_FL_KEEP_SIZE), so that nobody, Kafka's tools included, ever reads zeros behind
-the last batch. What was reserved and not used is given back when the segment rolls or closes, or
+the last batch; Kafka's `preallocate` makes the file as long as its segment may become. With that config
+a segment is reserved as a whole when it begins (`LogWriter`), otherwise a chunk at a time if it grows
+fast. What was reserved and not used is given back when the segment rolls or closes, or
 by recovery after a crash.
 """
 
-import ctypes
-import errno
-import os
 from typing import Final
 
-FALLOC_FL_KEEP_SIZE: Final = 1
 CHUNK_BYTES: Final = 8 << 20
 """Reserved at a time, and how much a segment grows until it is looked at again."""
 FAST_CHUNK_MS: Final = 1000
 """A log that writes a chunk in less time gets the next one reserved."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
-    """Call what Linux has and the `os` module lacks: see its manual page. Raises OSError."""
-    function = getattr(_libc, "fallocate", None)
-    if function is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    result = function(
-        ctypes.c_int(fd), ctypes.c_int(mode), ctypes.c_int64(offset), ctypes.c_int64(length)
-    )
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
 
 
 class GrowthMonitor:

@@ -1,0 +1,161 @@
+"""Asks leaders to hand over before others are elected in their place (see `core.hand_over`).
+
+They are asked in the answers to their heartbeats, and answer in the next one, which they send as
+soon as they can tell. Nothing of this is in the store: if the controller changes meanwhile, or a
+leader does not answer, the leader goes on after a second or two, or is replaced without its help.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from highwater.controller.core.hand_over import (
+    LeaderMove,
+    finish_moves,
+    leader_moves,
+    waiting_moves,
+)
+from highwater.controller.core.membership import ElectionRules
+from highwater.controller.core.offline_replicas import OfflineByNode
+from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.image.writer import MetadataWriter
+from highwater.controller.store.port import StoreUnavailableError
+from highwater.model.errors import LimitExceededError
+from highwater.model.ids import NodeId
+from highwater.runtime.logging import Logger
+
+WAIT_S: Final = 3.0
+"""For a leader's answer: a heartbeat may be a second away, and its followers have another one."""
+
+AT_ONCE_MAX: Final = 1_000
+"""Leaders that are asked together; the answer to a heartbeat has so many at most."""
+
+MOVE_TRIES: Final = 3
+"""How often a leader that a reassignment removes is asked, if its successor lags; then it goes."""
+
+MOVE_PAUSE_S: Final = 1.0
+
+Elect = Callable[[frozenset[PartitionKey]], Awaitable[None]]
+"""Elects the successors of leaders that are ready, or that did not answer."""
+
+
+class HandOvers:
+    """All of one term. `run` completes reassignments that remove the leader."""
+
+    def __init__(
+        self,
+        writer: MetadataWriter,
+        elections: ElectionRules,
+        offline: Callable[[], OfflineByNode],
+        log: Logger,
+    ) -> None:
+        self._writer = writer
+        self._elections = elections
+        self._offline = offline
+        self._log = log
+        self._asked: dict[NodeId, dict[PartitionKey, LeaderMove]] = {}
+        self._answers: dict[PartitionKey, bool] = {}
+        """Of leaders that were asked: whether the successor has everything."""
+        self._answered = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+
+    # ---- what nodes hear and say ----
+
+    def asked_of(self, node: NodeId) -> Sequence[LeaderMove]:
+        """What the node is to hand over and has not answered yet."""
+        asked = self._asked.get(node, {})
+        return [move for key, move in asked.items() if key not in self._answers]
+
+    def answered(self, node: NodeId, key: PartitionKey, leader_epoch: int, *, ready: bool) -> None:
+        """A leader has handed over, or goes on because its successor lags."""
+        move = self._asked.get(node, {}).get(key)
+        if move is not None and move.leader_epoch == leader_epoch:
+            self._answers.setdefault(key, ready)
+            self._answered.set()
+
+    # ---- elections ----
+
+    async def carry_out(
+        self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float = WAIT_S
+    ) -> frozenset[PartitionKey]:
+        """Asks the leaders, and has successors elected as they answer; those that go on leading.
+
+        Raises what `elect` raises. One caller at a time, whose time begins with its turn.
+        """
+        lagging: set[PartitionKey] = set()
+        for first in range(0, len(moves), AT_ONCE_MAX):
+            async with self._one_at_a_time:
+                try:
+                    lagging |= await self._carry_out(
+                        moves[first : first + AT_ONCE_MAX], elect, timeout_s
+                    )
+                finally:
+                    self._asked.clear()
+                    self._answers.clear()
+        return frozenset(lagging)
+
+    async def _carry_out(
+        self, moves: Iterable[LeaderMove], elect: Elect, timeout_s: float
+    ) -> set[PartitionKey]:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        waiting = set()
+        for move in moves:
+            self._asked.setdefault(move.leader, {})[move.key] = move
+            waiting.add(move.key)
+        lagging: set[PartitionKey] = set()
+        while waiting and (left_s := deadline_s - loop.time()) > 0:
+            self._answered.clear()
+            new = {key: ready for key, ready in self._answers.items() if key in waiting}
+            if new:
+                waiting -= new.keys()
+                lagging.update(key for key, ready in new.items() if not ready)
+                if ready := frozenset(key for key, ready in new.items() if ready):
+                    await elect(ready)
+                continue
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._answered.wait()
+            except TimeoutError:
+                break
+        if waiting:
+            self._log.info("leaders_did_not_answer", partitions=len(waiting))
+            await elect(frozenset(waiting))
+        return lagging
+
+    # ---- reassignments ----
+
+    async def run(self) -> None:
+        """Completes moves that wait for their leader, for ever. Raises NotActiveError."""
+        image = self._writer.image
+        async for change in self._writer.hub.changes(image.revision, image.cluster_id):
+            keys = frozenset(waiting_moves(change))
+            for left in range(MOVE_TRIES - 1, -1, -1):
+                if not keys:
+                    break
+                keys = await self._try_to_finish(keys, give_up=not left)
+                if keys:
+                    await asyncio.sleep(MOVE_PAUSE_S)
+
+    async def _try_to_finish(
+        self, keys: frozenset[PartitionKey], *, give_up: bool
+    ) -> frozenset[PartitionKey]:
+        """Those whose leaders go on, or that the store could not take; none with `give_up`."""
+        try:
+            decision = finish_moves(self._writer.image, keys, self._elections, self._offline())
+            lagging = await self.carry_out(
+                leader_moves(self._writer.image, decision.delta), self._finish
+            )
+            if lagging and give_up:
+                self._log.warning("leaders_removed_without_hand_over", partitions=len(lagging))
+                await self._finish(lagging)
+                return frozenset()
+        except (StoreUnavailableError, LimitExceededError) as error:
+            self._log.warning("cannot_finish_moves", error=str(error))
+            return keys
+        return lagging
+
+    async def _finish(self, keys: frozenset[PartitionKey]) -> None:
+        await self._writer.commit(
+            lambda image: finish_moves(image, keys, self._elections, self._offline())
+        )

@@ -1,0 +1,90 @@
+"""Leaders that give way to another one while they live: who has to be asked first, and what follows.
+
+A leader that is asked takes no more appends, and says when its successor has all of its log. Then
+nothing that only it has acknowledged (acks=1) is lost, and no append with acks=all is in doubt.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from highwater.controller.core.membership import ElectionRules, candidates_among
+from highwater.controller.core.offline_replicas import OfflineByNode, nodes_without
+from highwater.controller.core.outcome import Changes, Decision, delta_of
+from highwater.controller.core.partition_index import PartitionKey
+from highwater.controller.core.reassign import completed, is_moving
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
+from highwater.model.ids import NO_NODE, NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderMove:
+    """One partition that is to be led by `successor`, which is in the ISR, instead of `leader`."""
+
+    key: PartitionKey
+    leader: NodeId
+    leader_epoch: int
+    successor: NodeId
+
+
+def leader_moves(image: ClusterImage, delta: ClusterDelta | None) -> list[LeaderMove]:
+    """The leaders that a delta would replace although they live; they can hand over first."""
+    moves = []
+    for topic_id, changed in ({} if delta is None else delta.partitions).items():
+        present = image.topics[topic_id].partitions
+        for after in changed:
+            before = present[after.partition]
+            node = image.nodes.get(before.leader)
+            if after.leader in (NO_NODE, before.leader) or node is None or node.fenced:
+                continue
+            moves.append(
+                LeaderMove(
+                    key=(topic_id, after.partition),
+                    leader=before.leader,
+                    leader_epoch=before.leader_epoch,
+                    successor=after.leader,
+                )
+            )
+    return moves
+
+
+def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:
+    """Partitions whose move waits for nothing but, perhaps, the leader that it removes."""
+    for topic in change.topics.values() if isinstance(change, ClusterImage) else change.topics:
+        for p in topic.partitions:
+            if _waits(p):
+                yield topic.topic_id, p.partition
+    if isinstance(change, ClusterDelta):
+        for topic_id, states in change.partitions.items():
+            for p in states:
+                if _waits(p):
+                    yield topic_id, p.partition
+
+
+def _waits(p: PartitionState) -> bool:
+    return p.leader in p.removing_replicas and set(p.adding_replicas) <= set(p.isr)
+
+
+def finish_moves(
+    image: ClusterImage,
+    keys: Iterable[PartitionKey],
+    rules: ElectionRules,
+    offline: OfflineByNode,
+) -> Decision[int]:
+    """The moves of these partitions completed where that is possible; their number."""
+    candidates = candidates_among(image.nodes.values())
+    failed = nodes_without(offline)
+    changed: Changes = {}
+    for topic_id, number in keys:
+        topic = image.topics.get(topic_id)
+        if topic is None or number >= len(topic.partitions):
+            continue  # Deleted meanwhile.
+        present = topic.partitions[number]
+        if not is_moving(present):
+            continue
+        here = failed.get(topic_id, {}).get(number, frozenset())
+        able = replace(candidates, alive=candidates.alive - here) if here else candidates
+        done = completed(present, able, min_isr=rules.min_isr(topic))
+        if done is not present:
+            after = replace(done, partition_epoch=present.partition_epoch + 1)
+            changed.setdefault(topic_id, {})[number] = after
+    return Decision(delta=delta_of(changed), result=sum(map(len, changed.values())))

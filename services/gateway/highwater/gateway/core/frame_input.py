@@ -1,0 +1,190 @@
+"""Bytes of one connection to whole frames. One of the three machines of `session`.
+
+Small frames are read into one buffer that all connections of a loop share, since a read and its
+parsing happen in one go; only the rest of a cut frame is kept. Frames above `LARGE_FRAME` are
+received into a buffer of their own, resident as far as it is filled.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, Protocol
+
+from highwater.gateway.core.frame_memory import uncleared
+from highwater.gateway.core.reading import MEMORY_AWAITED
+from highwater.gateway.core.shared_input import SharedInput
+
+SCARCE_READ: Final = 4 * 1024
+"""Bytes per read while the memory budget is exhausted."""
+HEADER_MIN: Final = 8
+
+_unpack_size = Struct(">i").unpack_from
+
+
+class FrameOwner(Protocol):
+    """The session, as far as its input knows it."""
+
+    closed: bool
+    arrived_ns: int
+    """When what was read last had arrived."""
+
+    def start_all(self, frames: list[bytearray], nbytes: int) -> None:
+        """Takes whole small frames, of so many bytes together."""
+        ...
+
+    def start_large(self, frame: bytearray) -> None:
+        """Takes a large frame; the budget has counted it."""
+        ...
+
+    def pause(self, reason: int) -> None:
+        """Reads nothing while this holds."""
+        ...
+
+    def resume(self, reason: int) -> None:
+        """This holds no longer."""
+        ...
+
+    def refuse_input(self, reason: str) -> None:
+        """Closes the connection."""
+        ...
+
+
+class FrameInput:
+    """Lives as long as its session. States: between frames, in a small frame (`_partial`), waiting
+    for memory (`_memory_wait`), in a large frame (`_large`).
+    """
+
+    __slots__ = (
+        "_large",
+        "_large_filled",
+        "_large_size",
+        "_memory_wait",
+        "_owner",
+        "_partial",
+        "_shared",
+        "frames_received",
+    )
+
+    def __init__(self, owner: FrameOwner, shared: SharedInput) -> None:
+        self._owner = owner
+        self._shared = shared
+        self._partial = b""
+        self._large: bytearray | None = None
+        self._large_size = 0
+        self._large_filled = 0
+        self._memory_wait: Callable[[], None] | None = None
+        self.frames_received = 0
+
+    @property
+    def mid_frame(self) -> bool:
+        """True if part of a frame has arrived and the rest has not."""
+        return bool(self._partial) or self._large is not None
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where the next read goes (asyncio.BufferedProtocol)."""
+        large = self._large
+        if large is not None:
+            return memoryview(large)[self._large_filled :]
+        shared = self._shared
+        partial = self._partial
+        start = len(partial)
+        if start:
+            shared.buffer[:start] = partial
+        if shared.budget.used >= shared.budget.scarce_at:
+            return shared.view[start : start + SCARCE_READ]
+        return shared.view[start:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Takes what was read: cuts out whole frames and has them started."""
+        shared = self._shared
+        self._owner.arrived_ns = shared.turn.clock_ns()
+        if self._large is not None:
+            self._take_large(self._large, nbytes)
+            return
+        buffer = shared.buffer
+        view = shared.view
+        large_frame = shared.large_frame
+        end = len(self._partial) + nbytes
+        position = 0
+        charged = 0
+        frames: list[bytearray] = []
+        while end - position >= 4:
+            (size,) = _unpack_size(buffer, position)
+            stop = position + 4 + size
+            if size > large_frame or size < HEADER_MIN:
+                bad = not HEADER_MIN <= size <= shared.frame_bytes_max
+                if bad or stop > end:
+                    rest = bytes(view[position + 4 : end])
+                    self._keep(b"", anew=True)
+                    self._hand_over(frames, charged)
+                    self._begin_large(size, rest, bad=bad)
+                    return
+            if stop > end:
+                break
+            frames.append(bytearray(view[position + 4 : stop]))
+            charged += size
+            position = stop
+        # The shared buffer belongs to other sessions as soon as this call ends.
+        if position < end:
+            self._keep(bytes(view[position:end]), anew=position > 0)
+        elif self._partial:
+            self._keep(b"", anew=True)
+        self.frames_received += len(frames)
+        self._owner.start_all(frames, charged)
+
+    def _hand_over(self, frames: list[bytearray], nbytes: int) -> None:
+        self.frames_received += len(frames)
+        self._owner.start_all(frames, nbytes)
+
+    def _keep(self, partial: bytes, *, anew: bool) -> None:
+        """Keeps the beginning of a small frame; `anew` if it is not that of the last read."""
+        if partial or self._partial:
+            self._partial = partial
+            self._shared.budget.hold_begun(self, len(partial), anew=anew)
+
+    def give_up_begun(self) -> None:
+        """Others need the memory: this frame was begun before all that are not finished."""
+        self._partial = b""
+        self._owner.refuse_input("its frame was begun long ago and the memory is needed")
+
+    def _begin_large(self, size: int, first: bytes, *, bad: bool) -> None:
+        """Gets a buffer for a large frame, when the budget has room for it."""
+        if bad:
+            self._shared.meters.refused += 1
+            limit = self._shared.frame_bytes_max
+            self._owner.refuse_input(f"frame of {size} bytes, the limit is {limit}")
+            return
+        if self._owner.closed:
+            return
+
+        def granted() -> None:
+            large = uncleared(size)
+            large[: len(first)] = first
+            self._large = large
+            self._large_size = size
+            self._large_filled = len(first)
+            self._memory_wait = None
+            self._owner.resume(MEMORY_AWAITED)
+
+        if self._shared.budget.reserve(size, granted):
+            granted()
+        else:
+            self._memory_wait = granted
+            self._owner.pause(MEMORY_AWAITED)
+
+    def _take_large(self, large: bytearray, nbytes: int) -> None:
+        self._large_filled += nbytes
+        if self._large_filled == self._large_size:
+            self._large = None
+            self.frames_received += 1
+            self._owner.start_large(large)
+
+    def close(self) -> None:
+        """The socket is gone: returns the memory of what was begun."""
+        budget = self._shared.budget
+        if self._memory_wait is not None:
+            budget.withdraw(self._memory_wait)
+            self._memory_wait = None
+        if self._large is not None:
+            budget.release(self._large_size)
+            self._large = None
+        self._keep(b"", anew=True)

@@ -1,0 +1,50 @@
+"""What all sessions of one event loop share: the buffer they read into, memory, turns, meters."""
+
+from typing import Final
+
+from highwater.gateway.core.budget import MemoryBudget
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.turn import Turn
+
+LARGE_FRAME: Final = 64 * 1024
+SHARED_BUFFER: Final = 256 * 1024
+OUTSTANDING_MAX: Final = 1024
+"""Requests of one connection under way; clients use 5 to 1 000 in flight."""
+
+
+class SharedInput:
+    """Made once for each loop; see the module."""
+
+    __slots__ = (
+        "budget",
+        "buffer",
+        "fetches_max",
+        "frame_bytes_max",
+        "in_flight_bytes_max",
+        "large_frame",
+        "meters",
+        "turn",
+        "view",
+    )
+
+    def __init__(
+        self,
+        *,
+        turn: Turn,
+        budget: MemoryBudget,
+        meters: RequestMeters,
+        frame_bytes_max: int,
+        in_flight_bytes_max: int,
+        fetches_max: int = OUTSTANDING_MAX,
+    ) -> None:
+        """Of one connection: bytes of requests under way, and how many of them may be Fetch."""
+        self.turn = turn
+        self.budget = budget
+        self.meters = meters
+        self.fetches_max = fetches_max
+        self.frame_bytes_max = frame_bytes_max
+        self.large_frame = min(LARGE_FRAME, frame_bytes_max)
+        """Frames above it are looked at more closely."""
+        self.in_flight_bytes_max = in_flight_bytes_max
+        self.buffer = bytearray(SHARED_BUFFER)
+        self.view = memoryview(self.buffer)

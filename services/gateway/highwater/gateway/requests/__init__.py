@@ -1,0 +1,1 @@
+"""Whole frames to the paths and handlers that answer them, and back."""

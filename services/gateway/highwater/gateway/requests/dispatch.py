@@ -1,0 +1,133 @@
+"""One request from its bytes to the bytes of its response, for all APIs but Produce and Fetch."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from highwater.gateway.core.meters import ApiMeter, RequestMeters
+from highwater.gateway.handling.apis import APIS, Api
+from highwater.gateway.handling.context import RequestContext
+from highwater.gateway.handling.errors import kafka_code
+from highwater.gateway.requests.response_errors import count_errors
+from highwater.kafka.api_keys import ApiKey
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError
+from highwater.kafka.framing import RequestHeader, encode_response_header, frame
+from highwater.kafka.registry import ApiCodec, request_codec
+
+UNSUPPORTED_VERSION_FORMAT: Final = 0
+"""ApiVersions answers a version that it does not know in this one (KIP-511)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Handler:
+    codec: ApiCodec
+    handle: Callable[[RequestContext, Any], Awaitable[Any]]
+    failure: Callable[[Any, int, int], Any]
+
+
+def find_api(api_key: int, api_version: int) -> Api | None:
+    """The row that answers such a request; None where Kafka closes the connection instead.
+
+    ApiVersions answers every version, if only to say which ones it knows.
+    """
+    api = APIS.get(api_key)
+    if api is None or api.module is None:
+        return None
+    return api if api.serves(api_version) or api.key is ApiKey.API_VERSIONS else None
+
+
+async def dispatch(
+    context: RequestContext,
+    header: RequestHeader,
+    content: bytes | bytearray,
+    meters: RequestMeters,
+) -> bytes:
+    """The whole reply, size and header in front, to the request that `content` holds.
+
+    The errors in it are counted in `meters`.
+
+    Raises DecodeError, and nothing else, where Kafka closes the connection instead of answering:
+    bytes that are no request of this API, and a key or version that is not served. Everything
+    else that goes wrong is answered in the API's own shape.
+    """
+    body = await _response_body(context, header, content, meters)
+    front = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+    return frame(front, body)
+
+
+async def _response_body(
+    context: RequestContext,
+    header: RequestHeader,
+    content: bytes | bytearray,
+    meters: RequestMeters,
+) -> bytes:
+    version = header.api_version
+    api = find_api(header.api_key, version)
+    if api is None:
+        if APIS.get(header.api_key) is None:
+            raise UnknownApiKeyError(header.api_key)
+        raise UnsupportedVersionError(header.api_key, version)
+    handler = _handler_of(api)
+    meter = meters.apis[api.key]
+    if not api.serves(version):
+        refusal = handler.failure(None, version, ErrorCode.UNSUPPORTED_VERSION)
+        count_errors(meter, refusal)
+        return handler.codec.encode_response(refusal, UNSUPPORTED_VERSION_FORMAT)
+    if api.raw:
+        return await _run_raw(context, handler, memoryview(content)[header.body_pos :], meter)
+    request = handler.codec.decode_request(content, header.body_pos, version)
+    return await _run(context, handler, request, meter)
+
+
+async def _run(context: RequestContext, handler: _Handler, request: Any, meter: ApiMeter) -> bytes:
+    version = context.api_version
+    try:
+        response = await handler.handle(context, request)
+        encoded = handler.codec.encode_response(response, version)
+    except Exception as error:  # noqa: BLE001  One request's failure is answered, logged, and over.
+        response = handler.failure(request, version, _told(context, error))
+        encoded = handler.codec.encode_response(response, version)
+    count_errors(meter, response)
+    return encoded
+
+
+async def _run_raw(
+    context: RequestContext, handler: _Handler, body: memoryview, meter: ApiMeter
+) -> bytes:
+    version = context.api_version
+    try:
+        encoded: bytes = await handler.handle(context, body)
+    except DecodeError:
+        raise
+    except Exception as error:  # noqa: BLE001  As in _run.
+        request = handler.codec.decode_request(body, 0, version)
+        failure = handler.failure(request, version, _told(context, error))
+        encoded = handler.codec.encode_response(failure, version)
+    count_errors(meter, handler.codec.decode_response(encoded, 0, version))
+    return encoded
+
+
+def _told(context: RequestContext, error: Exception) -> ErrorCode:
+    """The code for an error; those that nobody foresaw are logged with their traceback."""
+    code = kafka_code(error)
+    unforeseen = code is ErrorCode.UNKNOWN_SERVER_ERROR
+    context.warn(
+        "request_failed",
+        kind="unforeseen" if unforeseen else "",
+        api_key=context.api_key,
+        api_version=context.api_version,
+        error_code=int(code),
+        error=repr(error),
+        exc_info=error if unforeseen else None,
+    )
+    return code
+
+
+@cache
+def _handler_of(api: Api) -> _Handler:
+    """Loads a handler and its codec; at most one entry for each API."""
+    module = import_module(f"highwater.gateway.handlers.{api.module}")
+    return _Handler(codec=request_codec(api.key), handle=module.handle, failure=module.failure)

@@ -1,0 +1,117 @@
+"""Whole frames to handlers: the session's `RequestHandler`.
+
+Produce and Fetch have their own paths; any other request is decoded, handled in a task and
+encoded (`dispatch`). A malformed or unknown request closes the connection, as in Kafka.
+"""
+
+from collections.abc import Callable
+
+from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.reply import Reply
+from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.produce_path import ProducePath
+from highwater.gateway.handling.context import Backend, RequestContext
+from highwater.gateway.requests.dispatch import dispatch
+from highwater.gateway.routing.client import ClientSession
+from highwater.kafka.errors import DecodeError
+from highwater.kafka.framing import RequestHeader, decode_request_header
+from highwater.runtime.logging import Logger
+from highwater.runtime.tasks import TaskOwner
+
+
+class HandlerReply(Reply):
+    """A request in a handler; `abandon` runs what the handler asked for."""
+
+    __slots__ = ("_cleanups", "_session")
+
+    def __init__(self, session: ClientSession, api_key: int, request_bytes: int) -> None:
+        super().__init__(api_key, request_bytes, session.arrived_ns)
+        self._session = session
+        self._cleanups: list[Callable[[], None]] = []
+
+    def on_disconnect(self, cleanup: Callable[[], None]) -> None:
+        """Runs `cleanup` if the client leaves before the reply; at once if it has left."""
+        if self._session.closed:
+            cleanup()
+        else:
+            self._cleanups.append(cleanup)
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        for cleanup in self._cleanups:
+            cleanup()
+
+
+class Requests:
+    """All requests of one gateway."""
+
+    def __init__(
+        self,
+        *,
+        produce: ProducePath,
+        fetch: FetchPath,
+        backend: Backend,
+        meters: RequestMeters,
+        tasks: TaskOwner,
+        log: Logger,
+    ) -> None:
+        self.produce = produce
+        self.fetch = fetch
+        self._backend = backend
+        self._meters = meters
+        self._tasks = tasks
+        self._log = log
+
+    def other(self, session: ClientSession, frame: bytearray) -> None:
+        """Any request but Produce and Fetch."""
+        try:
+            header = decode_request_header(frame, 0)
+        except DecodeError as error:
+            self._refuse(session, frame, f"malformed request header: {error}")
+            return
+        reply = HandlerReply(session, header.api_key, len(frame))
+        session.expect(reply)
+        self._tasks.start(self._handle(session, frame, header, reply), name=f"api-{header.api_key}")
+
+    async def _handle(
+        self, session: ClientSession, frame: bytearray, header: RequestHeader, reply: HandlerReply
+    ) -> None:
+        context = RequestContext(
+            backend=self._backend,
+            peer=session.client.peer,
+            api_key=header.api_key,
+            api_version=header.api_version,
+            client_id=header.client_id or "",
+            on_disconnect=reply.on_disconnect,
+        )
+        try:
+            answer = await dispatch(context, header, frame, self._meters)
+        except DecodeError as error:
+            self._meters.refused += 1
+            self._backend.log_limit.write(
+                self._log.info,
+                "request_refused",
+                api=header.api_key,
+                client=context.client_id,
+                error=str(error),
+            )
+            if not session.closed:
+                session.wire.close(str(error))
+            session.complete(reply, b"")
+            return
+        except Exception as error:  # noqa: BLE001 - a bug; the connection would wait for ever.
+            self.reply_failed(session, error)
+            session.complete(reply, b"")
+            return
+        session.complete(reply, answer)
+
+    def reply_failed(self, session: ClientSession, error: Exception) -> None:
+        """A bug in making a reply: counted, logged, and the end of that connection."""
+        self._meters.failed_replies += 1
+        self._backend.log_limit.write(self._log.error, "reply_failed", exc_info=error)
+        if not session.closed:
+            session.wire.close("the reply could not be made")
+
+    def _refuse(self, session: ClientSession, frame: bytearray, reason: str) -> None:
+        self._backend.log_limit.write(self._log.info, "request_refused", error=reason)
+        session.refuse(len(frame), reason)

@@ -1,0 +1,72 @@
+"""Counts the error codes in a response of any API, wherever they stand in it.
+
+Not for Produce and Fetch, whose paths know their errors already. A class of generated messages is
+looked at once: which of its fields hold an error code, or messages that may hold one.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from highwater.gateway.core.meters import ApiMeter
+from highwater.kafka.message import Message
+
+ERROR_FIELD = "error_code"
+
+
+class _Fields(NamedTuple):
+    has_code: bool
+    nested: tuple[str, ...]
+    """Fields with a message, or a list of messages, that may hold an error code."""
+
+
+def count_errors(meter: ApiMeter, response: Message) -> None:
+    """Counts each code that is not 0: of the whole response, and of what it lists."""
+    stack = [response]
+    while stack:
+        message = stack.pop()
+        has_code, nested = _fields_of(type(message))
+        if has_code:
+            code = message.error_code  # type: ignore[attr-defined]
+            if code:
+                meter.failed(int(code))
+        for name in nested:
+            value = getattr(message, name)
+            if isinstance(value, Message):
+                stack.append(value)
+            elif value:
+                stack.extend(value)
+
+
+def _fields_of(kind: type[Message]) -> _Fields:
+    known = _KNOWN.get(kind.__qualname__)
+    if known is None:
+        known = _KNOWN[kind.__qualname__] = _look_at(kind)
+    return known
+
+
+def _look_at(kind: type[Message]) -> _Fields:
+    hints = get_type_hints(kind.__init__)
+    nested = (
+        name
+        for name in kind.__slots__
+        if any(_tells_errors(one) for one in _messages_in(hints.get(name)))
+    )
+    return _Fields(ERROR_FIELD in kind.__slots__, tuple(nested))
+
+
+def _tells_errors(kind: type[Message]) -> bool:
+    has_code, nested = _fields_of(kind)
+    return has_code or bool(nested)
+
+
+def _messages_in(hint: Any) -> Iterator[type[Message]]:
+    """The message classes that a field's type names."""
+    if isinstance(hint, type) and issubclass(hint, Message):
+        yield hint
+    for argument in get_args(hint):
+        yield from _messages_in(argument)
+
+
+# What was found out about classes that never change; at most one entry for each generated class,
+# by its name, which begins with the API's. A class itself is no key, since messages have no hash.
+_KNOWN: dict[str, _Fields] = {}

@@ -1,0 +1,35 @@
+"""Who a connection's peer is, and the topics that it sees."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from highwater.gateway.core.session import Session
+from highwater.gateway.routing.table import TopicRoutes
+from highwater.model.ids import InstanceId, NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The connection that a request came on: who, and what its port says."""
+
+    instance: InstanceId
+    node: NodeId | None
+    """The node that this port stands for; None on a pure bootstrap port."""
+    host: str
+    """The client's address without port."""
+    port: int
+
+
+class ClientInfo:
+    """Who a session's peer is; `topics` is the live table of its instance."""
+
+    __slots__ = ("instance", "peer", "topics")
+
+    def __init__(self, peer: Peer, topics: dict[bytes, TopicRoutes]) -> None:
+        self.peer = peer
+        self.instance: InstanceId = peer.instance
+        self.topics = topics
+
+
+ClientSession: TypeAlias = Session[ClientInfo]
+"""A session as the paths and handlers of requests know it."""

@@ -1,0 +1,41 @@
+"""Why a replica does not serve a client or a follower, in Kafka's error codes.
+
+The hot path asks `core.replica.Replica`; this is what it looks up when the answer is not "go on".
+"""
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core.transitions import Role
+
+
+def refuse_role(role: Role, nobody_else_leads: bool, resigned: bool) -> int:
+    """The code of a replica that does not lead, or not in that epoch, or has resigned.
+
+    A failed log is told of only where nobody else leads, or is about to.
+    """
+    if role is Role.OFFLINE and nobody_else_leads and not resigned:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def refuse_epoch(asked: int, leader_epoch: int) -> int:
+    """The code for a read that names a leader epoch (KIP-320); 0 if it fits, or names none (-1)."""
+    if asked < 0 or asked == leader_epoch:
+        return 0
+    if asked < leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def log_failure_code(resigned: bool) -> ErrorCode:
+    """What an append is told that may be in a log that failed.
+
+    If another replica leads soon, its log knows better.
+    """
+    return ErrorCode.REQUEST_TIMED_OUT if resigned else ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def commit_timeout_code(under_min_isr: bool) -> ErrorCode:
+    """What an acks=all append is told whose time is over; it stays in the log (KIP-966)."""
+    if under_min_isr:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.REQUEST_TIMED_OUT

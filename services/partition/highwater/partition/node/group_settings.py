@@ -1,0 +1,17 @@
+"""What a node's settings say to its group coordinator."""
+
+from highwater.partition.config import PartitionConfig
+from highwater.partition.groups.core.config import GroupConfig
+
+
+def group_config(config: PartitionConfig) -> GroupConfig:
+    """The settings that Kafka has, too; the coordinator's other limits are its own."""
+    return GroupConfig(
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        session_timeout_ms_min=config.group_min_session_timeout_ms,
+        session_timeout_ms_max=config.group_max_session_timeout_ms,
+        group_size_max=config.group_max_size,
+        offset_metadata_bytes_max=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_ms=config.offsets_retention_check_interval_ms,
+    )

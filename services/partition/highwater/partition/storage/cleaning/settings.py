@@ -1,0 +1,37 @@
+"""Settings of the log cleaner, which follow the broker configs `log.cleaner.*` of its node."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.model.dynamic_config import broker_number
+
+BACKOFF_MS_MIN: Final = 100
+"""Kafka takes 0; a cleaner that looks at all logs without a pause would do nothing else."""
+NO_LIMIT_BYTES_PER_S: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """What a pass goes by; the one that runs goes on with what it began with."""
+
+    backoff_ms: int = 15_000
+    """[log.cleaner.backoff.ms] Between looks when nothing is to be cleaned."""
+    dedupe_buffer_bytes: int = 128 << 20
+    """[log.cleaner.dedupe.buffer.size] Of the offset map; what does not fit waits for the next pass."""
+    io_bytes_per_s: int = 0
+    """[log.cleaner.io.max.bytes.per.second] Read and written, both together; 0 is no limit."""
+
+
+def cleaner_settings(broker_configs: Mapping[str, str]) -> CleanerSettings:
+    """From a node's broker configs under Kafka's names; what is not among them has its default."""
+
+    def number(name: str) -> float:
+        return broker_number(f"log.cleaner.{name}", broker_configs)
+
+    rate = number("io.max.bytes.per.second")
+    return CleanerSettings(
+        backoff_ms=max(int(number("backoff.ms")), BACKOFF_MS_MIN),
+        dedupe_buffer_bytes=int(number("dedupe.buffer.size")),
+        io_bytes_per_s=0 if rate >= NO_LIMIT_BYTES_PER_S else int(rate),
+    )

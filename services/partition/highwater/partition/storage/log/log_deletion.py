@@ -1,0 +1,105 @@
+"""Deletes a log from its start: DeleteRecords, and retention by time and size."""
+
+from collections.abc import Callable
+
+from highwater.partition.storage.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    LogDirFailure,
+    OffsetOutOfRange,
+)
+from highwater.partition.storage.log.log_cleaning import LogCleaning
+from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.retention import expired_segments
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.log.segment_removal import SegmentRemoval
+from highwater.partition.storage.segment.segment import Segment
+from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
+
+
+class LogDeletion:
+    """Moves one log's start forward."""
+
+    __slots__ = ("_cleaning", "_epochs", "_lookup", "_place", "_removal", "_segments")
+
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        lookup: SegmentLookup,
+        *,
+        epochs: LogEpochs,
+        removal: SegmentRemoval,
+        cleaning: LogCleaning,
+    ) -> None:
+        """All belong to the log."""
+        self._place = place
+        self._segments = segments
+        self._lookup = lookup
+        self._epochs = epochs
+        self._removal = removal
+        self._cleaning = cleaning
+
+    def advance_start(self, offset: int) -> None:
+        """See `PartitionLog.advance_log_start`."""
+        segments = self._segments
+        if offset <= segments.start_offset:
+            return
+        if offset > segments.end_offset:
+            raise OffsetOutOfRange(offset, segments.start_offset, segments.end_offset)
+        self._start_at(offset)
+        self.delete_before(offset)
+
+    def delete_before(self, offset: int) -> int:
+        """Deletes the sealed segments that end at or before `offset`; returns how many.
+
+        Files are renamed now and removed after file.delete.delay.ms, so that readers who hold
+        them can finish. Raises LogDirFailure.
+        """
+        segments = self._segments
+        count = segments.number_of(offset)
+        if count <= 0:
+            return 0
+        self._cleaning.stop()
+        try:
+            self._removal.drop(segments.all[:count])
+        except OSError as error:
+            raise LogDirFailure(self._place.directory, error) from error
+        if segments.first_base > segments.start_offset:
+            self._start_at(segments.first_base)
+        return count
+
+    def _start_at(self, offset: int) -> None:
+        self._segments.start_offset = offset
+        self._epochs.truncate_from_start(offset)
+
+    def apply_retention(self, *, high_watermark: int, roll: Callable[[], None]) -> int:
+        """Deletes segments that have outlived the topic's retention; returns how many.
+
+        `roll` begins a new segment; it is called if the active one is among them.
+        """
+        segments = self._segments
+        count = expired_segments(
+            segments.all,
+            segments.end_offset,
+            config=self._place.config,
+            high_watermark=high_watermark,
+            now_ms=self._place.clock.wall_ms(),
+            timestamp_of=self._timestamp,
+        )
+        if not count:
+            return 0
+        if count == len(segments):
+            roll()
+        return self.delete_before(segments.all[count].base_offset)
+
+    def _timestamp(self, segment: Segment) -> int:
+        """A damaged segment ages by its file: it must not hold up its log's retention, nor the pass
+        over all others.
+        """
+        try:
+            return self._lookup.largest_timestamp(segment)
+        except (CorruptIndexError, CorruptLogError):
+            return NO_TIMESTAMP

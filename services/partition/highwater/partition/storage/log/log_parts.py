@@ -1,0 +1,82 @@
+"""Puts a log together: which part knows which.
+
+Parts at the top know nothing but where the log lies; each one knows only parts above it.
+"""
+
+from highwater.partition.storage.log.late_writer import LateWriter
+from highwater.partition.storage.log.log_cleaning import LogCleaning
+from highwater.partition.storage.log.log_closing import LogClosing
+from highwater.partition.storage.log.log_deletion import LogDeletion
+from highwater.partition.storage.log.log_durability import LogDurability
+from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_producers import LogProducers
+from highwater.partition.storage.log.log_reader import LogReader
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.log_truncation import LogTruncation
+from highwater.partition.storage.log.log_writer import LogWriter
+from highwater.partition.storage.log.lost_ranges import LostRanges
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.log.segment_removal import SegmentRemoval
+from highwater.partition.storage.log.segment_roll import SegmentRoll
+from highwater.partition.storage.log.timestamp_search import TimestampSearch
+from highwater.partition.storage.recovery.loader import LoadedLog
+from highwater.partition.storage.segment.segment import SegmentFactory
+
+
+class LogParts:
+    """The parts of one log, made of what recovery found. `PartitionLog` takes them over."""
+
+    def __init__(
+        self, place: LogPlace, loaded: LoadedLog, *, factory: SegmentFactory, first_dirty: int
+    ) -> None:
+        """`first_dirty` comes from the cleaner's checkpoint, 0 if it has none."""
+        files_created = loaded.files_created
+        self.place = place
+        self.segments = segments = LogSegments(
+            loaded.segments,
+            start_offset=loaded.log_start_offset,
+            end_offset=loaded.log_end_offset,
+            gaps=loaded.gaps,
+        )
+        self.lost = lost = LostRanges(place, loaded.lost)
+        self.epochs = epochs = LogEpochs(
+            place, loaded.epochs, unsynced=files_created and len(loaded.epochs) > 0
+        )
+        lookup = SegmentLookup(place, segments)
+        removal = SegmentRemoval(place, segments)
+        self.durability = durability = LogDurability(
+            place,
+            segments,
+            epochs,
+            recovery_point=loaded.recovery_point,
+            files_created=files_created,
+        )
+        self.producers = producers = LogProducers(
+            place, segments, loaded.producers, files_created=files_created
+        )
+        self.reader = LogReader(place, segments, lookup, lost)
+        self.search = TimestampSearch(place, segments, lookup, lost)
+        self.cleaning = cleaning = LogCleaning(
+            place, segments, lookup, durability=durability, removal=removal,
+            first_dirty=first_dirty,
+        )  # fmt: skip
+        self.roll = roll = SegmentRoll(
+            place, segments, lookup, durability=durability, producers=producers, factory=factory
+        )
+        self.writer = writer = LogWriter(
+            place, segments, lookup, roll=roll, epochs=epochs, producers=producers
+        )
+        self.late_writer = LateWriter(
+            place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
+        )
+        self.deletion = LogDeletion(
+            place, segments, lookup, epochs=epochs, removal=removal, cleaning=cleaning
+        )
+        self.truncation = LogTruncation(
+            place, segments, lookup, lost=lost, epochs=epochs, durability=durability,
+            producers=producers, roll=roll, removal=removal, cleaning=cleaning,
+        )  # fmt: skip
+        self.closing = LogClosing(
+            place, segments, durability=durability, producers=producers, cleaning=cleaning
+        )

@@ -1,0 +1,136 @@
+"""A log's producers and the snapshots of them (Kafka's `ProducerStateManager`).
+
+A snapshot is taken when a segment ends. In between, a recent one is replaced from time to time, for a
+start on the same kernel after kill -9: see `producer_recovery`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from highwater.partition.core.producers import ProducerStates
+from highwater.partition.storage import producer_snapshots
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.producer_tail import ProducerTail
+from highwater.partition.storage.producer_snapshots import SnapshotJob
+from highwater.partition.storage.recovery.producer_recovery import (
+    load_newest_snapshot,
+    remove_snapshots,
+    replay,
+)
+
+
+class LogProducers:
+    """The producers of one log, and which of them the files in its directory have."""
+
+    __slots__ = (
+        "_place",
+        "_segments",
+        "_snapshot_due",
+        "states",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        states: ProducerStates,
+        *,
+        files_created: bool,
+    ) -> None:
+        """`states` are as of the log end offset. `files_created`: the log was not closed clean."""
+        self._place = place
+        self._segments = segments
+        self.states = states
+        """As long as the log: a truncation rebuilds them in place."""
+        active = segments.active
+        self.tail = ProducerTail(
+            place.environment,
+            place.directory,
+            place.life,
+            written=(active.base_offset, 0 if files_created else len(active.index)),
+        )
+        self._snapshot_due = False
+
+    def expire(self) -> Iterator[int]:
+        """Forgets producers that have been silent for too long; see `ProducerStates.expire`."""
+        place = self._place
+        return self.states.expire(place.clock.wall_ms(), place.config.producer_id_expiration_ms)
+
+    # -- snapshots ------------------------------------------------------------------------------
+
+    def segment_ended(self) -> None:
+        """A snapshot is due, once the log has caught up with the states (`take_due_snapshot`)."""
+        self._snapshot_due = True
+
+    def take_due_snapshot(self) -> None:
+        """Has the states written as of the log end offset, on another thread, if that is due.
+
+        Raises LogDirFailure.
+        """
+        if not self._snapshot_due:
+            return
+        self._snapshot_due = False
+        place = self._place
+        try:
+            job = SnapshotJob(
+                place.filesystem,
+                place.directory,
+                self._segments.end_offset,
+                self.states.packed(),
+                life=place.life,
+            )
+        except OSError as error:
+            raise LogDirFailure(place.directory, error) from error
+        place.environment.run_later(job.run, _nothing)
+
+    def write_snapshot(self) -> None:
+        """Writes the states as of the log end offset, here and now. Raises OSError."""
+        directory = self._place.directory
+        producer_snapshots.write(
+            self._place.filesystem,
+            producer_snapshots.snapshot_path(directory, self._segments.end_offset),
+            self.states.packed(),
+        )
+
+    def write_recent(self, high_watermark: Callable[[], int]) -> None:
+        """Has the recent snapshot replaced if the log has grown enough since, on another thread.
+
+        The states are as of the log end offset. Raises OSError.
+        """
+        active = self._segments.active
+        self.tail.follow(
+            self.states,
+            place=(active.base_offset, len(active.index)),
+            end_offset=self._segments.end_offset,
+            high_watermark=high_watermark,
+        )
+
+    # -- truncation -----------------------------------------------------------------------------
+
+    def cut(self, end: int) -> None:
+        """The log was cut at `end`: the states are rebuilt from the newest snapshot and the log.
+
+        Raises OSError, CorruptLogError.
+        """
+        self.tail.cut(end)
+        place, segments = self._place, self._segments
+        start = load_newest_snapshot(
+            self.states,
+            place.filesystem,
+            place.directory,
+            limit=end,
+            first=segments.first_base,
+            now_ms=place.clock.wall_ms(),
+            expiration_ms=place.config.producer_id_expiration_ms,
+        )
+        replay(place.filesystem, segments.all, self.states, start=start, end=end)
+
+    def remove_snapshots(self) -> None:
+        """Removes all that the directory has of producers. Raises OSError."""
+        remove_snapshots(self._place.filesystem, self._place.directory)
+
+
+def _nothing() -> None:
+    """There is nothing to do on the owner's thread."""

@@ -1,0 +1,161 @@
+"""Cuts a log, and brings everything that is derived from its batches in line with the new end."""
+
+from functools import partial
+from operator import itemgetter
+
+from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
+from highwater.partition.storage.log.log_cleaning import LogCleaning
+from highwater.partition.storage.log.log_durability import LogDurability
+from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_producers import LogProducers
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.lost_ranges import LostRanges
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.log.segment_removal import SegmentRemoval
+from highwater.partition.storage.log.segment_roll import SegmentRoll
+from highwater.partition.storage.segment.batches import largest_timestamp
+from highwater.partition.storage.segment.segment import Segment
+from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
+
+
+class LogTruncation:
+    """Truncates one log. It knows all parts that hold something about the log's end."""
+
+    __slots__ = (
+        "_cleaning",
+        "_durability",
+        "_epochs",
+        "_lookup",
+        "_lost",
+        "_place",
+        "_producers",
+        "_removal",
+        "_roll",
+        "_segments",
+    )
+
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        lookup: SegmentLookup,
+        *,
+        lost: LostRanges,
+        epochs: LogEpochs,
+        durability: LogDurability,
+        producers: LogProducers,
+        roll: SegmentRoll,
+        removal: SegmentRemoval,
+        cleaning: LogCleaning,
+    ) -> None:
+        """All belong to the log."""
+        self._place = place
+        self._segments = segments
+        self._lookup = lookup
+        self._lost = lost
+        self._epochs = epochs
+        self._durability = durability
+        self._producers = producers
+        self._roll = roll
+        self._removal = removal
+        self._cleaning = cleaning
+
+    def truncate_to(self, offset: int, *, high_watermark: int) -> int:
+        """See `PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say."""
+        segments = self._segments
+        if offset >= segments.end_offset:
+            self._epochs.truncate_from_end(offset)
+            return segments.end_offset
+        self._cleaning.stop(offset)
+        if offset <= segments.first_base:
+            self.start_at(offset, high_watermark=high_watermark)
+            return offset
+        try:
+            self._cut_segment(segments.number_of(offset), offset, high_watermark)
+        except OSError as error:
+            raise LogDirFailure(self._place.directory, error) from error
+        return segments.end_offset
+
+    def start_at(self, offset: int, *, high_watermark: int) -> None:
+        """See `PartitionLog.truncate_fully_and_start_at`."""
+        self._cleaning.stop()
+        # Before the snapshots go: one that is being written now must not stay (`LogLife`).
+        self._place.life.truncations += 1
+        try:
+            # Those up to `offset`, too: they tell of what was here, whatever is before it elsewhere.
+            self._producers.remove_snapshots()
+            self._removal.drop(self._segments.all[::-1])
+            self._roll.restart(offset)
+            self._checkpoint_if_behind(offset, high_watermark)
+            self._segments.start_offset = offset
+            self._epochs.clear()
+            self._cut(offset, high_watermark)
+        except OSError as error:
+            raise LogDirFailure(self._place.directory, error) from error
+        self._durability.restarted(offset)
+
+    def _cut_segment(self, number: int, offset: int, high_watermark: int) -> None:
+        segments, lookup = self._segments, self._lookup
+        segment = segments.all[number]
+        found = lookup.with_indexes(segment, partial(lookup.find, segment, offset))
+        position, end = (found[0], min(found[1], offset)) if found else (segment.size, offset)
+        if self._segments.gaps:
+            end = lookup.with_indexes(segment, partial(lookup.end_before, segment, position))
+        self._removal.drop(segments.all[:number:-1])
+        lookup.with_indexes(segment, partial(_cut_indexes, segment, end))
+        self._place.filesystem.ftruncate(segment.open(), position)
+        segment.size = position
+        segment.forget_timestamps()
+        entry = segment.index.last_entry()
+        segment.bytes_since_index = position - (entry[1] if entry else 0)
+        if position:
+            lookup.with_indexes(segment, partial(self._find_largest_timestamp, segment))
+        self._cut(end, high_watermark)
+
+    def _find_largest_timestamp(self, segment: Segment) -> None:
+        """After a cut: the last time index entry does not cover the batches after it."""
+        timestamp, offset = segment.time_index.last_entry()
+        if timestamp > NO_TIMESTAMP and segment.timestamp_of_batch(offset) != timestamp:
+            raise CorruptIndexError(f"{segment.time_index.path}: the last entry is wrong")
+        start = segment.index.floor(offset) if timestamp > NO_TIMESTAMP else 0
+        pread = self._place.filesystem.pread
+        largest = largest_timestamp(pread, segment.open(), position=start, limit=segment.size)
+        segment.max_timestamp, segment.max_timestamp_offset = max(
+            (timestamp, offset), largest, key=itemgetter(0)
+        )
+
+    def _cut(self, end: int, high_watermark: int) -> None:
+        """After the files were cut at `end`, and the segments behind it dropped."""
+        segments = self._segments
+        self._checkpoint_if_behind(end, high_watermark)
+        self._place.life.truncations += 1
+        self._lost.cut(end)
+        segments.positions.clear()
+        segments.end_offset = end
+        segments.start_offset = min(segments.start_offset, end)
+        segments.activate_last()
+        self._cleaning.cut(end)
+        self._durability.cut(end)
+        self._roll.set_limits()
+        self._epochs.truncate_from_end(end)
+        self._producers.cut(end)
+
+    def _checkpoint_if_behind(self, end: int, high_watermark: int) -> None:
+        """What checkpoints say of offsets behind `end` is not true of what will be written there:
+        a start would take it for synced, cleaned or deleted.
+        """
+        known = (
+            self._durability.recovery_point,
+            self._cleaning.first_dirty,
+            self._segments.start_offset,
+            high_watermark,
+        )
+        if end < max(known):
+            self._place.environment.checkpoint_soon()
+
+
+def _cut_indexes(segment: Segment, end: int) -> None:
+    """Drops the index entries that lead to `end` or beyond."""
+    segment.index.truncate(end)
+    segment.time_index.truncate(end)

@@ -1,0 +1,64 @@
+"""Offsets of records that are known to be damaged: they are not read, and the next start knows it."""
+
+import os
+
+from highwater.partition.storage import checkpoint
+from highwater.partition.storage.errors import DamagedRecordsError, LogDirFailure
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.names import DAMAGE
+
+
+class LostRanges:
+    """The damaged ranges of one log, kept in a file of its directory. As a rule there are none."""
+
+    __slots__ = ("_place", "ranges")
+
+    def __init__(self, place: LogPlace, ranges: tuple[tuple[int, int], ...]) -> None:
+        """`ranges` are those that were found on disk."""
+        self._place = place
+        self.ranges = ranges
+        """[first, end) offsets."""
+
+    def add(self, first: int, end: int) -> None:
+        """Notes that the records from `first` up to `end` are damaged. Raises LogDirFailure."""
+        self.ranges = (*self.ranges, (first, end))
+        self._write()
+
+    def cut(self, end: int) -> None:
+        """The log was cut at `end`: what comes there now is not what was damaged.
+
+        Raises LogDirFailure.
+        """
+        if any(lost[1] > end for lost in self.ranges):
+            kept = ((first, min(stop, end)) for first, stop in self.ranges)
+            self.ranges = tuple(lost for lost in kept if lost[0] < lost[1])
+            self._write()
+
+    def any_from(self, start_offset: int) -> bool:
+        """Whether a record at or behind `start_offset` is lost."""
+        return any(end > start_offset for _, end in self.ranges)
+
+    def has(self, offset: int) -> bool:
+        """Whether the record at `offset` is lost."""
+        return any(first <= offset < end for first, end in self.ranges)
+
+    def readable_end(self, offset: int, end_offset: int) -> int:
+        """Where a read from `offset` has to end, at `end_offset` at the latest.
+
+        Raises DamagedRecordsError if it cannot begin.
+        """
+        for first, end in self.ranges:
+            if first <= offset < end:
+                raise DamagedRecordsError(
+                    f"{self._place.directory}: records {first} to {end - 1} are damaged"
+                )
+            if offset < first < end_offset:
+                end_offset = first
+        return end_offset
+
+    def _write(self) -> None:
+        path = os.path.join(self._place.directory, DAMAGE)
+        try:
+            checkpoint.write_ranges(self._place.filesystem, path, self.ranges, durable=False)
+        except OSError as error:
+            raise LogDirFailure(path, error) from error

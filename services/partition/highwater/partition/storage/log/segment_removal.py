@@ -1,0 +1,68 @@
+"""Takes segments' files out of a log; they are removed after file.delete.delay.ms.
+
+They are renamed at once, so that a start does not find them, and readers who hold them can finish.
+"""
+
+from collections.abc import Sequence
+
+from highwater.partition.storage import producer_snapshots
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.names import DELETED_SUFFIX
+from highwater.partition.storage.segment.segment import Segment
+
+
+class SegmentRemoval:
+    """Removes segments of one log. All methods raise OSError."""
+
+    __slots__ = ("_place", "_segments")
+
+    def __init__(self, place: LogPlace, segments: LogSegments) -> None:
+        """Both belong to the log."""
+        self._place = place
+        self._segments = segments
+
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """Removes segments and the producer snapshots of their base offsets.
+
+        In the given order, so that a crash in between leaves a log without a hole: from the end
+        for truncation, from the start for retention.
+        """
+        doomed: list[str] = []
+        for segment in segments:
+            doomed += self._rename_away(segment, snapshot=True)
+            self._segments.remove(segment)
+        self._segments.count_sealed()
+        self._delete_later(doomed)
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Puts `new`, whose files are in the directory, in the place of sealed neighbours.
+
+        Producer snapshots stay: they tell of offsets, not of files.
+        """
+        self._segments.replace(old, new)
+        doomed: list[str] = []
+        for segment in old:
+            doomed += self._rename_away(segment, snapshot=False)
+        self._delete_later(doomed)
+
+    def _rename_away(self, segment: Segment, *, snapshot: bool) -> list[str]:
+        """Renames a segment's files out of the way and closes it; their new paths."""
+        directory = self._place.directory
+        paths = [segment.file, segment.index.path, segment.time_index.path]
+        if snapshot:
+            paths.append(producer_snapshots.snapshot_path(directory, segment.base_offset))
+        doomed: list[str] = []
+        for path in paths:
+            try:
+                self._place.filesystem.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            doomed.append(path + DELETED_SUFFIX)
+        segment.moved(directory, DELETED_SUFFIX)
+        segment.close()
+        return doomed
+
+    def _delete_later(self, paths: list[str]) -> None:
+        if paths:
+            self._place.environment.delete_later(paths, self._place.config.file_delete_delay_ms)

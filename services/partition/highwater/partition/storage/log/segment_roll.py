@@ -1,0 +1,157 @@
+"""When a log's active segment ends, and how the next one begins.
+
+The rule is Kafka's `LogSegment.shouldRoll`. The active segment's disk space is reserved here, too.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log_durability import LogDurability
+from highwater.partition.storage.log.log_producers import LogProducers
+from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.segment_lookup import SegmentLookup
+from highwater.partition.storage.recovery.segment_ends import segment_end
+from highwater.partition.storage.segment.preallocation import CHUNK_BYTES, GrowthMonitor
+from highwater.partition.storage.segment.segment import Segment, SegmentFactory
+
+RELATIVE_OFFSET_MAX: Final = 0x7FFF_FFFF
+_ALWAYS: Final = -(1 << 63)
+
+
+class SegmentRoll:
+    """What appends are compared with, and the roll. Lives as long as its log.
+
+    An append that goes beyond one of the limits takes the careful way, which rolls or reserves disk
+    space if it must; so the hot path makes three comparisons and asks no more.
+    """
+
+    __slots__ = (
+        "_durability",
+        "_factory",
+        "_growth",
+        "_lookup",
+        "_place",
+        "_producers",
+        "_segments",
+        "offset_limit",
+        "size_limit",
+        "timestamp_limit",
+    )
+
+    def __init__(
+        self,
+        place: LogPlace,
+        segments: LogSegments,
+        lookup: SegmentLookup,
+        *,
+        durability: LogDurability,
+        producers: LogProducers,
+        factory: SegmentFactory,
+    ) -> None:
+        """All belong to the log; `factory` makes its segments."""
+        self._place = place
+        self._segments = segments
+        self._lookup = lookup
+        self._durability = durability
+        self._producers = producers
+        self._factory = factory
+        self._growth = GrowthMonitor(place.clock.monotonic_ms())
+        self.size_limit = 0
+        """Bytes up to which the active segment may grow; -1 if nothing may be appended."""
+        self.timestamp_limit = _ALWAYS
+        """The largest timestamp that it may have."""
+        self.offset_limit = 0
+        """The largest offset that may follow its last record."""
+        self.set_limits()
+
+    def set_limits(self) -> None:
+        """After a change of the active segment, or of the configs."""
+        segment = self._segments.active
+        config = self._place.config
+        full = segment.index.is_full() or segment.time_index.is_full()
+        self.size_limit = -1 if full else min(config.segment_bytes, self._growth.look_at)
+        self.offset_limit = segment.base_offset + RELATIVE_OFFSET_MAX + 1
+        first = segment.first_timestamp if segment.size else None
+        if first is None or first < 0 or segment.max_timestamp is None:
+            self.timestamp_limit = _ALWAYS
+        else:
+            self.timestamp_limit = first + config.segment_ms - config.segment_jitter_ms
+
+    def index_full(self) -> None:
+        """The active segment's indexes take no more entries: the next append rolls."""
+        self.size_limit = -1
+
+    def reconfigured(self) -> None:
+        """After new configs; segments that exist keep the size of their indexes."""
+        self._factory.index_bytes = self._place.config.segment_index_bytes
+        self.set_limits()
+
+    def due(self, nbytes: int, max_timestamp: int, next_offset: int) -> bool:
+        """Whether a batch of `nbytes` that ends before `next_offset` goes into a new segment."""
+        segment = self._segments.active
+        config = self._place.config
+        if not segment.size:
+            return False
+        if segment.size + nbytes > config.segment_bytes:
+            return True
+        if next_offset - 1 - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if segment.index.is_full() or segment.time_index.is_full():
+            return True
+        first = self._lookup.first_timestamp(segment)
+        now = self._place.clock.wall_ms()
+        waited = max_timestamp - first if first >= 0 else now - segment.created_ms
+        return waited > config.segment_ms - config.segment_jitter_ms
+
+    def fitting(self, sizes: Sequence[int], ends: Sequence[int], first: int) -> int:
+        """How far the batches from `first` on go into the active segment; at least one does."""
+        active = self._segments.active
+        room = self._place.config.segment_bytes - active.size - sizes[first]
+        limit = active.base_offset + RELATIVE_OFFSET_MAX + 1
+        stop = first + 1
+        while stop < len(sizes) and sizes[stop] <= room and ends[stop] <= limit:
+            room -= sizes[stop]
+            stop += 1
+        return stop
+
+    def reserve(self, segment: Segment, end: int) -> None:
+        """Reserves the next chunk of disk space if the segment grows fast, or is to be whole."""
+        config = self._place.config
+        room = config.segment_bytes - segment.size
+        if config.preallocate and not segment.size:
+            segment.preallocate(room)
+        growth = self._growth
+        if end <= growth.look_at or not growth.grown(end, self._place.clock.monotonic_ms()):
+            return
+        growth.enabled = segment.preallocate(min(CHUNK_BYTES + end - segment.size, room))
+
+    def roll(self, base_offset: int) -> None:
+        """Seals the active segment and begins one at `base_offset`; syncs the old one elsewhere.
+
+        The producer snapshot follows once the log has caught up with the producers' states.
+        Raises LogDirFailure.
+        """
+        place = self._place
+        try:
+            old = self._segments.active
+            old.seal()
+            if self._segments.gaps:
+                # Segments join one another: recovery takes anything else for a hole.
+                end = segment_end(place.filesystem, old)
+                base_offset = end if isinstance(end, int) else base_offset
+            segment = self._factory.create(base_offset, now_ms=place.clock.wall_ms())
+        except OSError as error:
+            raise LogDirFailure(place.directory, error) from error
+        self._segments.add(segment)
+        self._segments.activate_last()
+        self._durability.names_changed()
+        self._producers.segment_ended()
+        self._growth.rolled()
+        self._durability.flush_later(base_offset)
+        self.set_limits()
+
+    def restart(self, offset: int) -> None:
+        """Begins an empty segment at `offset`, where there is none. Raises OSError."""
+        self._segments.add(self._factory.create(offset, now_ms=self._place.clock.wall_ms()))

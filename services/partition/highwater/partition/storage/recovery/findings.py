@@ -1,0 +1,60 @@
+"""What the start of a log may find, what is done about it, and what the node then says of itself.
+
+    found                                              done                        lost?
+    -------------------------------------------------  --------------------------  --------------
+    each segment ends where the next one begins        nothing                     no
+    offsets missing between segments
+      which lie before the log start offset            what is before goes         no: deleted
+      in a log whose marker allows it (Kafka's)        nothing                     no: compacted
+      anywhere else: a segment is missing or empty,    the log ends at the hole    yes
+      or ends early at a batch boundary
+    offsets missing inside of a segment
+      in a log with any marker                         nothing                     no: compacted
+      in another                                       the log ends at the hole    yes
+    a closed segment ends inside of a batch            cut behind the last whole   yes
+                                                       batch, the log ends there
+    a closed segment has bytes that are no batch, or
+    offsets that do not rise up to the next segment
+      before the recovery point                        left to readers, scrubber   they say so
+      behind it                                        cut, the log ends there     yes
+    the next segment begins before this one ends,
+    behind the recovery point                          what begins there goes      yes
+    the first segment begins behind the first epoch
+      while a deletion of older ones was under way     nothing                     no: deleted
+      otherwise                                        the log begins anew, empty  yes
+    the last segment ends with the beginning of a
+    batch, as a write that was cut short leaves it
+      after a crash                                    cut                         no
+      after an orderly stop                            cut                         yes
+    it ends with anything else                         cut                         yes
+    it is shorter than its index says                  nothing is left to cut      yes
+    the log ends before the high watermark that was    nothing is left to cut      yes
+    checkpointed, or after an orderly stop before
+    the recovery point
+
+"Lost" means that more is gone than a killed process leaves unwritten. The node's directories then
+prove no records of its earlier incarnations any more (`NodeLineage.lost`), which is written down
+before anything is cut, so that the controller takes its replicas out of the ISRs and does not let
+them lead. After a power cut the directories prove nothing anyway, and the same words cost nothing.
+
+What goes though no power cut can explain it (after an orderly stop, on a kernel that runs on, or
+before the recovery point) is set aside and not deleted: with one replica it is all there is.
+
+Not seen: a last segment that is missing or ends early at a batch boundary, if it is not in its index
+and the high watermark was not past it when it was last written down; a first one, if the epochs'
+checkpoint is gone too.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Findings:
+    """Sums of one start of one log."""
+
+    recovered_segments: int = 0
+    """How many segments were checked batch by batch."""
+    truncated_bytes: int = 0
+    """Bytes cut off or set aside, in all segments."""
+    lost: bool = False
+    """Whether anything of the last column's "yes" was found."""

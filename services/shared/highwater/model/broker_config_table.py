@@ -1,0 +1,423 @@
+"""The table of broker configs: names, types and defaults as Apache Kafka 4 has them.
+
+Only configs that mean something here are listed. Which of them may be changed while brokers run is
+Kafka's choice (`DynamicBrokerConfig.AllDynamicConfigs`), but for `log.cleaner.threads`: a node
+compacts one log at a time. The texts say where a config does less here than its name promises.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from highwater.model.config_type import ConfigType
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+NO_LIMIT_LONG: Final = str(LONG_MAX)
+
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """One config. `default` is None if there is no value unless one is given."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    dynamic: bool
+    """Whether it may be changed while brokers run."""
+    documentation: str
+    low: float | None = None
+    """The least that a number may be; defaults of topic configs have the topic config's limits."""
+
+
+def _static(name: str, kind: ConfigType, default: str | None, documentation: str) -> BrokerConfig:
+    return BrokerConfig(
+        name=name, type=kind, default=default, dynamic=False, documentation=documentation
+    )
+
+
+def _dynamic(
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    documentation: str,
+    *,
+    low: float | None = None,
+) -> BrokerConfig:
+    return BrokerConfig(
+        name=name, type=kind, default=default, dynamic=True, documentation=documentation, low=low
+    )
+
+
+READ_ONLY: Final = (
+    _static(
+        "advertised.listeners",
+        ConfigType.STRING,
+        None,
+        "The addresses that clients are told for this broker.",
+    ),
+    _static(
+        "auto.create.topics.enable",
+        ConfigType.BOOLEAN,
+        "true",
+        "Create topics that clients ask for and that do not exist.",
+    ),
+    _static("broker.id", ConfigType.INT, "-1", "The broker's id; the same as node.id."),
+    _static(
+        "broker.rack", ConfigType.STRING, None, "Where the broker stands; replicas spread out."
+    ),
+    _static(
+        "connections.max.idle.ms",
+        ConfigType.LONG,
+        "600000",
+        "Connections without traffic for this long are closed.",
+    ),
+    _static(
+        "default.replication.factor",
+        ConfigType.INT,
+        "1",
+        "Replicas of topics that are created without saying how many.",
+    ),
+    _static("delete.topic.enable", ConfigType.BOOLEAN, "true", "Whether topics can be deleted."),
+    _static(
+        "group.initial.rebalance.delay.ms",
+        ConfigType.INT,
+        "3000",
+        "How long the first rebalance of an empty group waits for more members.",
+    ),
+    _static(
+        "group.max.session.timeout.ms",
+        ConfigType.INT,
+        "1800000",
+        "The longest session timeout that a group member may ask for.",
+    ),
+    _static(
+        "group.max.size",
+        ConfigType.INT,
+        str(INT_MAX),
+        "The most members that a group may have.",
+    ),
+    _static(
+        "group.min.session.timeout.ms",
+        ConfigType.INT,
+        "6000",
+        "The shortest session timeout that a group member may ask for.",
+    ),
+    _static(
+        "inter.broker.protocol.version",
+        ConfigType.STRING,
+        "4.0-IV3",
+        "A version for tools that ask; nodes here do not speak Kafka's protocol with one another.",
+    ),
+    _static(
+        "log.flush.scheduler.interval.ms",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "What log.flush.interval.ms is if it is not set.",
+    ),
+    _static("log.dirs", ConfigType.LIST, None, "The directories that hold the logs."),
+    _static(
+        "node.id",
+        ConfigType.INT,
+        "-1",
+        "The partition node's id, which is its broker id to clients.",
+    ),
+    _static(
+        "num.partitions",
+        ConfigType.INT,
+        "1",
+        "Partitions of topics that are created without saying how many.",
+    ),
+    _static(
+        "offset.metadata.max.bytes",
+        ConfigType.INT,
+        "4096",
+        "The longest note that a client may leave beside a committed offset.",
+    ),
+    _static(
+        "offsets.retention.check.interval.ms",
+        ConfigType.LONG,
+        "600000",
+        "How often offsets are looked at for those whose retention is over.",
+    ),
+    _static(
+        "offsets.retention.minutes",
+        ConfigType.INT,
+        "10080",
+        "How long offsets of a group without members are kept.",
+    ),
+    _static(
+        "offsets.topic.num.partitions",
+        ConfigType.INT,
+        "50",
+        "Partitions of the topic of group metadata; fixed once it exists.",
+    ),
+    _static(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        "3",
+        "Replicas of the topic of group metadata; fixed once it exists.",
+    ),
+    _static(
+        "offsets.topic.segment.bytes",
+        ConfigType.INT,
+        "104857600",
+        "Segment size of the topic of group metadata.",
+    ),
+    _static(
+        "process.roles", ConfigType.LIST, "broker", "What the node does in the terms of Kafka."
+    ),
+    _static(
+        "replica.lag.time.max.ms",
+        ConfigType.LONG,
+        "10000",
+        "A follower that has not caught up for this long leaves the in-sync replicas.",
+    ),
+    _static(
+        "socket.request.max.bytes",
+        ConfigType.INT,
+        "104857600",
+        "The largest request that is accepted.",
+    ),
+    _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics that ask for it."),
+    _static(
+        "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."
+    ),
+    _static(
+        "log.flush.offset.checkpoint.interval.ms",
+        ConfigType.INT,
+        "60000",
+        "How often the point is written down from which a restart has to check the logs.",
+    ),
+    _static(
+        "replica.high.watermark.checkpoint.interval.ms",
+        ConfigType.LONG,
+        "5000",
+        "How often high watermarks are written down, which a restart begins with.",
+    ),
+    _static(
+        "log.retention.check.interval.ms",
+        ConfigType.LONG,
+        "300000",
+        "How often logs are looked at for segments to delete.",
+    ),
+    _static(
+        "log.retention.hours", ConfigType.INT, "168", "As log.retention.ms, which wins, in hours."
+    ),
+    _static(
+        "log.retention.minutes",
+        ConfigType.INT,
+        None,
+        "As log.retention.ms, which wins, in minutes.",
+    ),
+    _static("log.roll.hours", ConfigType.INT, "168", "As log.roll.ms, which wins, in hours."),
+    _static(
+        "log.roll.jitter.hours",
+        ConfigType.INT,
+        "0",
+        "As log.roll.jitter.ms, which wins, in hours.",
+    ),
+)
+"""Configs that show what the services were started with, or what is fixed."""
+
+DYNAMIC: Final = (
+    _dynamic(
+        "log.cleaner.delete.retention.ms",
+        ConfigType.LONG,
+        str(_DAY_MS),
+        "How long compaction keeps markers of deleted keys, from when it meets them first.",
+    ),
+    _dynamic(
+        "log.cleaner.max.compaction.lag.ms",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "After this long a record is compacted whatever the log's dirty ratio.",
+    ),
+    _dynamic(
+        "log.cleaner.min.cleanable.ratio",
+        ConfigType.DOUBLE,
+        "0.5",
+        "A log is compacted when a larger share of its bytes is dirty.",
+    ),
+    _dynamic(
+        "log.cleaner.min.compaction.lag.ms",
+        ConfigType.LONG,
+        "0",
+        "The shortest that a record stays uncompacted.",
+    ),
+    _dynamic(
+        "follower.replication.throttled.rate",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Bytes per second that a broker fetches for its throttled replicas that are not in sync.",
+        low=0,
+    ),
+    _dynamic(
+        "leader.replication.throttled.rate",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Bytes per second that a broker sends to throttled replicas that are not in sync.",
+        low=0,
+    ),
+    _dynamic(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "Taken, since tools take it away; no replica moves between directories.",
+        low=0,
+    ),
+    _dynamic(
+        "log.cleanup.policy",
+        ConfigType.LIST,
+        "delete",
+        "What becomes of old segments: `delete`, `compact`, or both.",
+    ),
+    _dynamic(
+        "log.flush.interval.messages",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "A log is flushed to disk after this many records.",
+    ),
+    _dynamic(
+        "log.flush.interval.ms",
+        ConfigType.LONG,
+        None,
+        "A log is flushed to disk after this long; log.flush.scheduler.interval.ms if it is not set.",
+    ),
+    _dynamic(
+        "log.index.interval.bytes",
+        ConfigType.INT,
+        "4096",
+        "Bytes of a segment for each entry of its offset index.",
+    ),
+    _dynamic(
+        "log.index.size.max.bytes", ConfigType.INT, "10485760", "The size of an index when full."
+    ),
+    _dynamic(
+        "log.message.timestamp.after.max.ms",
+        ConfigType.LONG,
+        "3600000",
+        "How far a record's timestamp may lie ahead of the broker's clock.",
+    ),
+    _dynamic(
+        "log.message.timestamp.before.max.ms",
+        ConfigType.LONG,
+        NO_LIMIT_LONG,
+        "How far a record's timestamp may lie behind the broker's clock.",
+    ),
+    _dynamic(
+        "log.message.timestamp.type",
+        ConfigType.STRING,
+        "CreateTime",
+        "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
+    ),
+    _dynamic(
+        "log.retention.bytes",
+        ConfigType.LONG,
+        "-1",
+        "A partition's oldest segments go when it is larger than this; -1 is no limit.",
+    ),
+    _dynamic(
+        "log.retention.ms",
+        ConfigType.LONG,
+        None,
+        "Segments older than this are deleted; -1 is no limit.",
+    ),
+    _dynamic(
+        "log.roll.jitter.ms",
+        ConfigType.LONG,
+        None,
+        "Up to this much is taken off the time of a roll, so that not all logs roll at once.",
+    ),
+    _dynamic(
+        "log.roll.ms",
+        ConfigType.LONG,
+        None,
+        "A new segment is begun after this long, even if the present one is not full.",
+    ),
+    _dynamic("log.segment.bytes", ConfigType.INT, "1073741824", "The size of a segment when full."),
+    _dynamic(
+        "log.segment.delete.delay.ms",
+        ConfigType.LONG,
+        "60000",
+        "How long the files of a deleted segment stay on disk.",
+    ),
+    _dynamic(
+        "message.max.bytes",
+        ConfigType.INT,
+        "1048588",
+        "The largest record batch that is accepted, compressed as it comes.",
+    ),
+    _dynamic(
+        "min.insync.replicas",
+        ConfigType.INT,
+        "1",
+        "Replicas that must be in sync for acks=all to succeed.",
+    ),
+    _dynamic(
+        "unclean.leader.election.enable",
+        ConfigType.BOOLEAN,
+        "false",
+        "Whether a replica that misses records may lead when no other can.",
+    ),
+    _dynamic(
+        "compression.type",
+        ConfigType.STRING,
+        "producer",
+        "Taken, but batches are always stored with the codec that the producer chose.",
+    ),
+    _dynamic(
+        "compression.gzip.level",
+        ConfigType.INT,
+        "-1",
+        "For compression.type=gzip; batches are stored as they come, so nothing uses it.",
+    ),
+    _dynamic(
+        "compression.lz4.level",
+        ConfigType.INT,
+        "9",
+        "For compression.type=lz4; batches are stored as they come, so nothing uses it.",
+    ),
+    _dynamic(
+        "compression.zstd.level",
+        ConfigType.INT,
+        "3",
+        "For compression.type=zstd; batches are stored as they come, so nothing uses it.",
+    ),
+    _dynamic(
+        "log.preallocate",
+        ConfigType.BOOLEAN,
+        "false",
+        "Reserve disk space for a whole segment when it begins.",
+    ),
+    _dynamic(
+        "producer.id.expiration.ms",
+        ConfigType.INT,
+        str(_DAY_MS),
+        "How long a partition remembers an idle producer's sequence numbers.",
+        low=1,
+    ),
+    _dynamic(
+        "log.cleaner.backoff.ms",
+        ConfigType.LONG,
+        "15000",
+        "How long the cleaner waits when there is nothing to compact.",
+        low=0,
+    ),
+    _dynamic(
+        "log.cleaner.dedupe.buffer.size",
+        ConfigType.LONG,
+        str(128 << 20),
+        "Memory for the keys of one pass; what does not fit takes another pass.",
+        low=(1 << 20) + 1,
+    ),
+    _dynamic(
+        "log.cleaner.io.max.bytes.per.second",
+        ConfigType.DOUBLE,
+        "1.7976931348623157E308",
+        "How fast a node that compacts may read and write, from its next pass on.",
+        low=1,
+    ),
+)
+"""Configs that a running broker follows: defaults of topic configs, rates, and settings of parts."""

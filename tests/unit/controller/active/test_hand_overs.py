@@ -1,0 +1,89 @@
+"""Leaders that are asked to hand over, as the controller sees it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from highwater.controller.active.hand_overs import HandOvers
+from highwater.controller.core.hand_over import LeaderMove
+from highwater.model.ids import NodeId, TopicId
+from highwater.runtime.logging import silent_logger
+
+TOPIC = TopicId(b"t" * 16)
+
+
+def move(partition: int, leader: int = 1) -> LeaderMove:
+    return LeaderMove(
+        key=(TOPIC, partition), leader=NodeId(leader), leader_epoch=4, successor=NodeId(3)
+    )
+
+
+class World:
+    def __init__(self) -> None:
+        self.hand_overs = HandOvers(None, None, dict, silent_logger())  # type: ignore[arg-type]
+        self.elected: list[set[int]] = []
+
+    async def elect(self, keys) -> None:
+        self.elected.append({number for _, number in keys})
+
+    def start(self, *moves: LeaderMove, timeout_s: float = 5.0) -> asyncio.Task:
+        return asyncio.create_task(self.hand_overs.carry_out(moves, self.elect, timeout_s))
+
+    def asked(self, node: int) -> list[int]:
+        return [one.key[1] for one in self.hand_overs.asked_of(NodeId(node))]
+
+    def answer(self, node: int, partition: int, *, ready: bool = True, epoch: int = 4) -> None:
+        self.hand_overs.answered(NodeId(node), (TOPIC, partition), epoch, ready=ready)
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_who_is_ready_is_replaced_at_once() -> None:
+    world = World()
+    task = world.start(move(0), move(1), move(2, leader=2))
+    await turn()
+    assert (world.asked(1), world.asked(2), world.asked(3)) == ([0, 1], [2], [])
+    world.answer(1, 0)
+    await turn()
+    assert world.elected == [{0}]
+    assert world.asked(1) == [1]
+    world.answer(1, 1)
+    world.answer(2, 2)
+    assert await task == frozenset()
+    assert world.elected == [{0}, {1, 2}]
+    assert world.asked(1) == []
+
+
+async def test_who_goes_on_leading_is_told_to_the_caller() -> None:
+    world = World()
+    task = world.start(move(0), move(1))
+    await turn()
+    world.answer(1, 0, ready=False)
+    world.answer(1, 1)
+    assert await task == {(TOPIC, 0)}
+    assert world.elected == [{1}]
+
+
+async def test_who_does_not_answer_is_replaced_all_the_same() -> None:
+    world = World()
+    assert await world.start(move(0), timeout_s=0.01) == frozenset()
+    assert world.elected == [{0}]
+    assert await world.start(move(1), timeout_s=0) == frozenset()
+    assert world.elected == [{0}, {1}]
+
+
+async def test_answers_of_others_and_of_another_time_do_not_count() -> None:
+    world = World()
+    task = world.start(move(0))
+    await turn()
+    world.answer(2, 0)
+    world.answer(1, 0, epoch=3)
+    world.answer(1, 7)
+    await turn()
+    assert world.elected == []
+    world.answer(1, 0)
+    await task
+    assert world.elected == [{0}]

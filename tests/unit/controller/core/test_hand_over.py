@@ -1,0 +1,107 @@
+"""Who has to hand over before a decision takes the lead from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from highwater.controller.core.election import Candidates
+from highwater.controller.core.hand_over import (
+    LeaderMove,
+    finish_moves,
+    leader_moves,
+    waiting_moves,
+)
+from highwater.controller.core.membership import ElectionRules
+from highwater.controller.core.outcome import delta_of
+from highwater.controller.core.reassign import completed, start
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
+from highwater.model.ids import LeaderEpoch, NodeId
+from tests.support.controller_images import node_state, topic_state
+
+RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
+ALL = Candidates(alive=frozenset(map(NodeId, (1, 2, 3))))
+
+
+def image_of(partition: PartitionState, fenced: int = -1) -> ClusterImage:
+    topic = replace(topic_state("t", [(1, 2)]), partitions=(partition,))
+    nodes = {NodeId(n): node_state(n, fenced=n == fenced) for n in (1, 2, 3)}
+    return ClusterImage(revision=5, cluster_id="c", nodes=nodes, topics={topic.topic_id: topic})
+
+
+def led_by(leader: int, *replicas: int) -> PartitionState:
+    nodes = tuple(map(NodeId, replicas))
+    return PartitionState(
+        partition=0,
+        leader=NodeId(leader),
+        leader_epoch=LeaderEpoch(4),
+        partition_epoch=7,
+        replicas=nodes,
+        isr=nodes,
+        last_known_leader=NodeId(leader),
+    )
+
+
+def key_of(image: ClusterImage) -> tuple:
+    (topic_id,) = image.topics
+    return topic_id, 0
+
+
+def to(image: ClusterImage, **fields: object) -> ClusterDelta | None:
+    (topic,) = image.topics.values()
+    return delta_of({topic.topic_id: {0: replace(topic.partitions[0], **fields)}})
+
+
+def test_a_leader_that_lives_is_asked() -> None:
+    image = image_of(led_by(1, 1, 2))
+    delta = to(image, leader=NodeId(2), leader_epoch=LeaderEpoch(5))
+    assert leader_moves(image, delta) == [
+        LeaderMove(key=key_of(image), leader=NodeId(1), leader_epoch=4, successor=NodeId(2))
+    ]
+    assert leader_moves(image, to(image, isr=(NodeId(1),))) == []
+    assert leader_moves(image, None) == []
+
+
+def test_who_is_dead_or_nobody_is_not_asked() -> None:
+    fenced = image_of(led_by(1, 1, 2), fenced=1)
+    assert leader_moves(fenced, to(fenced, leader=NodeId(2))) == []
+    nobody = image_of(led_by(-1, 1, 2))
+    assert leader_moves(nobody, to(nobody, leader=NodeId(2))) == []
+
+
+def test_a_move_waits_for_the_leader_that_it_removes() -> None:
+    before = led_by(1, 1, 2)
+    moving = start(before, (NodeId(2), NodeId(3)), ALL, min_isr=1, leader_first=True)
+    assert moving is not None
+    assert list(waiting_moves(image_of(moving))) == [], "node 3 has nothing yet"
+    moving = replace(moving, isr=(NodeId(1), NodeId(2), NodeId(3)))
+    assert completed(moving, ALL, min_isr=1, leader_first=True) is moving
+    image = image_of(moving)
+    assert list(waiting_moves(image)) == [key_of(image)]
+    delta = to(image)
+    assert delta is not None
+    assert list(waiting_moves(delta)) == [key_of(image)]
+    decision = finish_moves(image, [key_of(image)], RULES, {})
+    assert decision.result == 1
+    assert decision.delta is not None
+    ((after,),) = decision.delta.partitions.values()
+    assert (after.leader, after.replicas, after.leader_epoch, after.partition_epoch) == (
+        2,
+        (2, 3),
+        5,
+        moving.partition_epoch + 1,
+    )
+    assert [move.successor for move in leader_moves(image, decision.delta)] == [2]
+
+
+def test_a_dead_leader_is_not_waited_for() -> None:
+    without = Candidates(alive=frozenset(map(NodeId, (2, 3))))
+    done = start(led_by(1, 1, 2), (NodeId(2),), without, min_isr=1, leader_first=True)
+    assert done is not None
+    assert (done.leader, done.replicas) == (2, (2,))
+
+
+def test_what_does_not_move_is_left_alone() -> None:
+    image = image_of(led_by(1, 1, 2))
+    (topic_id,) = image.topics
+    decision = finish_moves(image, [(topic_id, 0), (topic_id, 9)], RULES, {})
+    assert (decision.delta, decision.result) == (None, 0)

@@ -1,0 +1,128 @@
+"""The index that is kept up with the image is the one that a look at all partitions gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from highwater.controller.core.membership import ElectionRules, change_nodes, fence, unfence
+from highwater.controller.core.partition_index import PartitionIndex, index_of
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
+from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, LeaderEpoch, NodeId, TopicId
+from highwater.model.steps import finish
+from tests.support.controller_images import image_of, image_with, node_state, topic_state
+
+NODES = st.sampled_from([NodeId(n) for n in range(1, 5)])
+NAMES = ("a", "b", "c")
+
+
+def scanned(image: ClusterImage) -> PartitionIndex:
+    """What the index says, from the definition of each of its fields."""
+    every = [((t.topic_id, p.partition), p) for t in image.topics.values() for p in t.partitions]
+    nodes = [NodeId(n) for n in range(-1, 6)]
+    replicas = {n: {k for k, p in every if n in p.replicas} for n in nodes}
+    in_sync = {n: {k for k, p in every if n in p.isr} for n in nodes}
+    led = {n: {k for k, p in every if n == p.leader} for n in nodes}
+    return PartitionIndex(
+        replicas={n: keys for n, keys in replicas.items() if keys},
+        in_sync={n: keys for n, keys in in_sync.items() if keys},
+        led={n: keys for n, keys in led.items() if keys},
+        moving={k for k, p in every if p.adding_replicas or p.removing_replicas},
+        led_by_others={k for k, p in every if p.leader != p.replicas[0]},
+    )
+
+
+@st.composite
+def partitions(draw: st.DrawFn, number: int) -> PartitionState:
+    replicas = tuple(draw(st.lists(NODES, min_size=1, max_size=3, unique=True)))
+    some = st.lists(st.sampled_from(replicas), max_size=3, unique=True).map(tuple)
+    return PartitionState(
+        partition=number,
+        leader=draw(st.sampled_from((NO_NODE, *replicas))),
+        leader_epoch=LeaderEpoch(1),
+        partition_epoch=draw(st.integers(0, 3)),
+        replicas=replicas,
+        isr=draw(some),
+        adding_replicas=draw(some),
+        removing_replicas=draw(some),
+    )
+
+
+@st.composite
+def topics(draw: st.DrawFn, name: str) -> TopicState:
+    return TopicState(
+        topic_id=TopicId(name.encode() * 16),
+        instance=DEFAULT_INSTANCE,
+        name=name,
+        partitions=tuple(draw(partitions(n)) for n in range(draw(st.integers(1, 4)))),
+    )
+
+
+@given(st.data())
+def test_every_delta_brings_the_index_to_what_a_look_at_everything_gives(
+    data: st.DataObject,
+) -> None:
+    image = image_of()
+    index = index_of(image)
+    for revision in range(101, 101 + data.draw(st.integers(1, 5))):
+        kinds = {
+            name: data.draw(st.sampled_from(("whole", "some", "gone", "same"))) for name in NAMES
+        }
+        ids = {name: TopicId(name.encode() * 16) for name in NAMES}
+        some = {
+            ids[name]: tuple(
+                data.draw(partitions(n))
+                for n in data.draw(
+                    st.lists(
+                        st.integers(0, len(image.topics[ids[name]].partitions) - 1), unique=True
+                    )
+                )
+            )
+            for name in NAMES
+            if kinds[name] == "some" and ids[name] in image.topics
+        }
+        delta = ClusterDelta(
+            revision=revision,
+            topics=tuple(data.draw(topics(name)) for name in NAMES if kinds[name] == "whole"),
+            partitions=some,
+            removed_topics=frozenset(ids[name] for name in NAMES if kinds[name] == "gone"),
+        )
+        former, known = index, scanned(image)
+        index = finish(index.after(image, delta))
+        image = image.apply(delta)
+        assert index == index_of(image) == scanned(image)
+        assert former == known, "the former index is as it was"
+
+
+def test_what_did_not_change_is_shared() -> None:
+    image = image_with(3, topics=[topic_state("t", [(1, 2), (3,)])])
+    index = index_of(image)
+    nodes_only = ClusterDelta(revision=101, nodes=(node_state(1, fenced=True),))
+    assert finish(index.after(image, nodes_only)) is index
+    (first, _) = image.topics[TopicId(b"t".ljust(16, b"\1"))].partitions
+    shrunk = replace(first, isr=(NodeId(1),))
+    delta = ClusterDelta(revision=101, partitions={TopicId(b"t".ljust(16, b"\1")): (shrunk,)})
+    after = finish(index.after(image, delta))
+    assert after.in_sync[NodeId(3)] is index.in_sync[NodeId(3)]
+    assert NodeId(2) not in after.in_sync
+
+
+@given(st.lists(NODES, max_size=8))
+def test_elections_by_the_index_are_those_of_a_look_at_all(changes: list[NodeId]) -> None:
+    rules = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
+    image = image_with(4, topics=[topic_state("t", [(1, 2), (2, 3, 4), (4, 1, 2), (3,)])])
+    index = index_of(image)
+    every = {(t.topic_id, p.partition) for t in image.topics.values() for p in t.partitions}
+    for revision, number in enumerate(changes, 101):
+        node = image.nodes[number]
+        changed = unfence(node) if node.fenced else fence(node)
+        decision = change_nodes(image, [changed], rules, index=index)
+        # Those that move are always looked at.
+        looks_at_all = replace(index, moving=every)
+        assert decision == change_nodes(image, [changed], rules, index=looks_at_all)
+        assert decision.delta is not None
+        delta = replace(decision.delta, revision=revision)
+        index = finish(index.after(image, delta))
+        image = image.apply(delta)

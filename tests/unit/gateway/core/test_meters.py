@@ -1,0 +1,39 @@
+"""What is counted for each API."""
+
+import pytest
+
+from highwater.gateway.core.meters import FETCH, LATENCY_BOUNDS_S, PRODUCE, ApiMeter, RequestMeters
+
+
+@pytest.mark.parametrize(
+    ("latency_ns", "bucket"),
+    [
+        (0, 0),
+        (500_000, 0),
+        (500_001, 1),
+        (30_000_000_000, len(LATENCY_BOUNDS_S) - 1),
+        (30_000_000_001, len(LATENCY_BOUNDS_S)),
+    ],
+)
+def test_a_latency_counts_up_to_the_bound_that_it_does_not_pass(latency_ns, bucket):
+    meter = ApiMeter()
+    meter.answered(2, 10, 20, latency_ns)
+    assert [n for n, count in enumerate(meter.buckets) if count] == [bucket]
+    assert meter.buckets[bucket] == meter.requests == 2
+    assert (meter.bytes_in, meter.bytes_out) == (10, 20)
+    assert meter.latency_ns == 2 * latency_ns
+
+
+def test_errors_count_by_code():
+    meter = ApiMeter()
+    for code in (3, 6, 3):
+        meter.failed(code)
+    meter.failed(6, 5)
+    assert meter.errors == {3: 2, 6: 6}
+
+
+def test_every_api_has_one_meter():
+    meters = RequestMeters()
+    assert meters.apis[PRODUCE] is meters.produce
+    assert meters.apis[FETCH] is meters.fetch
+    assert meters.apis[18] is meters.apis[18]

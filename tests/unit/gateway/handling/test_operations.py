@@ -1,9 +1,0 @@
-from highwater.gateway.handling.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-
-
-def test_numbers_as_kafka_sends_them_without_an_authorizer():
-    # READ 3, WRITE 4, CREATE 5, DELETE 6, ALTER 7, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11
-    assert TOPIC_OPERATIONS == 0b1101_1111_1000
-    # CREATE 5, ALTER 7, DESCRIBE 8, CLUSTER_ACTION 9, 10, 11, IDEMPOTENT_WRITE 12
-    assert CLUSTER_OPERATIONS == 0b1_1111_1010_0000
-    assert NOT_ASKED == -2147483648

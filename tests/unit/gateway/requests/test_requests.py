@@ -1,0 +1,90 @@
+"""Requests that end a connection: refused, counted, and not one log line for each."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from highwater.gateway.requests.requests import Requests
+from highwater.runtime.log_limit import LINES_PER_WINDOW
+from tests.unit.gateway.core.session_world import World
+from tests.unit.gateway.handlers.fakes import FakeBackend
+
+
+class Tasks:
+    """Runs what would be a task to its end at once; it must not wait for anything."""
+
+    def start(self, coroutine, *, name):
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(b"\x00\x03\x00\x09" + bytes(4) + b"\x7f\xff", id="malformed header"),
+        pytest.param(b"\x03\xe7\x00\x00" + bytes(4) + b"\xff\xff", id="unknown key"),
+    ],
+)
+def test_refusals_close_each_connection_and_log_ten_a_second(frame):
+    world = World()
+    lines = []
+    log = SimpleNamespace(info=lambda event, **values: lines.append(event))
+    backend = FakeBackend()
+    meters = world.shared.meters
+    requests = Requests(
+        produce=None, fetch=None, backend=backend, meters=meters, tasks=Tasks(), log=log
+    )
+    count = 5 * LINES_PER_WINDOW
+    for _ in range(count):
+        peer = world.connect()
+        peer.session.client = SimpleNamespace(peer=None)
+        peer.session.handler = requests
+        peer.feed(len(frame).to_bytes(4, "big") + frame)
+        assert peer.wire.closed is not None
+        peer.lose()
+    assert lines == ["request_refused"] * LINES_PER_WINDOW
+    assert meters.refused == count
+    assert world.budget.used == 0
+    backend.clock.now_ms += 1000
+    peer = world.connect()
+    peer.session.handler = requests
+    peer.session.client = SimpleNamespace(peer=None)
+    peer.feed(len(frame).to_bytes(4, "big") + frame)
+    assert lines[LINES_PER_WINDOW:] == ["log_lines_left_out", "request_refused"]
+
+
+def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkeypatch):
+    async def dispatch(*_):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("highwater.gateway.requests.requests.dispatch", dispatch)
+    world = World()
+    meters = world.shared.meters
+    log = SimpleNamespace(error=lambda *_, **__: None)
+    peer = world.connect()
+    peer.session.client = SimpleNamespace(peer=None)
+    peer.session.handler = Requests(
+        produce=None, fetch=None, backend=FakeBackend(), meters=meters, tasks=Tasks(), log=log
+    )
+    frame = b"\x00\x03\x00\x01" + bytes(4) + b"\xff\xff"
+    peer.feed(len(frame).to_bytes(4, "big") + frame)
+    assert peer.wire.closed == "the reply could not be made"
+    peer.lose()
+    assert (meters.failed_replies, world.budget.used, peer.session.outstanding) == (1, 0, 0)
+
+
+def test_a_reply_that_fails_ends_its_connection_and_is_counted():
+    world = World()
+    lines = []
+    log = SimpleNamespace(error=lambda event, **values: lines.append((event, values["exc_info"])))
+    meters = world.shared.meters
+    requests = Requests(
+        produce=None, fetch=None, backend=FakeBackend(), meters=meters, tasks=Tasks(), log=log
+    )
+    peer, other = world.connect(), world.connect()
+    bug = RuntimeError("a bug")
+    for _ in range(2):
+        requests.reply_failed(peer.session, bug)
+    assert (peer.wire.closed, other.wire.closed) == ("the reply could not be made", None)
+    assert meters.failed_replies == 2
+    assert lines == [("reply_failed", bug)] * 2

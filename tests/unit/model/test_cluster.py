@@ -1,0 +1,47 @@
+"""Deltas on images: what changed is new, everything else is the same object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from highwater.model.cluster import ClusterDelta, PartitionState, TopicState, with_partitions
+from highwater.model.ids import LeaderEpoch, NodeId
+from tests.support.controller_images import image_of, topic_state
+
+A, B = topic_state("a", [(1, 2), (2, 1), (1,)]), topic_state("b", [(1,)])
+
+
+def led_by_2(state: PartitionState) -> PartitionState:
+    return replace(state, leader=NodeId(2), leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+
+
+def test_changed_partitions_and_nothing_else() -> None:
+    image = image_of(topics=[A, B])
+    changed = led_by_2(A.partitions[0])
+    after = image.apply(ClusterDelta(revision=101, partitions={A.topic_id: (changed,)}))
+    first, second, third = after.topics[A.topic_id].partitions
+    assert (first, second, third) == (changed, A.partitions[1], A.partitions[2])
+    assert second is A.partitions[1]
+    assert after.topics[B.topic_id] is B
+    assert after.topic_ids is image.topic_ids
+    assert image.topics[A.topic_id] is A, "the former image stays as it is"
+
+
+def test_whole_topics_and_partitions_of_others_in_one_delta() -> None:
+    image = image_of(topics=[A, B])
+    grown = topic_state("b", [(1,), (2,)])
+    changed = led_by_2(A.partitions[1])
+    delta = ClusterDelta(revision=101, topics=(grown,), partitions={A.topic_id: (changed,)})
+    after = image.apply(delta)
+    assert after.topics[B.topic_id] is grown
+    assert after.topics[A.topic_id].partitions[1] is changed
+
+
+def test_a_topic_with_other_partitions_keeps_everything_else() -> None:
+    topic = replace(A, configs={"a": "1"}, internal=True)
+    after = with_partitions(topic, [led_by_2(A.partitions[2])])
+    assert after == replace(topic, partitions=(*A.partitions[:2], led_by_2(A.partitions[2])))
+    # It is made field by field: one that is added to the class must not be forgotten.
+    assert set(TopicState.__slots__) == {
+        "configs", "instance", "internal", "name", "partitions", "topic_id",
+    }  # fmt: skip

@@ -1,0 +1,28 @@
+from highwater.partition.config import PartitionConfig
+from highwater.partition.groups.core.config import GroupConfig
+from highwater.partition.node.group_settings import group_config
+
+
+def test_defaults_are_the_coordinator_s_own() -> None:
+    assert group_config(PartitionConfig()) == GroupConfig()
+
+
+def test_what_is_set_reaches_the_coordinator() -> None:
+    settings = PartitionConfig(
+        group_initial_rebalance_delay_ms=1,
+        group_min_session_timeout_ms=2,
+        group_max_session_timeout_ms=3,
+        group_max_size=4,
+        offset_metadata_max_bytes=5,
+        offsets_retention_minutes=6,
+        offsets_retention_check_interval_ms=7,
+    )
+    assert group_config(settings) == GroupConfig(
+        initial_rebalance_delay_ms=1,
+        session_timeout_ms_min=2,
+        session_timeout_ms_max=3,
+        group_size_max=4,
+        offset_metadata_bytes_max=5,
+        offsets_retention_ms=360_000,
+        offsets_retention_check_ms=7,
+    )

@@ -1,0 +1,96 @@
+"""An image is carried out in steps; what happens between two of them finds whole replicas."""
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.model.steps import finish
+from highwater.partition.data_plane.replica import PartitionReplica
+from tests.support.controller_images import image_with, topic_state
+from tests.unit.partition.node.test_replicas_roles import Follower, moved
+
+T = topic_state("t", [(1, 2)] * 6)
+
+
+@pytest.fixture
+def f(tmp_path):
+    made = Follower(tmp_path)
+    made.apply(T)
+    return made
+
+
+def all_moved():
+    topic = T
+    for number in range(6):
+        topic = moved(topic, number, 2)
+    return topic
+
+
+def epochs(f):
+    return [f.of(T, number).leader_epoch for number in range(6)]
+
+
+def test_each_partition_hears_of_its_record_in_one_step(f):
+    seen = []
+    for _ in f.replicas.applying(image_with(3, topics=[all_moved()]), 1):
+        for number in range(6):
+            replica = f.of(T, number)
+            assert (replica.leader_epoch, replica.leading) in ((5, True), (6, False))
+        seen.append(epochs(f))
+    assert [5] * 6 not in seen[1:]
+    assert [6, 6, 6, 5, 5, 5] in seen, "the loop is left after each"
+    assert epochs(f) == [6] * 6
+    assert f.replicas.leader_count == 0
+
+
+def test_partitions_whose_record_is_the_same_are_not_looked_at(f):
+    looked_at = []
+    apply_partition = f.replicas._apply_partition
+
+    def noted(topic, state, node_id, min_isr):
+        looked_at.append(state.partition)
+        apply_partition(topic, state, node_id, min_isr)
+
+    f.replicas._apply_partition = noted
+    f.apply(moved(T, 4, 2))
+    assert looked_at == [4]
+
+
+def test_what_could_not_be_opened_is_tried_again_with_any_change_of_its_topic(f):
+    wide = topic_state("t", [(1, 2)] * 7)
+    grown = replace(T, partitions=(*T.partitions, wide.partitions[6]))
+    f.logs.broken.add(6)
+    f.apply(grown)
+    assert f.here() == list(range(6))
+    assert f.replicas.offline == {T.topic_id: [6]}
+    f.logs.broken.clear()
+    f.apply(moved(grown, 0, 2))
+    assert f.here() == list(range(7))
+    assert f.replicas.offline == {}
+
+
+def test_damage_in_the_middle_of_an_image_is_judged_by_the_record_that_was_carried_out(f):
+    """One replica follows node 2 already, and another one leads still."""
+    steps = f.replicas.applying(image_with(3, topics=[all_moved()]), 1)
+    while epochs(f)[0] == 5:
+        next(steps)
+    follows, leads = f.of(T, 0), f.of(T, 5)
+    assert (follows.leading, leads.leading) == (False, True)
+    assert f.replicas._record_of(follows)[1].leader == 2
+    assert f.replicas._record_of(leads)[1].leader == 1
+    finish(steps)
+    assert f.replicas._record_of(leads)[1].leader == 2
+
+
+def test_a_replica_that_was_replaced_meanwhile_does_not_hear_of_fencing(f, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        PartitionReplica, "handle", lambda replica, _event: heard.append(replica.partition)
+    )
+    fenced = image_with(3, topics=[T], fenced=[3])
+    steps = f.replicas.applying(fenced, 1)
+    next(steps)
+    assert heard == [0]
+    del f.node.plane.replicas[T.topic_id, 4]
+    finish(steps)
+    assert heard == [0, 1, 2, 3, 5]

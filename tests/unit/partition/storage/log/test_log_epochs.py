@@ -1,0 +1,55 @@
+"""Leader epochs and their checkpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from highwater.partition.storage.log.environment import InlineEnvironment
+from tests.support.log_batches import (
+    append,
+    make_batch,
+    open_log,
+)
+from tests.support.losing_disk import LosingFileSystem
+
+
+@pytest.mark.parametrize("ending", ["flush", "roll", "clean"])
+def test_an_epoch_below_the_recovery_point_survives_a_power_cut(
+    tmp_path: Path, ending: str
+) -> None:
+    """Nobody looks for it in the batches again: its checkpoint is synced before."""
+    directory = tmp_path / "topic-0"
+    disk = LosingFileSystem(directory)
+    log = open_log(directory, environment=InlineEnvironment(disk))
+    append(log, make_batch(), epoch=0)
+    log.flush()
+    append(log, make_batch(), make_batch(), epoch=3)
+    append(log, make_batch(), epoch=7)
+    if ending == "clean":
+        log.close(clean=True)
+    else:
+        log.flush() if ending == "flush" else log.roll()
+        log.close(clean=False)
+    recovery_point = log.recovery_point
+    assert recovery_point == 4
+    disk.cut_power()
+    again = open_log(directory, recovery_point=recovery_point, clean=ending == "clean")
+    assert again.log_end_offset == 4
+    assert again.epochs.entries() == [(0, 0), (3, 1), (7, 3)]
+    again.close(clean=False)
+
+
+def test_epochs_that_were_cut_stay_cut_after_a_clean_end(tmp_path: Path) -> None:
+    """The log is synced before; only the epochs have changed since."""
+    directory = tmp_path / "topic-0"
+    disk = LosingFileSystem(directory)
+    log = open_log(directory, environment=InlineEnvironment(disk))
+    append(log, make_batch(), epoch=0)
+    append(log, make_batch(), epoch=4)
+    log.flush()
+    log.truncate_to(1)
+    log.close(clean=True)
+    disk.cut_power()
+    again = open_log(directory, recovery_point=1, clean=True)
+    assert again.epochs.entries() == [(0, 0)]
+    again.close(clean=False)

@@ -1,0 +1,34 @@
+"""What the parts of a log share is known to all of them when it changes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.place import LogPlace
+from tests.support.log_batches import ManualClock, append, make_batch, open_log
+
+
+def test_each_log_has_a_life_of_its_own(tmp_path: Path) -> None:
+    environment = InlineEnvironment()
+    config = open_log(tmp_path / "topic-0").config
+    one, other = (
+        LogPlace(str(tmp_path), config=config, clock=ManualClock(), environment=environment)
+        for _ in range(2)
+    )
+    one.life.ended = True
+    assert not other.life.ended
+
+
+def test_parts_follow_new_configs_and_a_new_directory(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, make_batch(), epoch=0)
+    size = log.size_bytes
+    log.reconfigure(replace(log.config, segment_bytes=2 * size, flush_messages=5))
+    append(log, make_batch(), make_batch())
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert log.flush_at_offset == log.recovery_point + 5
+    log.set_aside("0123456789abcdef0123456789abcdef")
+    assert log.directory == str(tmp_path / "topic-0.0123456789abcdef0123456789abcdef-stray")
+    assert {Path(segment.file).parent.name for segment in log.segments} == {
+        Path(log.directory).name
+    }

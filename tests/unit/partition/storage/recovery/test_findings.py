@@ -1,0 +1,282 @@
+"""Every start of a damaged log, through the log directory; what to expect comes from what was written.
+
+One partition of three segments with four batches of a record each. Its node is killed, stops in
+order, or loses power; then one segment is missing, empty, cut at a batch, or cut inside of one. The
+log has to end before the first batch that is missing, and the node must not claim to have it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from highwater.model.cluster import TopicState
+from highwater.model.ids import InstanceId, TopicId
+from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.directory.log_manager import LogManager
+from highwater.partition.storage.directory.node_lineage import NodeLineage
+from highwater.partition.storage.filesystem import FileSystem
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.names import (
+    GAPS_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    STRAY_DIRECTORY_SUFFIX,
+)
+from tests.support.log_batches import (
+    ManualClock,
+    append,
+    append_info,
+    make_batch,
+    open_log,
+    read_all,
+)
+
+TOPIC = TopicState(
+    topic_id=TopicId(b"t" * 16), instance=InstanceId("default"), name="orders", partitions=()
+)
+BATCH = make_batch(value=b"x" * 20)
+PER_SEGMENT = 4
+BASES = (0, 4, 8)
+END = 12
+
+
+class Node:
+    """One incarnation of a node with one log directory."""
+
+    ids = itertools.count(1)
+
+    def __init__(self, directory: Path, name: str, *, boot_id: str = "boot") -> None:
+        self.lineage = NodeLineage(
+            incarnation=name, boot_id=boot_id, new_id=lambda: f"id{next(self.ids)}"
+        )
+        self.manager = LogManager(
+            [directory],
+            clock=ManualClock(),
+            post=lambda callback: callback(),
+            on_dir_failure=lambda index, failure: pytest.fail(f"{index}: {failure}"),
+            make_filesystem=lambda _: without_syncs(),
+            lineage=self.lineage,
+        )
+        self.manager.open()
+        self.manager.start()
+        self.evidence = self.lineage.evidence
+        self.log: PartitionLog = self.manager.open_log(TOPIC, 0)[0]
+
+    def kill(self) -> None:
+        for hosted in self.manager.dirs:
+            worker, hosted._worker = hosted._worker, None
+            assert worker is not None
+            worker.stop(timeout_s=5)
+            hosted.directory.close()
+
+
+def without_syncs() -> FileSystem:
+    """Nothing here depends on them, and they are most of the time that it takes."""
+    filesystem = FileSystem()
+    filesystem.fsync = filesystem.fdatasync = lambda _fd: None
+    return filesystem
+
+
+def checkpoint(path: Path, offset: int | str | None) -> None:
+    """An offset checkpoint with one partition; text as it is; None for no file."""
+    if isinstance(offset, int):
+        path.write_text(f"0\n1\norders 0 {offset}\n")
+    elif offset is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_text(offset)
+
+
+def write(directory: Path, stop: str) -> Path:
+    """The log of twelve batches, and how its node ended; the partition's directory."""
+    node = Node(directory, "one")
+    for number in range(END):
+        if number and number % PER_SEGMENT == 0:
+            node.log.roll()
+        append(node.log, BATCH, epoch=3)
+    assert tuple(segment.base_offset for segment in node.log.segments) == BASES
+    node.log.high_watermark = END
+    node.manager.registered()
+    if stop == "clean":
+        node.manager.close(node_epoch=1)
+    else:
+        node.kill()
+    return directory / "orders-0"
+
+
+def damage(partition: Path, base: int, how: str) -> int:
+    """Does it to the segment; how many batches the log has up to the first one that is gone."""
+    file = partition / f"{base:020d}.log"
+    if how == "missing":
+        file.unlink()
+    else:
+        kept = {"empty": 0, "cut at a batch": 2 * len(BATCH), "cut inside one": 2 * len(BATCH) + 70}
+        with file.open("r+b") as handle:
+            handle.truncate(kept[how])
+    return base + (2 if how.startswith("cut") else 0)
+
+
+@pytest.mark.parametrize("committed", [END, 8])
+@pytest.mark.parametrize("stop", ["killed", "clean", "power cut"])
+@pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch", "cut inside one"])
+def test_a_log_ends_at_its_first_hole_and_nobody_claims_the_rest(
+    tmp_path: Path, how: str, base: int, recovery_point: int | str | None, stop: str, committed: int
+) -> None:
+    partition = write(tmp_path / "dir", stop)
+    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, recovery_point)
+    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, committed)
+    end = damage(partition, base, how)
+    boot_id = "later" if stop == "power cut" else "boot"
+    node = Node(tmp_path / "dir", "two", boot_id=boot_id)
+    assert (node.log.log_start_offset, node.log.log_end_offset) == (0, end)
+    assert [header.base_offset for header in read_all(node.log)] == list(range(end))
+    assert node.log.epochs.entries() == ([(3, 0)] if end else [])
+    # A killed process may leave its last write cut short, and nothing says how far the last segment
+    # went, if not the high watermark, or the recovery point of an orderly stop.
+    beyond = committed > end or (stop == "clean" and recovery_point == END)
+    torn = how == "cut inside one" and stop != "clean"
+    if base != BASES[-1] or beyond or (how == "cut inside one" and not torn):
+        assert node.evidence == ()
+    elif torn:
+        assert node.evidence == (() if stop == "power cut" else ("one",))
+    behind = {kept.name for kept in tmp_path.glob(f"dir/*{STRAY_DIRECTORY_SUFFIX}/*.log")}
+    if stop != "power cut":
+        assert behind == {f"{later:020d}.log" for later in BASES if later > base}
+    evidence = node.evidence
+    append(node.log, BATCH, epoch=4)
+    node.kill()
+    again = Node(tmp_path / "dir", "three", boot_id=boot_id)
+    assert again.evidence == (*evidence, "two"), "before the registration, too"
+    assert [header.leader_epoch for header in read_all(again.log)] == [3] * end + [4]
+    again.manager.close()
+
+
+@pytest.mark.parametrize("stop", ["killed", "clean", "power cut"])
+@pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
+def test_a_log_that_is_whole_stays_so(
+    tmp_path: Path, recovery_point: int | str | None, stop: str
+) -> None:
+    write(tmp_path / "dir", stop)
+    checkpoint(tmp_path / "dir" / RECOVERY_POINT_CHECKPOINT, recovery_point)
+    checkpoint(tmp_path / "dir" / HIGH_WATERMARK_CHECKPOINT, END)
+    node = Node(tmp_path / "dir", "two", boot_id="later" if stop == "power cut" else "boot")
+    assert node.log.log_end_offset == END
+    assert not node.log.damaged
+    assert node.evidence == (() if stop == "power cut" else ("one",))
+    node.manager.close()
+
+
+# -- compaction and deletion --------------------------------------------------------------------
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [header.base_offset for header in read_all(log)]
+
+
+def append_at(log: PartitionLog, *bases: int) -> None:
+    """As a follower does: batches of one record where a compacted leader has them."""
+    for base in bases:
+        batch = make_batch(base_offset=base, value=b"x" * 20)
+        log.append(
+            append_info([batch], [base], next_offset=base + 1, max_timestamp=(1000, base), epoch=0)
+        )
+
+
+@pytest.fixture
+def compacted(tmp_path: Path) -> Path:
+    """A follower's copy of a compacted log, of segments of two batches."""
+    directory = tmp_path / "topic-0"
+    log = open_log(directory, LogConfig(segment_bytes=2 * len(BATCH)))
+    log.mark_gaps()
+    append_at(log, 0, 5, 9, 10, 30, 40, 41)
+    assert len(log.segments) == 4
+    log.close(clean=False)
+    return directory
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("recovery_point", [0, 1, 42])
+def test_gaps_of_a_compacted_log_are_sound(
+    compacted: Path, recovery_point: int, clean: bool
+) -> None:
+    log = open_log(compacted, recovery_point=recovery_point, clean=clean)
+    assert offsets(log) == [0, 5, 9, 10, 30, 40, 41]
+    assert not log.damaged
+    log.close(clean=False)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("recovery_point", [0, 1, 42])
+@pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch"])
+def test_a_hole_in_a_compacted_log_is_one_all_the_same(
+    compacted: Path, how: str, recovery_point: int, clean: bool
+) -> None:
+    second = sorted(compacted.glob("*.log"))[1]
+    if how == "missing":
+        second.unlink()
+    else:
+        with second.open("r+b") as handle:
+            handle.truncate(0 if how == "empty" else len(BATCH))
+    log = open_log(compacted, recovery_point=recovery_point, clean=clean)
+    assert offsets(log) == ([0, 5, 9] if how == "cut at a batch" else [0, 5])
+    assert log.damaged
+    log.close(clean=False)
+
+
+def test_a_marker_of_an_earlier_version_allows_gaps_between_segments(compacted: Path) -> None:
+    (compacted / GAPS_MARKER).write_bytes(b"")
+    sorted(compacted.glob("*.log"))[1].unlink()
+    log = open_log(compacted)
+    assert offsets(log) == [0, 5, 30, 40, 41]
+    assert not log.damaged
+    log.close(clean=False)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    for _ in range(3):
+        append(log, BATCH, BATCH, epoch=0)
+        log.roll()
+    log.high_watermark = 6
+    log.advance_log_start(3)
+    log.close(clean=clean)
+    log = open_log(directory, clean=clean)
+    assert (log.log_start_offset, offsets(log), log.damaged) == (2, [2, 3, 4, 5], False)
+    log.close(clean=False)
+    # A deletion that was under way: the names have changed, the epochs have not.
+    (directory / "00000000000000000002.log").rename(directory / "00000000000000000002.log.deleted")
+    log = open_log(directory)
+    assert (log.log_start_offset, offsets(log), log.damaged) == (4, [4, 5], False)
+    log.close(clean=False)
+    assert offsets(open_log(directory)) == [4, 5], "also when those files are gone"
+
+
+def test_a_hole_in_what_was_deleted(tmp_path: Path) -> None:
+    directory = tmp_path / "topic-0"
+    log = open_log(directory)
+    for _ in range(3):
+        append(log, BATCH, BATCH, epoch=0)
+        log.roll()
+    log.close(clean=False)
+    (directory / "00000000000000000002.log").unlink()
+    log = open_log(directory, log_start_offset=4)
+    assert (log.log_start_offset, offsets(log), log.damaged) == (4, [4, 5], False)
+    log.close(clean=False)
+
+
+def test_no_segment_at_all(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, BATCH, epoch=2)
+    log.close(clean=False)
+    (tmp_path / "topic-0" / "00000000000000000000.log").unlink()
+    log = open_log(tmp_path / "topic-0")
+    assert log.damaged
+    assert (log.log_end_offset, log.epochs.entries()) == (0, [])
+    log.close(clean=False)

@@ -1,0 +1,70 @@
+"""Long work leaves the loop to others between its slices."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from highwater.model.steps import Steps
+from highwater.runtime.slices import Slices
+
+
+class Machine:
+    """A clock that only steps move."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.seen: list[object] = []
+
+    def work(self, steps: int, ms: float) -> Steps[str]:
+        for number in range(steps):
+            self.now_ms += ms
+            self.seen.append(number)
+            yield
+        return "done"
+
+    async def other(self) -> None:
+        while "stop" not in self.seen:
+            self.seen.append("other")
+            await asyncio.sleep(0)
+
+
+async def test_what_fits_into_a_slice_is_done_at_once() -> None:
+    machine = Machine()
+    other = asyncio.create_task(machine.other())
+    assert await Slices(lambda: machine.now_ms, slice_ms=2).run(machine.work(3, 0.5)) == "done"
+    assert machine.seen == [0, 1, 2]
+    other.cancel()
+
+
+async def test_others_run_between_slices() -> None:
+    machine = Machine()
+    other = asyncio.create_task(machine.other())
+    assert await Slices(lambda: machine.now_ms, slice_ms=2).run(machine.work(5, 1)) == "done"
+    machine.seen.append("stop")
+    await other
+    assert machine.seen[:9] == [0, 1, "other", 2, 3, "other", 4, "stop"]
+
+
+async def test_a_step_that_fails_is_the_caller_s() -> None:
+    def broken() -> Steps[None]:
+        yield
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await Slices(lambda: 0).run(broken())
+
+
+async def test_what_was_cancelled_can_be_gone_on_with() -> None:
+    machine = Machine()
+    slices = Slices(lambda: machine.now_ms, slice_ms=1)
+    work = machine.work(4, 1)
+    first = asyncio.create_task(slices.run(work))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert machine.seen == [0]
+    assert await slices.run(work) == "done"
+    assert machine.seen == [0, 1, 2, 3]
