@@ -19,6 +19,7 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.repair import Outcome
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.service import PartitionService
 from highwater.partition.storage import checkpoint
@@ -192,22 +193,43 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     again.close(clean=False)
 
 
-@pytest.mark.parametrize("writing", [True, False])
-async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_have_it(
-    controller: ControllerService, service: PartitionService, writing: bool
-) -> None:
-    """Also if nobody knows what is lost, or nothing can be noted while the log is written to."""
+class Others:
+    """What the replicas of other nodes answer, to every question."""
+
+    def __init__(self, answer: bytes | Outcome) -> None:
+        self.answer = answer
+        self.asked = asyncio.Event()
+
+    async def ask(self, *question: object) -> bytes | Outcome:
+        del question
+        self.asked.set()
+        return self.answer
+
+
+async def damaged_somewhere(
+    controller: ControllerService, service: PartitionService, answer: bytes | Outcome
+) -> tuple[tuple[TopicId, int], PartitionReplica]:
+    """A leader whose log cannot be read, nobody knows where, and whose peer was asked."""
     client = ControllerClient(controller.in_process_endpoints())
     await FakeNode(client, "10.0.0.2:1", "other", 2).join()
     await create_topic(controller, service, factor=2, partitions=2)
+    others = Others(answer)
+    service.repairs._source = others
     key, replica = one_of_two(service, leading=True)
-    error = CorruptLogError("somewhere")
-    if writing:
-        replica.log.writing = True
-        error = DamagedHeaderError("there", file="file", position=0, first=0)
-    service.plane.unreadable(replica, error)
-    assert replica.failed
-    replica.log.writing = False
+    service.plane.unreadable(replica, CorruptLogError("somewhere"))
+    async with asyncio.timeout(10):
+        await others.asked.wait()
+    return key, replica
+
+
+def kept(directory: Path) -> list[Path]:
+    return list(directory.glob("*-damaged"))
+
+
+async def test_a_log_that_nobody_understands_is_fetched_again_once_another_replica_lives(
+    controller: ControllerService, service: PartitionService, tmp_path: Path
+) -> None:
+    key, replica = await damaged_somewhere(controller, service, b"")
     async with asyncio.timeout(10):
         while service.plane.replicas[key] is replica:
             await asyncio.sleep(0.01)
@@ -215,6 +237,27 @@ async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_hav
     assert (again.failed, again.leader) == (False, 2)
     assert again.leader_epoch > replica.leader_epoch
     assert service.replicas.offline == {}
+    assert replica.log.directory.endswith("-damaged")
+    assert (tmp_path / Path(replica.log.directory).name) in kept(tmp_path)
+
+
+@pytest.mark.parametrize("answer", [Outcome.SILENT, Outcome.UNWILLING, Outcome.DAMAGED])
+async def test_a_leader_stays_whose_peer_has_not_proven_that_it_lives_and_is_whole(
+    controller: ControllerService, service: PartitionService, answer: Outcome
+) -> None:
+    """Its log was deleted when the other one was dead, and not fenced yet."""
+    key, replica = await damaged_somewhere(controller, service, answer)
+    await asyncio.sleep(0)
+    service._image_changed(next_watched(service), None)
+    assert service.plane.replicas[key] is replica
+    assert (replica.failed, replica.leading) == (False, True)
+    assert service.replicas.offline == {}
+
+
+def next_watched(service: PartitionService) -> ClusterImage:
+    """The image, as it comes again."""
+    assert service.watch.image is not None
+    return service.watch.image
 
 
 async def test_a_follower_that_cannot_be_cut_begins_anew(

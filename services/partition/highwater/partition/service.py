@@ -39,12 +39,14 @@ from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
+from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
+from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.replication.node_replication import NodeReplication
 from highwater.partition.storage.errors import (
     CorruptLogError,
@@ -122,6 +124,16 @@ class PartitionService:
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
         self.replicas = self._make_replicas(group_log)
+        self._ranges = RangeClient()
+        self.repairs = Repairs(
+            plane=self.plane,
+            replicas=self.replicas,
+            manager=self.logs.manager,
+            source=self._ranges,
+            clock=clock,
+            log=log,
+            on_stepped_back=self._tell_offline,
+        )
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
@@ -135,6 +147,7 @@ class PartitionService:
             self._replica_bug,
             self._meters.by_instance,
             on_damage=self._log_unreadable,
+            hopeful=self._hopeful,
         )
 
     def _make_logs(self) -> NodeLogs:
@@ -240,8 +253,10 @@ class PartitionService:
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)
         self.logs.registered(self._membership)
+        stack.push_async_callback(self._ranges.close)
         stack.push_async_callback(self.replication.close)
         self.replication.start()
+        self._tasks.start(self.repairs.run(), name="repairs")
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
         self.watch.start()
@@ -358,6 +373,7 @@ class PartitionService:
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
+        self._ranges.image_changed(image)
         self.replicas.apply(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
@@ -369,12 +385,13 @@ class PartitionService:
 
     def _replica_bug(self, replica: PartitionReplica, error: Exception) -> None:
         """A replica has failed; if that is its log's fault, it is fetched again from others."""
+        damaged = isinstance(error, CorruptLogError)
         self._log.error(
             "replica_failed",
             topic=replica.topic_name,
             partition=replica.partition,
             exc_info=error,
-            fetched_again=isinstance(error, CorruptLogError) and self.replicas.damaged(replica.log),
+            fetched_again=damaged and self.replicas.step_back(replica, ()),
         )
         self._tell_offline()
 
@@ -406,10 +423,13 @@ class PartitionService:
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
 
+    def _hopeful(self, replica: PartitionReplica) -> bool:
+        return self.repairs.hopeful(replica)
+
     def _log_damaged(self, log: PartitionLog, damage: Damage) -> None:
         """Bytes of a closed segment have changed on the disk (R13)."""
         self.logs.note_damage(log, damage)
-        elsewhere = self.replicas.damaged(log)
+        damaged = (replica for replica in self.plane.replicas.values() if replica.log is log)
         self._log.error(
             "log_damaged",
             topic=log.topic,
@@ -419,22 +439,24 @@ class PartitionService:
             first_offset=damage.first,
             end_offset=damage.end,
             what=damage.what,
-            fetched_again=elsewhere,
+            others_asked=any(map(self.repairs.damaged, damaged)),
         )
-        self._tell_offline()
 
-    def _log_unreadable(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
+    def _log_unreadable(self, replica: PartitionReplica, error: StorageError) -> bool:
         """A read met damage, before the scrubber did or where that does not look.
 
         One batch is lost, or the rest of its segment. The active one is closed for that, so that
-        what is appended from now on can be found. False if nothing can be done about the damage
-        here: the replica is to fail.
+        what is appended from now on can be found. If it is not known which records are lost, the
+        replica goes on with what can be read until others can take over. True: it need not fail.
         """
         log = replica.log
-        if not isinstance(error, DamageFoundError) or log.writing:
-            return False
+        if not isinstance(error, DamageFoundError):
+            self.repairs.damaged(replica, unplaced=str(error))
+            return True
         end = error.end
         if end < 0:
+            if log.writing:
+                return True  # It is met again when the writer thread has ended.
             try:
                 log.roll()
             except LogDirFailure as failure:

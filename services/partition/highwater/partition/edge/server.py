@@ -8,12 +8,14 @@ import grpc.aio
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import CoordinatorPort
+from highwater.model.ids import TopicId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.replicate_stream import replicate_stream
 from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
 from highwater.partition.node.log_dirs import LogDirQueries
+from highwater.partition.replication.leader.range_reads import read_range
 from highwater.partition.replication.node_replication import NodeReplication
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
@@ -48,6 +50,17 @@ def add_to_server(
     async def replicate(_requests: Any, context: Any) -> None:
         await replicate_stream(plane, context, drain, throttle=throttle, traffic=traffic)
 
+    async def read_records(request: pb.ReadRangeRequest, _context: Any) -> pb.ReadRangeResponse:
+        code, records = await read_range(
+            plane.replicas.get((TopicId(request.topic_id), request.partition)),
+            leader_epoch=request.leader_epoch,
+            offset=request.offset,
+            end_offset=request.end_offset,
+            max_bytes=request.max_bytes,
+            damaged=plane.damaged,
+        )
+        return pb.ReadRangeResponse(error_code=int(code), records=records)
+
     async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)
 
@@ -66,6 +79,11 @@ def add_to_server(
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
         "Replicate": grpc.stream_stream_rpc_method_handler(replicate),
+        "ReadRange": grpc.unary_unary_rpc_method_handler(
+            read_records,
+            request_deserializer=pb.ReadRangeRequest.FromString,
+            response_serializer=pb.ReadRangeResponse.SerializeToString,
+        ),
         "ListOffsets": grpc.unary_unary_rpc_method_handler(
             list_offsets,
             request_deserializer=pb.ListOffsetsRequest.FromString,

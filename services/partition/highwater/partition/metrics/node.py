@@ -84,6 +84,19 @@ class PartitionCollector(Collector):
         checked.add_metric((), scrubber.checked_bytes)
         found = CounterMetricFamily(f"{_PREFIX}_damages_found", "Batches with bit rot.")
         found.add_metric((), scrubber.damages)
+        repairs = self._service.repairs.stats
+        for name, text, value in (
+            ("damages_healed", "Damaged ranges healed in place.", repairs.healed),
+            ("damaged_replicas_replaced", "Fetched again as a whole.", repairs.replaced),
+        ):
+            counter = CounterMetricFamily(f"{_PREFIX}_{name}", text)
+            counter.add_metric((), value)
+            yield counter
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_damaged_logs_not_healable",
+            "Logs with damaged records that no other replica has.",
+            value=repairs.not_healable,
+        )
         rotten = sum(r.log.rotten for r in self._service.plane.replicas.values())
         yield from (checked, found)
         yield GaugeMetricFamily(

@@ -112,6 +112,7 @@ class LateLogWriter(LogWriter):
         """
         if leader_epoch != self._epoch:
             self.assign_epoch(leader_epoch, base_offsets[0])
+        self._leave_if_damaged(base_offsets[0])
         ends = [*base_offsets[1:], next_offset]
         if self._must_roll(sizes[0], max_timestamp, ends[0]):
             self._roll(base_offsets[0])

@@ -28,7 +28,11 @@ from highwater.partition.storage.log import producer_snapshots
 from highwater.partition.storage.log.environment import InlineEnvironment, LogEnvironment
 from highwater.partition.storage.log.log_cleaning import CleanableLog
 from highwater.partition.storage.log.retention import expired_segments
-from highwater.partition.storage.names import deleted_directory, stray_directory
+from highwater.partition.storage.names import (
+    damaged_directory,
+    deleted_directory,
+    stray_directory,
+)
 from highwater.partition.storage.recovery.loader import LogLoader
 from highwater.partition.storage.recovery.producer_recovery import (
     newest_snapshot,
@@ -360,6 +364,10 @@ class PartitionLog(CleanableLog):
     def set_aside(self, token: str) -> None:
         """Renames the directory to `<name>.<token>-stray`, where it stays; else as `delete`."""
         self._move(stray_directory(os.path.basename(self.directory), token))
+
+    def set_damaged_aside(self, token: str) -> None:
+        """Renames the directory to `<name>.<token>-damaged`, where it stays; else as `delete`."""
+        self._move(damaged_directory(os.path.basename(self.directory), token))
 
     def _move(self, name: str) -> None:
         target = os.path.join(os.path.dirname(self.directory), name)

@@ -18,6 +18,7 @@ from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import NEVER, LogConfig
 from highwater.partition.storage.directory.deletion import LogLife
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.filesystem import unlink_if_present
 from highwater.partition.storage.log.environment import LogEnvironment
 from highwater.partition.storage.log.flush import FlushJob
 from highwater.partition.storage.log.log_reader import LogReader
@@ -176,6 +177,13 @@ class DurableLog(LogReader):
         self.lost = (*self.lost, (first, end))
         self._write_lost()
 
+    def note_healed(self, first: int, end: int) -> None:
+        """The records from `first` up to `end` are sound again. Raises LogDirFailure."""
+        parts = ((a, min(b, first)) for a, b in self.lost)
+        behind = ((max(a, end), b) for a, b in self.lost)
+        self.lost = tuple(sorted({(a, b) for a, b in (*parts, *behind) if a < b}))
+        self._write_lost()
+
     def _forget_lost(self, end: int) -> None:
         """The log was cut at `end`; what comes there now is not what was damaged."""
         if any(lost[1] > end for lost in self.lost):
@@ -186,6 +194,9 @@ class DurableLog(LogReader):
     def _write_lost(self) -> None:
         path = os.path.join(self.directory, DAMAGE)
         try:
+            if not self.lost:
+                unlink_if_present(self._environment.filesystem, path)
+                return
             checkpoint.write_ranges(self._environment.filesystem, path, self.lost, durable=False)
         except OSError as error:
             raise LogDirFailure(path, error) from error

@@ -6,13 +6,14 @@
 import errno
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from time import monotonic
 from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.storage.config import LogConfig
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
 from highwater.partition.storage.log.environment import LogEnvironment
 from highwater.partition.storage.log.log_durability import DurableLog
 from highwater.partition.storage.log.producer_snapshots import SnapshotJob
@@ -158,6 +159,7 @@ class LogWriter(DurableLog):
         """`append` where a roll, a new epoch or a very long list of buffers may be at hand."""
         if leader_epoch != self._epoch:
             self.assign_epoch(leader_epoch, base_offsets[0])
+        self._leave_if_damaged(base_offsets[0])
         views = [memoryview(buffer) for buffer in buffers]
         ends = [*base_offsets[1:], next_offset]
         first, count = 0, len(sizes)
@@ -174,6 +176,21 @@ class LogWriter(DurableLog):
             first = stop
         if self._snapshot_due:
             self._take_snapshot()
+
+    def _leave_if_damaged(self, base_offset: int) -> None:
+        """Closes the active segment if its batches cannot be walked over, and notes what is lost:
+        what is appended now can be found, and the log's owner has the rest repaired.
+        """
+        segment = self._active
+        seen = segment.max_timestamp is not None and segment.first_timestamp is not None
+        if seen or not segment.size:
+            return
+        try:
+            self._with_indexes(segment, partial(self._first_timestamp, segment))
+            self._with_indexes(segment, segment.largest_timestamp)
+        except DamagedHeaderError as error:
+            self.note_damage(error.first, base_offset)
+            self._roll(base_offset)
 
     def _fitting(self, sizes: Sequence[int], ends: Sequence[int], first: int) -> int:
         """How far the batches from `first` on go into the active segment; at least one does."""
