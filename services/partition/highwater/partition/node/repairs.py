@@ -65,7 +65,7 @@ class _Case:
     since_ms: int
     retry_ms: int
     """Not before this time of the monotonic clock."""
-    pause_ms: int = RETRY_MS_MIN
+    pause_ms: int
     unplaced: str = ""
     """What is wrong, if nobody can say where: nothing can be healed in place then."""
     told: Verdict | None = None
@@ -193,7 +193,7 @@ class Repairs:
         case = self._cases.get(key)
         if case is None:
             now_ms = self._clock.monotonic_ms()
-            case = self._cases[key] = _Case(since_ms=now_ms, retry_ms=now_ms)
+            case = self._cases[key] = _Case(since_ms=now_ms, retry_ms=now_ms, pause_ms=RETRY_MS_MIN)
         return case
 
     async def _look_at(self, replica: PartitionReplica) -> None:
