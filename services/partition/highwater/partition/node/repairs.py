@@ -240,7 +240,7 @@ class Repairs:
             found = Verdict.HEALED if healed else verdict(last)
             if healed:
                 self._healed += 1
-                self._log.warning(
+                self._log.info(
                     "damage_healed",
                     topic=replica.topic_name,
                     partition=replica.partition,
@@ -311,7 +311,8 @@ class Repairs:
         if case.told is found:
             return
         case.told = found
-        self._log.warning(
+        tell = self._log.info if found is Verdict.RETRY else self._log.warning
+        tell(
             "damage_not_healed",
             topic=replica.topic_name,
             partition=replica.partition,

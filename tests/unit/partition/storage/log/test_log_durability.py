@@ -17,6 +17,7 @@ from highwater.partition.storage.log.log_durability import (
     TAIL_BYTES,
     TAIL_ENTRIES,
 )
+from highwater.partition.storage.names import DAMAGE
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -233,3 +234,19 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
         assert producer.last_sequence == end - 1
         log.close(clean=False)
     assert not list((tmp_path / "topic-0").glob(".highwater_producers*"))
+
+
+def test_what_is_healed_is_not_noted_any_more(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, *[make_batch() for _ in range(10)], epoch=0)
+    log.note_damage(2, 5)
+    log.note_damage(7, 9)
+    log.note_healed(3, 8)
+    assert log.lost == ((2, 3), (8, 9))
+    log.close(clean=True)
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=10)
+    assert log.lost == ((2, 3), (8, 9))
+    log.note_healed(0, 10)
+    assert log.lost == ()
+    assert not (tmp_path / "topic-0" / DAMAGE).exists()
+    log.close(clean=True)
