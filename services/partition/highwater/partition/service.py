@@ -125,15 +125,7 @@ class PartitionService:
         self.replication = self._make_replication()
         self.replicas = self._make_replicas(group_log)
         self._ranges = RangeClient()
-        self.repairs = Repairs(
-            plane=self.plane,
-            replicas=self.replicas,
-            manager=self.logs.manager,
-            source=self._ranges,
-            clock=clock,
-            log=log,
-            on_stepped_back=self._tell_offline,
-        )
+        self.repairs = self._make_repairs()
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
@@ -186,6 +178,18 @@ class PartitionService:
             port=self.replication,
             lag_ms_max=self._config.replica_lag_time_max_ms,
             session=self._session,
+        )
+
+    def _make_repairs(self) -> Repairs:
+        return Repairs(
+            plane=self.plane,
+            replicas=self.replicas,
+            manager=self.logs.manager,
+            source=self._ranges,
+            clock=self._clock,
+            log=self._log,
+            on_healed=self.logs.cleaner.try_again,
+            on_stepped_back=self._tell_offline,
         )
 
     def _identity(self) -> tuple[int, int]:

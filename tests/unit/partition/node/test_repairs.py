@@ -16,6 +16,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node import repairs
 from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.clock import SystemClock
 from highwater.runtime.logging import silent_logger
 from tests.support.cleaned_node import CleanedNode
@@ -72,6 +73,7 @@ class Node:
         self.asked: list[int] = []
         self.stepped_back: list[set[int]] = []
         self.told = 0
+        self.healed: list[PartitionLog] = []
         self.repairs = Repairs(
             plane=self.plane,
             replicas=cast(Replicas, self),
@@ -79,6 +81,7 @@ class Node:
             source=self,
             clock=SystemClock(),
             log=silent_logger(),
+            on_healed=self.healed.append,
             on_stepped_back=self.tell,
         )
 
@@ -127,7 +130,7 @@ async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
     await node.until(lambda: not log.lost)
     assert node.asked == [2]
     await node.until(lambda: node.repairs.stats.waiting == 0)
-    assert node.repairs.stats.healed == 1
+    assert (node.repairs.stats.healed, node.healed) == (1, [log])
     assert len(read_all(log)) == 4
     assert node.file.read_bytes() == node.sound
     assert (node.replica.leading, node.stepped_back) == (True, [])

@@ -50,17 +50,6 @@ def add_to_server(
     async def replicate(_requests: Any, context: Any) -> None:
         await replicate_stream(plane, context, drain, throttle=throttle, traffic=traffic)
 
-    async def read_records(request: pb.ReadRangeRequest, _context: Any) -> pb.ReadRangeResponse:
-        code, records = await read_range(
-            plane.replicas.get((TopicId(request.topic_id), request.partition)),
-            leader_epoch=request.leader_epoch,
-            offset=request.offset,
-            end_offset=request.end_offset,
-            max_bytes=request.max_bytes,
-            damaged=plane.damaged,
-        )
-        return pb.ReadRangeResponse(error_code=int(code), records=records)
-
     async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)
 
@@ -79,11 +68,7 @@ def add_to_server(
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
         "Replicate": grpc.stream_stream_rpc_method_handler(replicate),
-        "ReadRange": grpc.unary_unary_rpc_method_handler(
-            read_records,
-            request_deserializer=pb.ReadRangeRequest.FromString,
-            response_serializer=pb.ReadRangeResponse.SerializeToString,
-        ),
+        "ReadRange": _read_range_handler(plane),
         "ListOffsets": grpc.unary_unary_rpc_method_handler(
             list_offsets,
             request_deserializer=pb.ListOffsetsRequest.FromString,
@@ -105,3 +90,22 @@ def add_to_server(
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
     return add
+
+
+def _read_range_handler(plane: DataPlane) -> Any:
+    async def read_records(request: pb.ReadRangeRequest, _context: Any) -> pb.ReadRangeResponse:
+        code, records = await read_range(
+            plane.replicas.get((TopicId(request.topic_id), request.partition)),
+            leader_epoch=request.leader_epoch,
+            offset=request.offset,
+            end_offset=request.end_offset,
+            max_bytes=request.max_bytes,
+            damaged=plane.damaged,
+        )
+        return pb.ReadRangeResponse(error_code=int(code), records=records)
+
+    return grpc.unary_unary_rpc_method_handler(
+        read_records,
+        request_deserializer=pb.ReadRangeRequest.FromString,
+        response_serializer=pb.ReadRangeResponse.SerializeToString,
+    )

@@ -29,6 +29,7 @@ from highwater.partition.node.replicas import Replicas
 from highwater.partition.storage.directory.hosted_directory import HostedDirectory, HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.scrubbing.segment_repair import NotNowError, heal
 from highwater.runtime.logging import Logger
 
@@ -98,9 +99,13 @@ class Repairs:
         source: RangeSource,
         clock: Clock,
         log: Logger,
+        on_healed: Callable[[PartitionLog], None],
         on_stepped_back: Callable[[], None],
     ) -> None:
-        """`on_stepped_back`: the controller is to hear which replicas are offline."""
+        """`on_healed` hears of each log that has a range back. `on_stepped_back`: the controller is
+        to hear which replicas are offline.
+        """
+        self._on_healed = on_healed
         self._plane = plane
         self._replicas = replicas
         self._manager = manager
@@ -240,6 +245,7 @@ class Repairs:
             found = Verdict.HEALED if healed else verdict(last)
             if healed:
                 self._healed += 1
+                self._on_healed(log)
                 self._log.info(
                     "damage_healed",
                     topic=replica.topic_name,

@@ -89,8 +89,10 @@ class LogScrubber:
             for base in [segment.base_offset for segment in entry.log.segments[:-1]]:
                 if (entry.name, base) <= after:
                     continue
-                if hosted.failure is not None or not self._manager.holds(entry) or entry.log.rotten:
+                if hosted.failure is not None or not self._manager.holds(entry):
                     break
+                if _is_known(entry.log, base):
+                    continue  # It is being repaired, or nobody has what it lost.
                 await self._segment(entry, base)
                 self._keep_place(hosted, (entry.name, base))
             await asyncio.sleep(0)
@@ -156,6 +158,14 @@ class LogScrubber:
     def _keep_place(self, hosted: HostedDirectory, place: Place) -> None:
         if hosted.failure is None:
             hosted.run_later(partial(_write_place, hosted, place), _nothing)
+
+
+def _is_known(log: PartitionLog, base: int) -> bool:
+    """Whether records of a segment are known to be damaged."""
+    found = closed_segment(log, base)
+    return found is not None and any(
+        first < found[1].next_base_offset and end > base for first, end in log.lost
+    )
 
 
 def _read_place(hosted: HostedDirectory) -> Place:

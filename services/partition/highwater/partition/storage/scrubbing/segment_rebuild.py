@@ -6,6 +6,7 @@ does a piece of work on files alone, on any thread, and raises OSError.
 """
 
 import os
+import threading
 from typing import Final
 
 from highwater.partition.core.leader_epochs import NO_EPOCH, LeaderEpochCache
@@ -49,6 +50,8 @@ class SegmentRebuild:
         """`epochs` is a copy of the log's; the rest are the log's limits for indexes, and whether
         offsets may be missing in it.
         """
+        self.busy = threading.Lock()
+        """To be held by whoever calls a method: files must not be closed under one's hands."""
         self._filesystem = filesystem
         self._file = file
         self._epochs = epochs

@@ -75,6 +75,10 @@ async def heal(
         await asyncio.to_thread(_end, rebuild)
         if log.cleaning is run:
             log.cleaning = None
+        try:
+            run.abort()
+        except LogDirFailure as failure:
+            fail(failure)
 
 
 class _Repair:
@@ -138,9 +142,13 @@ class _Repair:
 
     async def _work(self, work: Callable[[], _T]) -> _T:
         self._run.check()
-        result = await asyncio.to_thread(work)
+        result = await asyncio.to_thread(self._alone, work)
         self._run.check()
         return result
+
+    def _alone(self, work: Callable[[], _T]) -> _T:
+        with self._rebuild.busy:
+            return work()
 
     async def _pause(self, nbytes: int) -> None:
         await asyncio.sleep(nbytes / self._bytes_per_s)
@@ -148,8 +156,10 @@ class _Repair:
 
 
 def _end(rebuild: SegmentRebuild) -> None:
-    rebuild.close()
-    rebuild.remove()
+    """Not before a piece of work has ended on whose thread nobody waits any more."""
+    with rebuild.busy:
+        rebuild.close()
+        rebuild.remove()
 
 
 def closed_segment(log: PartitionLog, base: int) -> tuple[Segment, SegmentFile] | None:
