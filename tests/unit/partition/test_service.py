@@ -16,7 +16,7 @@ from highwater.controller.service import ControllerService
 from highwater.hop.fetch import FetchPartition
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.partition.config import PartitionConfig
 from highwater.partition.core.repair import Outcome
@@ -258,6 +258,55 @@ def next_watched(service: PartitionService) -> ClusterImage:
     """The image, as it comes again."""
     assert service.watch.image is not None
     return service.watch.image
+
+
+async def test_a_stale_image_leaves_no_partition_without_a_leader(
+    controller: ControllerService, service: PartitionService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replica for which the leader steps back has left the ISR, and the leader does not know.
+
+    The partition had no leader then, and an empty ISR, until the node was started again.
+    """
+    client = ControllerClient(controller.in_process_endpoints())
+    await FakeNode(client, "10.0.0.2:1", "other", 2).join()
+    await create_topic(controller, service, factor=2, partitions=2)
+    key, replica = one_of_two(service, leading=True)
+    append(replica.log, make_batch(), make_batch(), epoch=replica.leader_epoch)
+    with monkeypatch.context() as stale:
+        stale.setattr(service.replicas, "apply", lambda *_: None)
+        answer = await client.alter_partition(
+            pb.AlterPartitionRequest(
+                node_id=NODE,
+                node_epoch=service.membership.node_epoch,
+                proposals=[
+                    pb.IsrProposal(
+                        topic_id=key[0],
+                        partition=key[1],
+                        leader_epoch=replica.leader_epoch,
+                        partition_epoch=replica.core.isr.partition_epoch,
+                        isr=[NODE],
+                    )
+                ],
+            ),
+            timeout_s=10,
+        )
+        assert list(answer.results[0].state.isr) == [NODE]
+        assert service.replicas.step_back(replica, (2,))
+        service._tell_offline()
+        await support.image_when(service.watch, lambda image: image_state(image, key).leader < 0)
+    service._image_changed(next_watched(service), None)
+    await support.image_when(service.watch, lambda image: image_state(image, key).leader == NODE)
+    async with asyncio.timeout(10):
+        while not service.plane.replicas[key].leading:
+            await asyncio.sleep(0.01)
+    again = service.plane.replicas[key]
+    assert again.log is replica.log
+    assert image_state(next_watched(service), key).isr == (NODE,)
+    assert service.replicas.offline == {}
+
+
+def image_state(image: ClusterImage, key: tuple[TopicId, int]) -> PartitionState:
+    return image.topics[key[0]].partitions[key[1]]
 
 
 async def test_a_follower_that_cannot_be_cut_begins_anew(
