@@ -32,7 +32,7 @@ EVERYTHING = list(range(len(VALUES)))
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ReplicatedCluster]:
+def scrubbed(tmp_path: Path) -> Iterator[ReplicatedCluster]:
     with running(tmp_path, SCRUBBING) as made:
         yield made
 
@@ -64,65 +64,65 @@ def wait_healed(cluster: ReplicatedCluster, node: int, count: int = 1) -> None:
     )
 
 
-def test_two_replicas_with_another_bad_batch_each_end_whole(cluster: ReplicatedCluster) -> None:
+def test_two_replicas_with_another_bad_batch_each_end_whole(scrubbed: ReplicatedCluster) -> None:
     """The leader and a follower: no election, nobody leaves the ISR, no byte differs."""
-    topic = make_replicated_topic(cluster.bootstrap, "rot", partitions=1, configs=CONFIGS)
-    write(cluster.bootstrap, VALUES, topic)
-    before = view(cluster.bootstrap, topic)[0]
+    topic = make_replicated_topic(scrubbed.bootstrap, "rot", partitions=1, configs=CONFIGS)
+    write(scrubbed.bootstrap, VALUES, topic)
+    before = view(scrubbed.bootstrap, topic)[0]
     follower = next(node for node in before.replicas if node != before.leader)
-    assert_identical_logs(cluster, topic, 0)
-    flip(segments(directory(cluster, before.leader, topic))[0], 1)
-    flip(segments(directory(cluster, follower, topic))[1], 0)
-    damage(segments(directory(cluster, follower, topic))[0], 2, "length")
-    wait_healed(cluster, before.leader)
-    wait_healed(cluster, follower, 2)
-    assert_identical_logs(cluster, topic, 0)
-    after = view(cluster.bootstrap, topic)[0]
+    assert_identical_logs(scrubbed, topic, 0)
+    flip(segments(directory(scrubbed, before.leader, topic))[0], 1)
+    flip(segments(directory(scrubbed, follower, topic))[1], 0)
+    damage(segments(directory(scrubbed, follower, topic))[0], 2, "length")
+    wait_healed(scrubbed, before.leader)
+    wait_healed(scrubbed, follower, 2)
+    assert_identical_logs(scrubbed, topic, 0)
+    after = view(scrubbed.bootstrap, topic)[0]
     assert (after.leader, after.leader_epoch) == (before.leader, before.leader_epoch)
     assert after.isr == set(before.replicas)
-    assert read(cluster.bootstrap, 0, topic) == (EVERYTHING, KafkaError._PARTITION_EOF)
+    assert read(scrubbed.bootstrap, 0, topic) == (EVERYTHING, KafkaError._PARTITION_EOF)
     for node in (before.leader, follower):
-        assert not (directory(cluster, node, topic) / DAMAGE).exists()
-        assert told(cluster, node, "damaged_log_set_aside") == []
+        assert not (directory(scrubbed, node, topic) / DAMAGE).exists()
+        assert told(scrubbed, node, "damaged_log_set_aside") == []
 
 
 def test_a_leader_with_a_bad_batch_keeps_every_record_when_its_peer_was_just_killed(
-    cluster: ReplicatedCluster,
+    scrubbed: ReplicatedCluster,
 ) -> None:
     """The peer is dead, and not fenced yet: the leader's log used to be deleted for it.
 
     What it lacks comes from the peer when that is back.
     """
     topic = make_replicated_topic(
-        cluster.bootstrap, "rot", partitions=1, replication_factor=2, configs=CONFIGS
+        scrubbed.bootstrap, "rot", partitions=1, replication_factor=2, configs=CONFIGS
     )
-    write(cluster.bootstrap, VALUES, topic)
-    before = view(cluster.bootstrap, topic)[0]
+    write(scrubbed.bootstrap, VALUES, topic)
+    before = view(scrubbed.bootstrap, topic)[0]
     peer = next(node for node in before.replicas if node != before.leader)
-    assert_identical_logs(cluster, topic, 0, before.replicas)
-    leader_directory = directory(cluster, before.leader, topic)
+    assert_identical_logs(scrubbed, topic, 0, before.replicas)
+    leader_directory = directory(scrubbed, before.leader, topic)
     kept = [path.stat().st_ino for path in segments(leader_directory)]
-    cluster.kill_node(peer)
+    scrubbed.kill_node(peer)
     flip(segments(leader_directory)[0], 1)
     wait_until(
-        lambda: told(cluster, before.leader, "log_damaged"),
+        lambda: told(scrubbed, before.leader, "log_damaged"),
         timeout_s=HEALED_S_MAX,
         what="the damage to be found",
     )
 
     def is_alone() -> bool:
         assert [path.stat().st_ino for path in segments(leader_directory)] == kept
-        alone = view(cluster.bootstrap, topic)[0]
+        alone = view(scrubbed.bootstrap, topic)[0]
         assert alone.leader == before.leader
         return alone.isr == {before.leader}
 
     wait_until(is_alone, timeout_s=ISR_S_MAX, what="the dead node to leave the ISR")
     first_bad = headers(segments(leader_directory)[0].read_bytes())[1].base_offset
     sound = [offset for offset in EVERYTHING if offset != first_bad]
-    assert read(cluster.bootstrap, first_bad + 1, topic)[0] == sound[first_bad:]
-    cluster.restart_node(peer)
-    wait_healed(cluster, before.leader)
-    wait_until(cluster.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
-    assert_identical_logs(cluster, topic, 0, before.replicas)
-    assert view(cluster.bootstrap, topic)[0].leader == before.leader
-    assert read(cluster.bootstrap, 0, topic) == (EVERYTHING, KafkaError._PARTITION_EOF)
+    assert read(scrubbed.bootstrap, first_bad + 1, topic)[0] == sound[first_bad:]
+    scrubbed.restart_node(peer)
+    wait_healed(scrubbed, before.leader)
+    wait_until(scrubbed.is_whole, timeout_s=ISR_S_MAX, what="full ISRs")
+    assert_identical_logs(scrubbed, topic, 0, before.replicas)
+    assert view(scrubbed.bootstrap, topic)[0].leader == before.leader
+    assert read(scrubbed.bootstrap, 0, topic) == (EVERYTHING, KafkaError._PARTITION_EOF)

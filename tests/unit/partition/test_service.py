@@ -19,8 +19,9 @@ from highwater.metadata.controller_client import ControllerClient
 from highwater.model.cluster import ClusterImage, PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.partition.config import PartitionConfig
-from highwater.partition.core.repair import Outcome
+from highwater.partition.core.repair import Outcome, outcome_of_refusal
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.leader.range_reads import read_range
 from highwater.partition.service import PartitionService
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import LogConfig
@@ -34,6 +35,7 @@ from tests.support import controller as support
 from tests.support.controller import FakeNode
 from tests.support.log_batches import append, make_batch
 from tests.unit.partition.data_plane.node import Fetched
+from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
 NODE = NodeId(1)
 
@@ -45,9 +47,11 @@ async def controller() -> AsyncIterator[ControllerService]:
     await made.stop()
 
 
-def node(controller: ControllerService, directory: Path) -> PartitionService:
+def node(
+    controller: ControllerService, directory: Path, *, node_id: int = NODE
+) -> PartitionService:
     return PartitionService(
-        PartitionConfig(node_id=NODE, log_dirs=(directory,), quota_address=""),
+        PartitionConfig(node_id=node_id, log_dirs=(directory,), quota_address=""),
         clock=SystemClock(),
         endpoints=controller.in_process_endpoints(),
         registry=CollectorRegistry(),
@@ -307,6 +311,77 @@ async def test_a_stale_image_leaves_no_partition_without_a_leader(
 
 def image_state(image: ClusterImage, key: tuple[TopicId, int]) -> PartitionState:
     return image.topics[key[0]].partitions[key[1]]
+
+
+def bytes_of(log: PartitionLog) -> list[bytes]:
+    return [Path(segment.file).read_bytes() for segment in log.segments]
+
+
+class Wired:
+    """Asks the replicas of another node of this process."""
+
+    def __init__(self, other: PartitionService) -> None:
+        self._other = other
+
+    async def ask(
+        self,
+        node: int,
+        topic_id: TopicId,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        end_offset: int,
+    ) -> bytes | Outcome:
+        assert node == self._other.membership.node_id
+        plane = self._other.plane
+        code, data = await read_range(
+            plane.replicas.get((topic_id, partition)),
+            leader_epoch=leader_epoch,
+            offset=offset,
+            end_offset=end_offset,
+            max_bytes=1 << 20,
+            damaged=plane.damaged,
+        )
+        return outcome_of_refusal(code) if code else data
+
+
+async def test_two_replicas_with_another_bad_batch_each_heal_from_the_other(
+    controller: ControllerService, tmp_path: Path
+) -> None:
+    """Nobody leaves the ISR, nobody else leads, and no byte differs."""
+    first, second = (node(controller, tmp_path / str(n), node_id=n) for n in (1, 2))
+    for service, other in ((first, second), (second, first)):
+        await service.start()
+        service.repairs._source = Wired(other)
+    await support.image_when(
+        first.watch, lambda image: len(image.nodes) == 2 and not image.nodes[NodeId(2)].fenced
+    )
+    await create_topic(controller, first, factor=2)
+    await support.image_when(second.watch, lambda image: image.topic("orders"))
+    replicas = [only(first), only(second)]
+    epoch = replicas[0].leader_epoch
+    for replica in replicas:
+        for _ in range(3):
+            append(replica.log, *[make_batch(value=b"v" * 100)] * 4, epoch=epoch)
+            replica.log.roll()
+        replica.log.high_watermark = replica.log.log_end_offset
+    before = bytes_of(replicas[0].log)
+    flip(replicas[0].log.segments[0].file, 100)
+    flip(replicas[1].log.segments[1].file, 16, 0x40)
+    flip(replicas[1].log.segments[2].file, 300)
+    for service in (first, second):
+        await service.logs.scrubber.round(service.logs.manager.dirs[0])
+    async with asyncio.timeout(20):
+        while any(replica.log.lost for replica in replicas):
+            await asyncio.sleep(0.01)
+    assert first.repairs.stats.healed + second.repairs.stats.healed == 3
+    for service, replica in ((first, replicas[0]), (second, replicas[1])):
+        assert bytes_of(replica.log) == before
+        assert only(service) is replica
+        assert (replica.failed, replica.leader_epoch) == (False, epoch)
+        assert set(replica.core.isr.committed) == {1, 2}
+    for service in (first, second):
+        await service.stop()
 
 
 async def test_a_follower_that_cannot_be_cut_begins_anew(
