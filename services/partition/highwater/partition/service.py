@@ -56,6 +56,8 @@ from highwater.partition.storage.errors import (
     LogDirFailure,
     StorageError,
 )
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.scrubbing.scrubber import Damage
 from highwater.runtime.grpc_server import GrpcServer
 from highwater.runtime.health import GrpcHealth, Readiness
 from highwater.runtime.logging import Logger
@@ -251,24 +253,7 @@ class PartitionService:
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
-        self._registry.register(
-            PartitionCollector(
-                plane=self.plane,
-                groups=self.groups,
-                scrubber=self.logs.scrubber,
-                repairs=self.repairs,
-            )
-        )
-        self._registry.register(
-            ReplicationCollector(
-                plane=self.plane,
-                replicas=self.replicas,
-                replication=self.replication,
-                watch=self.watch,
-                membership=self._membership,
-            )
-        )
-        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
+        self._register_metrics(self._membership)
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)
@@ -288,6 +273,26 @@ class PartitionService:
         self._report_usage()
         if self._server is not None:
             await self._health.set_serving(serving=True)
+
+    def _register_metrics(self, membership: Membership) -> None:
+        self._registry.register(
+            PartitionCollector(
+                plane=self.plane,
+                groups=self.groups,
+                scrubber=self.logs.scrubber,
+                repairs=self.repairs,
+            )
+        )
+        self._registry.register(
+            ReplicationCollector(
+                plane=self.plane,
+                replicas=self.replicas,
+                replication=self.replication,
+                watch=self.watch,
+                membership=membership,
+            )
+        )
+        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
 
     async def stop(self) -> None:
         """See the module."""

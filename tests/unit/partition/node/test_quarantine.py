@@ -56,5 +56,5 @@ def test_in_the_same_leader_epoch_it_keeps_its_log(replica: PartitionReplica) ->
     assert quarantine.step_back(replica, STATE, (2,))
     dropped = replace(LED_BY_OTHER, leader_epoch=LeaderEpoch(4))
     assert quarantine.next_for(replica, dropped, has_log=True) is Next.GO_ON
-    replica.log.writing = True
+    replica.log.late_writer.writing = True
     assert quarantine.next_for(replica, dropped, has_log=True) is Next.WAIT
