@@ -488,21 +488,6 @@ def test_a_log_that_is_deleted_during_a_pass_is_left_alone(tmp_path: Path) -> No
     node.manager.close()
 
 
-def test_producers_expire(tmp_path: Path) -> None:
-    node = Node(tmp_path / "a")
-    log, _ = node.manager.open_log(topic(), 0)
-    batch = make_batch(
-        producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(node.clock.now_ms,)
-    )
-    append(log, batch, epoch=0)
-    node.run(node.maintenance().producers())
-    assert 5 in log.producers
-    node.clock.now_ms += 24 * 3600 * 1000
-    node.run(node.maintenance().producers())
-    assert 5 not in log.producers
-    node.manager.close()
-
-
 def test_broker_configs_are_topics_defaults(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(), 0)
@@ -538,20 +523,6 @@ def test_preallocate_reserves_a_whole_segment_when_it_begins(
     log.roll()
     append(log, make_batch(), epoch=0)
     assert calls == 2 * reserved
-    node.manager.close()
-
-
-def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
-    node = Node(tmp_path / "a")
-    log, _ = node.manager.open_log(topic(), 0)
-    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
-    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
-    node.manager.reconfigure(log, topic())
-    assert log.config.producer_id_expiration_ms == 5_000
-    node.manager.set_broker_configs({})
-    node.manager.reconfigure(log, topic())
-    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
-
     node.manager.close()
 
 

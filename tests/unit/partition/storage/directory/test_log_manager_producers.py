@@ -64,3 +64,34 @@ def test_evictions_are_told_once_each_interval(tmp_path: Path) -> None:
     ]
     assert told[0]["most_of"] == Path(log.directory).name
     node.manager.close()
+
+
+def test_producers_expire(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a")
+    log, _ = node.manager.open_log(topic(), 0)
+    batch = make_batch(
+        producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(node.clock.now_ms,)
+    )
+    append(log, batch, epoch=0)
+    node.run(node.maintenance().producers())
+    assert 5 in log.producers
+    node.clock.now_ms += 24 * 3600 * 1000
+    node.run(node.maintenance().producers())
+    assert 5 not in log.producers
+    node.manager.close()
+
+
+def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
+    node = Node(tmp_path / "a", producer_limits=ProducerLimits(per_partition=5))
+    log, _ = node.manager.open_log(topic(), 0)
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 5_000
+    later, _ = node.manager.open_log(topic(), 1)
+    assert (later.config.producer_id_expiration_ms, later.config.producers_max) == (5_000, 5)
+    node.manager.set_broker_configs({})
+    node.manager.reconfigure(log, topic())
+    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
+    assert log.config.producers_max == 5
+    node.manager.close()
