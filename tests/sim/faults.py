@@ -94,7 +94,9 @@ class Faults:
         KIP-966 bears min.insync.replicas - 1 disks that lose something at once.
         """
         world = self.world
-        damaged = world.observer.damaged.keys()
+        # Who steps back for its damage is about to lose its log.
+        stepping = {p.node for p in self._nodes() if p.steps_back}
+        damaged = world.observer.damaged.keys() | stepping
         partition = world.controller.partition
         if len(target_replicas(partition)) == 1:
             return False  # What a single replica has counts, whatever it lost: nobody would notice.
@@ -102,6 +104,9 @@ class Faults:
         whole = staying - damaged - {node}
         borne = max(world.options.min_isr - 1, 1)
         return world.options.reckless or bool(whole and len({*damaged, node}) <= borne)
+
+    def _nodes(self) -> list[NodeProcess]:
+        return [p for p in self.world.processes.values() if isinstance(p, NodeProcess)]
 
     def power_loss(self) -> None:
         process = self._running()
@@ -142,9 +147,12 @@ class Faults:
         self.world.damage(process.node)
 
     def log_damaged(self) -> None:
-        """R13: what a replica has lost others have, so it goes, and a new one fetches everything."""
+        """R13: what a replica has lost others have, so it goes, and a new one fetches everything.
+
+        At any time: it is the rules that have to keep the last whole copy.
+        """
         process = self._running()
-        if process is not None and self.may_damage(process.node):
+        if process is not None:
             process.quarantine()
 
     def new_disk(self) -> None:

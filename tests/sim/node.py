@@ -16,7 +16,8 @@ from highwater.partition.core import replica_events as on
 from highwater.partition.core.commit_queue import CommitQueue
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
-from highwater.partition.core.replica import ACKS_ALL, NO_NODE
+from highwater.partition.core.repair import counts_no_more, may_step_back, nobody_took_over
+from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
@@ -31,6 +32,7 @@ FETCH_ENTRIES_MAX = 16
 FETCH_PATIENCE_MS = 150
 ALTER_PATIENCE_MS = 200
 REGISTER_EVERY_MS = 120
+ALIVE_PATIENCE_MS = 400
 
 Waiter = tuple[int, int, int]
 """Client, its request, and the offset of the entry."""
@@ -54,6 +56,8 @@ class NodeProcess:
         self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
+        self.found_damage_in: int | None = None
+        """The leader epoch in which others were asked whether they live."""
         self.commits: CommitQueue[Waiter] = CommitQueue()
         self.parked: dict[int, tuple[int, int, int]] = {}
         self.told: dict[int, int] = {}
@@ -187,9 +191,7 @@ class NodeProcess:
         if self.node not in state.replicas:
             self._remove_replica()
             return
-        if self.damaged_in is not None and self._counts_no_more(state):
-            self._make_anew(keep_log=state.leader_epoch <= self.damaged_in)
-            self.world.observer.made_anew(self.node)
+        self._look_after_damage(state)
         if (
             state.partition_epoch == self.replica.isr.partition_epoch
             and state.leader_epoch == self.replica.leader_epoch
@@ -214,18 +216,57 @@ class NodeProcess:
             self._make_anew()
 
     def quarantine(self) -> None:
-        """As `Replicas.damaged` of the partition service: until the controller has heard of it."""
+        """Records are damaged that cannot be healed in place: others are asked whether they live."""
         replica = self.replica
-        others = set(replica.isr.committed) - {self.node} - self.fenced_nodes
-        if replica.role is not Role.OFFLINE and self.node in replica.isr.committed and others:
+        if replica.role is Role.OFFLINE or self.node not in replica.isr.committed:
+            return
+        self.found_damage_in = replica.leader_epoch
+        self.world.after(ALIVE_PATIENCE_MS, self._give_up_asking, replica.leader_epoch)
+        for peer in set(replica.isr.committed) - {self.node} - self.fenced_nodes:
+            question = (self.node, self.incarnation, replica.leader_epoch)
+            self.world.network.send(self.node, peer, "on_who_lives", question)
+
+    def _give_up_asking(self, leader_epoch: int) -> None:
+        if self.found_damage_in == leader_epoch:
+            self.found_damage_in = None
+
+    @property
+    def steps_back(self) -> bool:
+        """Its log is damaged, and nobody will count on it soon."""
+        return self.found_damage_in is not None or self.damaged_in is not None
+
+    def on_who_lives(self, node: int, incarnation: int, leader_epoch: int) -> None:
+        """As ReadRange of the partition service: who is in sync in that epoch, as far as it knows."""
+        replica = self.replica
+        lives = replica.role in (Role.LEADER, Role.FOLLOWER) and not replica.truncating
+        if lives and leader_epoch == replica.leader_epoch and self.node in replica.isr.committed:
+            self.world.network.send(
+                self.node, node, "on_lives", (self.node, leader_epoch), incarnation=incarnation
+            )
+
+    def on_lives(self, peer: int, leader_epoch: int) -> None:
+        """Another one in sync has proven it, so the replica may step back (`Quarantine`)."""
+        replica = self.replica
+        asked = self.found_damage_in == leader_epoch == replica.leader_epoch
+        if not asked or replica.role is Role.OFFLINE:
+            return
+        self.found_damage_in = None
+        if self.node in replica.isr.committed and may_step_back(replica.isr, self.node, (peer,)):
             self.damaged_in = replica.leader_epoch
             self.handle(on.LogFailed())
-            self.world.damage(self.node)
 
-    def _counts_no_more(self, state: PartitionState) -> bool:
-        """Others have all that is committed, and nobody relies on this node for it."""
-        led = state.leader not in (NO_NODE, self.node)
-        return led and self.node not in (*state.isr, *state.eligible_leaders)
+    def _look_after_damage(self, state: PartitionState) -> None:
+        """As `Quarantine.next_for`."""
+        if self.damaged_in is None:
+            return
+        if nobody_took_over(state, self.damaged_in):
+            self._make_anew(keep_log=True)
+        elif counts_no_more(state, self.node):
+            keep_log = state.leader_epoch <= self.damaged_in
+            self._make_anew(keep_log=keep_log)
+            if not keep_log:
+                self.world.damage(self.node)
+                self.world.observer.made_anew(self.node)
 
     def _make_anew(self, *, keep_log: bool = False) -> None:
         before = self.replica

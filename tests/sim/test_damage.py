@@ -2,6 +2,8 @@
 
 import pytest
 
+from highwater.partition.core import replica_events as on
+from highwater.partition.core.transitions import Role
 from tests.sim.hunt import try_seed
 from tests.sim.node import NodeProcess
 
@@ -9,6 +11,7 @@ SEEDS = 40
 
 
 def test_damaged_logs_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any time, whatever other disks have lost."""
     anew = {True: 0, False: 0}
     make_anew = NodeProcess._make_anew
 
@@ -22,16 +25,20 @@ def test_damaged_logs_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert anew[False] > SEEDS // 4
 
 
-def test_a_late_fetch_of_the_damaged_log_would_vouch_for_the_new_one(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("seed", [32, 34])
+def test_a_replica_that_steps_back_for_one_that_may_be_dead_loses_records(
+    monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Why a replica that its leader had dropped keeps its log (`Replicas._end_quarantine`)."""
-    assert try_seed(5_833).failure == ""
-    make_anew = NodeProcess._make_anew
+    """Why another one has to prove that it lives: not being fenced says little (`Quarantine`)."""
+    assert try_seed(seed).failure == ""
 
-    def without_log(process: NodeProcess, *, keep_log: bool = False) -> None:
-        del keep_log
-        make_anew(process)
+    def at_once(process: NodeProcess) -> None:
+        replica = process.replica
+        others = set(replica.isr.committed) - {process.node} - process.fenced_nodes
+        counted = process.node in replica.isr.committed
+        if replica.role is not Role.OFFLINE and counted and others:
+            process.damaged_in = replica.leader_epoch
+            process.handle(on.LogFailed())
 
-    monkeypatch.setattr(NodeProcess, "_make_anew", without_log)
-    assert "R3: node 1 may be elected" in try_seed(5_833).failure
+    monkeypatch.setattr(NodeProcess, "quarantine", at_once)
+    assert "R1: 1 elected, set() were eligible" in try_seed(seed).failure

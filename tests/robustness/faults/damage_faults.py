@@ -136,7 +136,7 @@ class BitRot(Fault):
     """A bit of a closed segment changes on the disk while the node runs, in every partition that
     it leads, or follows in: in a record, or in the header of a batch.
 
-    The scrubber finds it, another replica leads if it has to, and what was damaged is fetched again.
+    The scrubber finds it, and the damaged range is put back from another replica: in a new file.
     """
 
     how: Literal["record", "length", "magic"] = "record"
@@ -165,7 +165,7 @@ class BitRot(Fault):
         wait_until(
             lambda: all(_was_replaced(path, inode) for path, inode in self._files.values()),
             timeout_s=_FOUND_S_MAX,
-            what="the damaged logs to be fetched again",
+            what="the damaged segments to be written anew",
         )
         scene.note(
             f"a bit of a {self.how} in {len(self._files)} logs of {self.who} {scene.victim}, gone after "

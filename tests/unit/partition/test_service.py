@@ -16,11 +16,13 @@ from highwater.controller.service import ControllerService
 from highwater.hop.fetch import FetchPartition
 from highwater.kafka.error_codes import ErrorCode
 from highwater.metadata.controller_client import ControllerClient
-from highwater.model.cluster import ClusterImage
+from highwater.model.cluster import ClusterImage, PartitionState
 from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.model.steps import finish
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.repair import Outcome, outcome_of_refusal
 from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.leader.range_reads import read_range
 from highwater.partition.service import PartitionService
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.config import LogConfig
@@ -34,6 +36,7 @@ from tests.support import controller as support
 from tests.support.controller import FakeNode
 from tests.support.log_batches import append, forget_positions, make_batch
 from tests.unit.partition.data_plane.node import Fetched
+from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
 NODE = NodeId(1)
 
@@ -45,9 +48,11 @@ async def controller() -> AsyncIterator[ControllerService]:
     await made.stop()
 
 
-def node(controller: ControllerService, directory: Path) -> PartitionService:
+def node(
+    controller: ControllerService, directory: Path, *, node_id: int = NODE
+) -> PartitionService:
     return PartitionService(
-        PartitionConfig(node_id=NODE, log_dirs=(directory,), quota_address=""),
+        PartitionConfig(node_id=node_id, log_dirs=(directory,), quota_address=""),
         clock=SystemClock(),
         endpoints=controller.in_process_endpoints(),
         registry=CollectorRegistry(),
@@ -197,22 +202,43 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     again.close(clean=False)
 
 
-@pytest.mark.parametrize("writing", [True, False])
-async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_have_it(
-    controller: ControllerService, service: PartitionService, writing: bool
-) -> None:
-    """Also if nobody knows what is lost, or nothing can be noted while the log is written to."""
+class Others:
+    """What the replicas of other nodes answer, to every question."""
+
+    def __init__(self, answer: bytes | Outcome) -> None:
+        self.answer = answer
+        self.asked = asyncio.Event()
+
+    async def ask(self, *question: object) -> bytes | Outcome:
+        del question
+        self.asked.set()
+        return self.answer
+
+
+async def damaged_somewhere(
+    controller: ControllerService, service: PartitionService, answer: bytes | Outcome
+) -> tuple[tuple[TopicId, int], PartitionReplica]:
+    """A leader whose log cannot be read, nobody knows where, and whose peer was asked."""
     client = ControllerClient(controller.in_process_endpoints())
     await FakeNode(client, "10.0.0.2:1", "other", 2).join()
     await create_topic(controller, service, factor=2, partitions=2)
+    others = Others(answer)
+    service.repairs._source = others
     key, replica = one_of_two(service, leading=True)
-    error = CorruptLogError("somewhere")
-    if writing:
-        replica.log.late_writer.writing = True
-        error = DamagedHeaderError("there", file="file", position=0, first=0)
-    service.plane.unreadable(replica, error)
-    assert replica.failed
-    replica.log.late_writer.writing = False
+    service.plane.unreadable(replica, CorruptLogError("somewhere"))
+    async with asyncio.timeout(10):
+        await others.asked.wait()
+    return key, replica
+
+
+def kept(directory: Path) -> list[Path]:
+    return list(directory.glob("*-damaged"))
+
+
+async def test_a_log_that_nobody_understands_is_fetched_again_once_another_replica_lives(
+    controller: ControllerService, service: PartitionService, tmp_path: Path
+) -> None:
+    key, replica = await damaged_somewhere(controller, service, b"")
     async with asyncio.timeout(10):
         while service.plane.replicas[key] is replica:
             await asyncio.sleep(0.01)
@@ -220,6 +246,147 @@ async def test_a_log_that_fails_for_its_damage_is_fetched_again_where_others_hav
     assert (again.failed, again.leader) == (False, 2)
     assert again.leader_epoch > replica.leader_epoch
     assert service.replicas.offline == {}
+    assert replica.log.directory.endswith("-damaged")
+    assert (tmp_path / Path(replica.log.directory).name) in kept(tmp_path)
+
+
+@pytest.mark.parametrize("answer", [Outcome.SILENT, Outcome.UNWILLING, Outcome.DAMAGED])
+async def test_a_leader_stays_whose_peer_has_not_proven_that_it_lives_and_is_whole(
+    controller: ControllerService, service: PartitionService, answer: Outcome
+) -> None:
+    """Its log was deleted when the other one was dead, and not fenced yet."""
+    key, replica = await damaged_somewhere(controller, service, answer)
+    await asyncio.sleep(0)
+    service._image_changed(next_watched(service), None)
+    assert service.plane.replicas[key] is replica
+    assert (replica.failed, replica.leading) == (False, True)
+    assert service.replicas.offline == {}
+
+
+def next_watched(service: PartitionService) -> ClusterImage:
+    """The image, as it comes again."""
+    assert service.watch.image is not None
+    return service.watch.image
+
+
+async def test_a_stale_image_leaves_no_partition_without_a_leader(
+    controller: ControllerService, service: PartitionService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replica for which the leader steps back has left the ISR, and the leader does not know.
+
+    The partition had no leader then, and an empty ISR, until the node was started again.
+    """
+    client = ControllerClient(controller.in_process_endpoints())
+    await FakeNode(client, "10.0.0.2:1", "other", 2).join()
+    await create_topic(controller, service, factor=2, partitions=2)
+    key, replica = one_of_two(service, leading=True)
+    append(replica.log, make_batch(), make_batch(), epoch=replica.leader_epoch)
+    with monkeypatch.context() as stale:
+        stale.setattr(service.replicas, "apply", lambda *_: None)
+        answer = await client.alter_partition(
+            pb.AlterPartitionRequest(
+                node_id=NODE,
+                node_epoch=service.membership.node_epoch,
+                proposals=[
+                    pb.IsrProposal(
+                        topic_id=key[0],
+                        partition=key[1],
+                        leader_epoch=replica.leader_epoch,
+                        partition_epoch=replica.core.isr.partition_epoch,
+                        isr=[NODE],
+                    )
+                ],
+            ),
+            timeout_s=10,
+        )
+        assert list(answer.results[0].state.isr) == [NODE]
+        assert service.replicas.step_back(replica, (2,))
+        service._tell_offline()
+        await support.image_when(service.watch, lambda image: image_state(image, key).leader < 0)
+    service._image_changed(next_watched(service), None)
+    await support.image_when(service.watch, lambda image: image_state(image, key).leader == NODE)
+    async with asyncio.timeout(10):
+        while not service.plane.replicas[key].leading:
+            await asyncio.sleep(0.01)
+    again = service.plane.replicas[key]
+    assert again.log is replica.log
+    assert image_state(next_watched(service), key).isr == (NODE,)
+    assert service.replicas.offline == {}
+
+
+def image_state(image: ClusterImage, key: tuple[TopicId, int]) -> PartitionState:
+    return image.topics[key[0]].partitions[key[1]]
+
+
+def bytes_of(log: PartitionLog) -> list[bytes]:
+    return [Path(segment.file).read_bytes() for segment in log.segments]
+
+
+class Wired:
+    """Asks the replicas of another node of this process."""
+
+    def __init__(self, other: PartitionService) -> None:
+        self._other = other
+
+    async def ask(
+        self,
+        node: int,
+        topic_id: TopicId,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        end_offset: int,
+    ) -> bytes | Outcome:
+        assert node == self._other.membership.node_id
+        plane = self._other.plane
+        code, data = await read_range(
+            plane.replicas.get((topic_id, partition)),
+            leader_epoch=leader_epoch,
+            offset=offset,
+            end_offset=end_offset,
+            max_bytes=1 << 20,
+            damaged=plane.damaged,
+        )
+        return outcome_of_refusal(code) if code else data
+
+
+async def test_two_replicas_with_another_bad_batch_each_heal_from_the_other(
+    controller: ControllerService, tmp_path: Path
+) -> None:
+    """Nobody leaves the ISR, nobody else leads, and no byte differs."""
+    first, second = (node(controller, tmp_path / str(n), node_id=n) for n in (1, 2))
+    for service, other in ((first, second), (second, first)):
+        await service.start()
+        service.repairs._source = Wired(other)
+    await support.image_when(
+        first.watch, lambda image: len(image.nodes) == 2 and not image.nodes[NodeId(2)].fenced
+    )
+    await create_topic(controller, first, factor=2)
+    await support.image_when(second.watch, lambda image: image.topic("orders"))
+    replicas = [only(first), only(second)]
+    epoch = replicas[0].leader_epoch
+    for replica in replicas:
+        for _ in range(3):
+            append(replica.log, *[make_batch(value=b"v" * 100)] * 4, epoch=epoch)
+            replica.log.roll()
+        replica.log.high_watermark = replica.log.log_end_offset
+    before = bytes_of(replicas[0].log)
+    flip(replicas[0].log.segments[0].file, 100)
+    flip(replicas[1].log.segments[1].file, 16, 0x40)
+    flip(replicas[1].log.segments[2].file, 300)
+    for service in (first, second):
+        await service.logs.scrubber.round(service.logs.manager.dirs[0])
+    async with asyncio.timeout(20):
+        while any(replica.log.lost for replica in replicas):
+            await asyncio.sleep(0.01)
+    assert first.repairs.stats.healed + second.repairs.stats.healed == 3
+    for service, replica in ((first, replicas[0]), (second, replicas[1])):
+        assert bytes_of(replica.log) == before
+        assert only(service) is replica
+        assert (replica.failed, replica.leader_epoch) == (False, epoch)
+        assert set(replica.core.isr.committed) == {1, 2}
+    for service in (first, second):
+        await service.stop()
 
 
 async def test_a_follower_that_cannot_be_cut_begins_anew(

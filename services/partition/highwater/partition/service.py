@@ -36,21 +36,23 @@ from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.metrics.node import PartitionCollector
 from highwater.partition.metrics.replication import ReplicationCollector
 from highwater.partition.node.asked_hand_overs import AskedHandOvers
+from highwater.partition.node.found_damage import FoundDamage
 from highwater.partition.node.group_settings import group_config
 from highwater.partition.node.hand_over import hand_over
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.logs import NodeLogs
 from highwater.partition.node.membership import Membership
 from highwater.partition.node.node_replication import NodeReplication
+from highwater.partition.node.repairs import Repairs
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
 from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
+from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import (
     CorruptLogError,
-    DamageFoundError,
     LogDirFailure,
     StorageError,
 )
@@ -121,6 +123,11 @@ class PartitionService:
         self._session = ControllerSession(clock.monotonic_ms) if wanted else None
         self.replication = self._make_replication()
         self.replicas = self._make_replicas(group_log)
+        self._ranges = RangeClient()
+        self.repairs = self._make_repairs()
+        self._found_damage = FoundDamage(
+            logs=self.logs, repairs=self.repairs, replicas=self.plane.replicas.values, log=log
+        )
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
@@ -133,7 +140,8 @@ class PartitionService:
             loop.call_later,
             self._replica_bug,
             self._meters.by_instance,
-            on_damage=self._log_unreadable,
+            on_damage=self._unreadable,
+            hopeful=self._hopeful,
         )
 
     def _make_logs(self) -> NodeLogs:
@@ -143,7 +151,7 @@ class PartitionService:
             loop=asyncio.get_running_loop(),
             log=self._log,
             on_dir_failure=self._dir_failed,
-            on_damage=self._log_damaged,
+            on_damage=self._damaged,
         )
 
     def _make_replication(self) -> NodeReplication:
@@ -172,6 +180,18 @@ class PartitionService:
             port=self.replication,
             lag_ms_max=self._config.replica_lag_time_max_ms,
             session=self._session,
+        )
+
+    def _make_repairs(self) -> Repairs:
+        return Repairs(
+            plane=self.plane,
+            replicas=self.replicas,
+            manager=self.logs.manager,
+            source=self._ranges,
+            clock=self._clock,
+            log=self._log,
+            on_healed=self.logs.cleaner.try_again,
+            on_stepped_back=self._tell_offline,
         )
 
     def _identity(self) -> tuple[int, int]:
@@ -233,25 +253,15 @@ class PartitionService:
         )
         for index in self.logs.failed_dirs:
             self._membership.log_dir_failed(str(self._config.log_dirs[index]))
-        self._registry.register(
-            PartitionCollector(plane=self.plane, groups=self.groups, scrubber=self.logs.scrubber)
-        )
-        self._registry.register(
-            ReplicationCollector(
-                plane=self.plane,
-                replicas=self.replicas,
-                replication=self.replication,
-                watch=self.watch,
-                membership=self._membership,
-            )
-        )
-        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
+        self._register_metrics(self._membership)
         stack.push_async_callback(self.watch.stop)
         await self._membership.join(address)
         stack.push_async_callback(self._membership.leave)
         self.logs.registered(self._membership)
+        stack.push_async_callback(self._ranges.close)
         stack.push_async_callback(self.replication.close)
         self.replication.start()
+        self._tasks.start(self.repairs.run(), name="repairs")
         self.watch.subscribe(self._image_changed)
         self.watch.failed.add_done_callback(self._watch_failed)
         self.watch.start()
@@ -263,6 +273,26 @@ class PartitionService:
         self._report_usage()
         if self._server is not None:
             await self._health.set_serving(serving=True)
+
+    def _register_metrics(self, membership: Membership) -> None:
+        self._registry.register(
+            PartitionCollector(
+                plane=self.plane,
+                groups=self.groups,
+                scrubber=self.logs.scrubber,
+                repairs=self.repairs,
+            )
+        )
+        self._registry.register(
+            ReplicationCollector(
+                plane=self.plane,
+                replicas=self.replicas,
+                replication=self.replication,
+                watch=self.watch,
+                membership=membership,
+            )
+        )
+        self._registry.register(CleanerCollector(self.logs.cleaner.stats))
 
     async def stop(self) -> None:
         """See the module."""
@@ -380,6 +410,7 @@ class PartitionService:
         if state is None or state.node_epoch != membership.node_epoch:
             return  # What it says of this node is about another incarnation.
         self.replication.image_changed(image)
+        self._ranges.image_changed(image)
         yield from self.replicas.applying(image, membership.node_id)
         if not self._strays_gone and image.revision >= membership.node_epoch:
             # Not older than the registration, so no topic that is meant for this node is missing.
@@ -391,12 +422,13 @@ class PartitionService:
 
     def _replica_bug(self, replica: PartitionReplica, error: Exception) -> None:
         """A replica has failed; if that is its log's fault, it is fetched again from others."""
+        damaged = isinstance(error, CorruptLogError)
         self._log.error(
             "replica_failed",
             topic=replica.topic_name,
             partition=replica.partition,
             exc_info=error,
-            fetched_again=isinstance(error, CorruptLogError) and self.replicas.damaged(replica.log),
+            fetched_again=damaged and self.replicas.step_back(replica, ()),
         )
         self._tell_offline()
 
@@ -428,48 +460,14 @@ class PartitionService:
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
 
-    def _log_damaged(self, log: PartitionLog, damage: Damage) -> None:
-        """Bytes of a closed segment have changed on the disk (R13)."""
-        self.logs.note_damage(log, damage)
-        elsewhere = self.replicas.damaged(log)
-        self._log.error(
-            "log_damaged",
-            topic=log.topic,
-            partition=log.partition,
-            file=damage.file,
-            position=damage.position,
-            first_offset=damage.first,
-            end_offset=damage.end,
-            what=damage.what,
-            fetched_again=elsewhere,
-        )
-        self._tell_offline()
+    def _hopeful(self, replica: PartitionReplica) -> bool:
+        return self.repairs.hopeful(replica)
 
-    def _log_unreadable(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
-        """A read met damage, before the scrubber did or where that does not look.
+    def _unreadable(self, replica: PartitionReplica, error: StorageError) -> bool:
+        return self._found_damage.by_read(replica, error)
 
-        One batch is lost, or the rest of its segment. The active one is closed for that, so that
-        what is appended from now on can be found. False if nothing can be done about the damage
-        here: the replica is to fail.
-        """
-        log = replica.log
-        if not isinstance(error, DamageFoundError) or log.writing:
-            return False
-        end = error.end
-        if end < 0:
-            try:
-                log.roll()
-            except LogDirFailure as failure:
-                replica.log_failed(failure)
-                return True
-            end = log.log_end_offset
-            # A start must not look for the log's end in that segment, and drop what follows it.
-            self.logs.keep_flushed(log)
-        damage = Damage(
-            first=error.first, end=end, file=error.file, position=error.position, what=str(error)
-        )
-        self._log_damaged(log, damage)
-        return True
+    def _damaged(self, log: PartitionLog, damage: Damage) -> None:
+        self._found_damage.in_log(log, damage)
 
     def _tell_offline(self) -> None:
         """The controller makes those partitions leaderless, or lets another replica lead."""

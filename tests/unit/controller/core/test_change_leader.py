@@ -1,6 +1,7 @@
 """Preferred leaders, and replicas whose logs fail although their nodes live."""
 
 from highwater.controller.core.change_leader import elect_preferred, without_failed_replicas
+from highwater.controller.core.election import elect
 from highwater.model.ids import NodeId
 from tests.unit.controller.core.test_election import alive, partition
 
@@ -62,12 +63,30 @@ def test_several_fail_at_once() -> None:
     assert (after.leader, after.isr) == (3, (3,))
 
 
-def test_when_all_have_failed_only_the_last_leader_comes_back() -> None:
+def test_when_all_have_failed_each_of_them_may_come_back() -> None:
+    """They are the ones known to hold everything, and nobody else can rejoin an empty ISR."""
     after = without_failed_replicas(partition(), failed(1, 2, 3), alive(1, 2, 3), min_isr=1)
     assert after is not None
-    assert (after.leader, after.isr, after.last_known_leader) == (-1, (), 1)
-    again = without_failed_replicas(after, failed(1), alive(1, 2, 3), min_isr=1)
-    assert again is None, "nobody knows what the others miss"
-    repaired = without_failed_replicas(after, failed(2), alive(1, 2, 3), min_isr=1)
+    assert (after.leader, after.isr, after.last_known_leader) == (-1, (1, 2, 3), 1)
+    assert without_failed_replicas(after, failed(1, 2, 3), alive(1, 2, 3), min_isr=1) is None
+    repaired = without_failed_replicas(after, failed(1, 3), alive(1, 2, 3), min_isr=1)
     assert repaired is not None
-    assert (repaired.leader, repaired.isr, repaired.leader_epoch) == (1, (1,), 7)
+    assert (repaired.leader, repaired.isr, repaired.leader_epoch) == (2, (2,), 7)
+
+
+def test_the_only_replica_in_sync_fails_and_comes_back() -> None:
+    """A stale image: it took another one for in sync. The last known leader may be gone for good."""
+    alone = partition(isr=(1,), last_known_leader=NodeId(2))
+    after = without_failed_replicas(alone, failed(1), alive(1, 3), min_isr=1)
+    assert after is not None
+    assert (after.leader, after.isr, after.eligible_leaders) == (-1, (1,), ())
+    back = elect(after, alive(1, 3), min_isr=1)
+    assert back is not None
+    assert (back.leader, back.isr) == (1, (1,))
+
+
+def test_an_eligible_leader_that_has_everything_takes_over() -> None:
+    shrunk = partition(isr=(1,), eligible_leaders=(NodeId(3),))
+    after = without_failed_replicas(shrunk, failed(1), alive(1, 2, 3), min_isr=2)
+    assert after is not None
+    assert (after.leader, after.isr) == (3, (3,))

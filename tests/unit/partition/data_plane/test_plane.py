@@ -211,6 +211,23 @@ def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(no
     assert node.bugs == []
 
 
+def test_who_asks_for_what_may_soon_be_healed_waits_and_comes_again(node):
+    """librdkafka and Java tell their applications of CORRUPT_MESSAGE, and not of this."""
+    replica, _ = damaged(node, known=True)
+    node.plane._hopeful = lambda asked: asked is replica
+    assert node.fetch(ask(1), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
+    waiting = node.fetch(ask(1), max_wait_ms=500)
+    assert waiting.work.waiting is not None
+    with Path(replica.log.segments[0].file).open("r+b") as file:
+        file.seek(replica.log.segments[0].size // 3 + 16)
+        file.write(b"\x02")
+    replica.log.note_healed(1, 3)
+    replica.waiters.caught_up()
+    node.turn()
+    assert (waiting.codes, waiting.sizes) == ([0], [2 * replica.log.segments[0].size // 3])
+    release(waiting)
+
+
 def test_what_can_be_read_before_the_damage_is_read_at_once(node):
     replica, _ = damaged(node, known=True)
     size = replica.log.segments[0].size

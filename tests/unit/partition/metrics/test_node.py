@@ -15,6 +15,7 @@ from highwater.partition.groups.core.values import GroupKey
 from highwater.partition.groups.runtime import GroupStats
 from highwater.partition.metrics import node as module
 from highwater.partition.metrics.node import PartitionCollector
+from highwater.partition.node.repairs import RepairStats
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.clock import SystemClock
@@ -58,6 +59,9 @@ def make_parts(path: Path) -> Any:
             waiting_fetches=4,
         ),
         "scrubber": SimpleNamespace(checked_bytes=70, damages=1),
+        "repairs": SimpleNamespace(
+            stats=RepairStats(healed=2, replaced=3, waiting=5, not_healable=4)
+        ),
         "groups": SimpleNamespace(stats=lambda: stats, committed_offsets=lambda: iter(commits)),
     }
 
@@ -79,6 +83,9 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("scrubbed_bytes_total") == 70
     assert value("damages_found_total") == 1
     assert value("damaged_logs") == 0
+    assert value("damages_healed_total") == 2
+    assert value("damaged_replicas_replaced_total") == 3
+    assert value("damaged_logs_not_healable") == 4
     assert value("group_members") == 5
     assert value("groups", state="stable") == 2
     assert value("group_lag", group="readers", **where) == 25

@@ -48,6 +48,12 @@ class Logs:
         assert self.deleted is not None, "nothing is deleted here"
         self.deleted.append(log)
 
+    def set_damaged_aside(self, log: PartitionLog) -> None:
+        raise AssertionError("nothing is damaged here")
+
+    def remove_set_aside(self, topic: TopicState, partition: int) -> None:
+        """There is nothing."""
+
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
         log.flush()
         done()

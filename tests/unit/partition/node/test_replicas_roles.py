@@ -38,6 +38,8 @@ class Logs:
         self.node = node
         self.broken = set()
         self.deleted = []
+        self.aside = []
+        self.whole = []
         self.gone = []
         """Logs whose directory has failed."""
 
@@ -55,6 +57,14 @@ class Logs:
         self.deleted.append(log.partition)
         log.close(clean=False)
         shutil.rmtree(log.directory)
+
+    def set_damaged_aside(self, log):
+        self.aside.append(log.partition)
+        log.close(clean=False)
+        shutil.move(log.directory, f"{log.directory}.aside-{len(self.aside)}")
+
+    def remove_set_aside(self, topic, partition):
+        self.whole.append((topic.name, partition))
 
     def set_broker_configs(self, configs):
         pass
@@ -243,7 +253,10 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
     leader.log.note_damage(0, 1)
-    assert f.replicas.damaged(leader.log)
+    assert not f.replicas.step_back(leader, set()), "nobody has proven that it lives"
+    assert not f.replicas.step_back(leader, {1, 3}), "nor one that is in sync"
+    assert leader.leading
+    assert f.replicas.step_back(leader, {2})
     f.replicas.count()
     assert f.replicas.offline == {T.topic_id: [0]}
     assert leader.failed
@@ -257,9 +270,32 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
     f.apply(replace(led_by_other, partitions=tuple(states)))
     again = f.of(T, 0)
     assert again is not leader
-    assert f.logs.deleted == [0]
+    assert (f.logs.aside, f.logs.deleted) == ([0], []), "it is kept until the new one is in sync"
     assert (again.failed, again.leader, again.leading) == (False, 2, False)
     assert f.replicas.offline == {}
+    assert (T.name, 0) not in f.logs.whole[-1:]
+    f.logs.whole.clear()
+    states[0] = replace(states[0], isr=(2, 1), partition_epoch=states[0].partition_epoch + 2)
+    f.apply(replace(led_by_other, partitions=tuple(states)))
+    assert (T.name, 0) in f.logs.whole
+
+
+@pytest.mark.parametrize("isr", [(1,), (2,), ()])
+def test_a_replica_goes_on_where_nobody_took_over(f, isr):
+    """The other one in sync has died meanwhile, or was not in sync any more: a stale image."""
+    f.apply(T)
+    leader = f.of(T, 0)
+    append(leader.log, make_batch(), make_batch(), epoch=5)
+    leader.log.note_damage(0, 1)
+    assert f.replicas.step_back(leader, {2})
+    nobody = moved(T, 0, -1, isr=isr)
+    f.apply(nobody)
+    again = f.of(T, 0)
+    assert (again.log, again.failed, again.core.log_end_offset) == (leader.log, False, 2)
+    assert (f.logs.aside, f.logs.deleted, f.replicas.offline) == ([], [], {})
+    f.apply(moved(nobody, 0, 1, isr=(1,)))
+    assert f.of(T, 0) is again
+    assert again.leading
 
 
 def test_damaged_records_that_nobody_else_has_are_kept(f):
@@ -269,7 +305,7 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
     replica = f.of(alone, 0)
     append(replica.log, make_batch(), make_batch(), make_batch(), epoch=5)
     replica.log.note_damage(1, 2)
-    assert not f.replicas.damaged(replica.log)
+    assert not f.replicas.step_back(replica, {2})
     assert replica.leading
     assert not replica.failed
     states = (
@@ -280,7 +316,9 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
         ),
     )
     f.apply(replace(alone, partitions=states))
-    assert replica.failed, "now somebody has them"
+    assert not replica.failed
+    assert f.replicas.step_back(replica, {2}), "now somebody has them"
+    f.replicas.count()
     assert f.replicas.offline == {alone.topic_id: [0]}
 
 
@@ -292,7 +330,7 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
     replica = f.of(behind)
     append(replica.log, make_batch(), make_batch(), epoch=5)
     replica.log.note_damage(0, 1)
-    assert not f.replicas.damaged(replica.log)
+    assert not f.replicas.step_back(replica, {2})
     f.apply(replace(behind, configs={"retention.ms": "5"}))
     assert not replica.failed
     joined = replace(
@@ -301,11 +339,12 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
         partition_epoch=behind.partitions[0].partition_epoch + 1,
     )
     f.apply(replace(behind, partitions=(joined,)))
-    assert replica.failed
+    assert f.replicas.step_back(replica, {2})
+    f.replicas.count()
     assert f.replicas.offline == {behind.topic_id: [0]}
     f.apply(moved(replace(behind, partitions=(joined,)), 0, 2, isr=(2,)))
     assert f.of(behind) is not replica
-    assert f.logs.deleted == [0]
+    assert f.logs.aside == [0]
     assert f.replicas.offline == {}
 
 
@@ -336,7 +375,7 @@ def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_onc
     assert f.replicas.not_cut(replica)
     again = f.of(behind)
     assert again is not replica
-    assert f.logs.deleted == [0]
+    assert f.logs.aside == [0]
     assert (again.failed, again.leader, again.leader_epoch) == (False, 2, replica.leader_epoch)
     assert (again.log.log_end_offset, again.core.log_end_offset) == (0, 0)
     f.replicas.count()
@@ -385,19 +424,19 @@ def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
     f.apply(T)
     leader = f.of(T, 0)
     leader.fail()
-    assert f.replicas.damaged(leader.log)
-    assert f.replicas.damaged(leader.log), "as before"
+    assert f.replicas.step_back(leader, {2})
+    assert f.replicas.step_back(leader, {2}), "as before"
     led_by_other = moved(T, 0, 2, isr=(2,))
     f.apply(led_by_other)
     assert f.of(T, 0) is not leader
-    assert f.logs.deleted == [0]
+    assert f.logs.aside == [0]
 
 
 def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_epoch(f):
     """Not in this one: its leader may just be taking it into the ISR, for what it has fetched."""
     behind, replica = behind_of(f)
     replica.fail()
-    assert not f.replicas.damaged(replica.log)
+    assert not f.replicas.step_back(replica, {2})
     f.apply(replace(behind, configs={"retention.ms": "5"}))
     joined = in_epoch(behind, 0, isr=(2, 1))
     f.apply(joined)
@@ -415,7 +454,7 @@ def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
     replica = f.of(joined)
     append(replica.log, make_batch(), make_batch(), epoch=5)
     replica.log.note_damage(0, 1)
-    assert f.replicas.damaged(replica.log)
+    assert f.replicas.step_back(replica, {2})
     before = joined.partitions[0]
     lagged = replace(before, isr=(2,), partition_epoch=before.partition_epoch + 1)
     f.apply(replace(joined, partitions=(lagged,)))
@@ -427,10 +466,12 @@ def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
     caught_up = replace(lagged, isr=(2, 1), partition_epoch=lagged.partition_epoch + 1)
     joined = replace(joined, partitions=(caught_up,))
     f.apply(joined)
-    assert follower.failed, "now the controller will have to do it"
+    assert not follower.failed
+    assert f.replicas.step_back(follower, {2}), "now the controller will have to do it"
+    f.replicas.count()
     assert f.replicas.offline == {joined.topic_id: [0]}
     f.apply(moved(joined, 0, 2, isr=(2,)))
-    assert f.logs.deleted == [0]
+    assert f.logs.aside == [0]
     assert f.of(joined).log is not replica.log
 
 
@@ -440,7 +481,7 @@ def test_a_log_that_cannot_be_used_any_more_stays_offline_until_the_next_epoch(f
     f.apply(joined)
     replica = f.of(joined)
     append(replica.log, make_batch(), epoch=5)
-    assert f.replicas.damaged(replica.log)
+    assert f.replicas.step_back(replica, {2})
     if cause == "it is being written":
         replica.log.late_writer.writing = True
     else:

@@ -76,10 +76,10 @@ def test_damage_in_the_middle_of_an_image_is_judged_by_the_record_that_was_carri
         next(steps)
     follows, leads = f.of(T, 0), f.of(T, 5)
     assert (follows.leading, leads.leading) == (False, True)
-    assert f.replicas._record_of(follows)[1].leader == 2
-    assert f.replicas._record_of(leads)[1].leader == 1
+    assert f.replicas.record_of(follows)[1].leader == 2
+    assert f.replicas.record_of(leads)[1].leader == 1
     finish(steps)
-    assert f.replicas._record_of(leads)[1].leader == 2
+    assert f.replicas.record_of(leads)[1].leader == 2
 
 
 def test_a_replica_that_was_replaced_meanwhile_does_not_hear_of_fencing(f, monkeypatch):

@@ -40,14 +40,18 @@ def without_failed_replicas(
     """The partition after logs of it failed on nodes that live; None if it stays as it is.
 
     As if those nodes were dead for this partition alone. Their logs may have lost what was not
-    synced, so they are not eligible either, until they have caught up again. The leader epoch grows
+    synced, so they are not eligible either, until they have caught up again; but if nobody else is
+    known to have everything, they stay in the ISR, as its last members do when they die: one of
+    them has to come back, and leads again as soon as it does. The leader epoch grows
     whenever one of them counted, though the leader stays: a replica that is made anew lives in the
     same node epoch, and a fetch of the failed one that was long on its way must not vouch for it.
     """
+    lost = candidates.lost_tail | nodes
+    counted = (*partition.isr, *partition.eligible_leaders)
     others = replace(
         candidates,
         alive=candidates.alive - nodes,
-        lost_tail=candidates.lost_tail | nodes,
+        lost_tail=candidates.lost_tail if lost.issuperset(counted) else lost,
     )
     after = elect(partition, others, min_isr=min_isr, unclean=unclean)
     if after is None or after.leader_epoch > partition.leader_epoch:

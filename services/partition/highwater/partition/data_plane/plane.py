@@ -16,9 +16,11 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import unknown
 from highwater.partition.data_plane.waiters import FetchWait
 from highwater.partition.storage.errors import (
+    CorruptIndexError,
     CorruptLogError,
     DamagedRecordsError,
     LogDirFailure,
+    StorageError,
 )
 
 
@@ -50,18 +52,22 @@ class DataPlane:
         call_later: Callable[[float, Callable[[], None]], Any],
         on_bug: Callable[[PartitionReplica, Exception], None],
         meters: Mapping[InstanceId, Meter] | None = None,
-        on_damage: Callable[[PartitionReplica, CorruptLogError], bool] = lambda *_: False,
+        on_damage: Callable[[PartitionReplica, StorageError], bool] = lambda *_: False,
+        *,
+        hopeful: Callable[[PartitionReplica], bool] = lambda _: False,
     ) -> None:
         """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
 
         `on_damage` hears of logs that cannot be read where they should; True if it has dealt with
-        that, and the partition is as it should be.
+        that, and the partition is as it should be. `hopeful` says whether damaged records of a
+        replica may soon be read.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self._call_later = call_later
         self._on_bug = on_bug
         self._on_damage = on_damage
+        self._hopeful = hopeful
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
@@ -208,9 +214,15 @@ class DataPlane:
         work.results = results
         return total, failed
 
-    def damaged(self, replica: PartitionReplica, error: CorruptLogError) -> bool:
+    def damaged(self, replica: PartitionReplica, error: StorageError) -> bool:
         """Tells of a log that cannot be read where it should; True if that has been dealt with."""
         return self._on_damage(replica, error)
+
+    def _refusal_of_damaged(self, replica: PartitionReplica) -> ErrorCode:
+        """Clients ask again, without telling the application, for what may be healed in a moment."""
+        if self._hopeful(replica):
+            return ErrorCode.OFFSET_NOT_AVAILABLE
+        return ErrorCode.CORRUPT_MESSAGE
 
     def unreadable(
         self,
@@ -224,10 +236,12 @@ class DataPlane:
         `again` reads once more, up to them.
         """
         if isinstance(error, DamagedRecordsError):
-            return FetchedPartition(ErrorCode.CORRUPT_MESSAGE)
-        if isinstance(error, CorruptLogError) and self.damaged(replica, error):
+            return FetchedPartition(self._refusal_of_damaged(replica))
+        if isinstance(error, (CorruptLogError, CorruptIndexError)) and self.damaged(replica, error):
             if again is None or replica.failed:
-                return FetchedPartition(replica.core.refuse_fetch(-1) or ErrorCode.CORRUPT_MESSAGE)
+                return FetchedPartition(
+                    replica.core.refuse_fetch(-1) or self._refusal_of_damaged(replica)
+                )
             try:
                 return again()
             except Exception as second:  # noqa: BLE001 - as the first.

@@ -8,6 +8,7 @@ import grpc.aio
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.coordinator import CoordinatorPort
+from highwater.model.ids import TopicId
 from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.replicate_stream import replicate_stream
@@ -15,6 +16,7 @@ from highwater.partition.edge.stream_drain import StreamDrain
 from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.node_replication import NodeReplication
+from highwater.partition.replication.leader.range_reads import read_range
 
 SERVICE: Final = "highwater.api.partition.v1.PartitionService"
 MESSAGE_BYTES_MAX: Final = 128 << 20
@@ -66,6 +68,7 @@ def add_to_server(
         "Fetch": grpc.stream_stream_rpc_method_handler(fetch),
         "Coordinate": grpc.stream_stream_rpc_method_handler(coordinate),
         "Replicate": grpc.stream_stream_rpc_method_handler(replicate),
+        "ReadRange": _read_range_handler(plane),
         "ListOffsets": grpc.unary_unary_rpc_method_handler(
             list_offsets,
             request_deserializer=pb.ListOffsetsRequest.FromString,
@@ -87,3 +90,22 @@ def add_to_server(
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
     return add
+
+
+def _read_range_handler(plane: DataPlane) -> Any:
+    async def read_records(request: pb.ReadRangeRequest, _context: Any) -> pb.ReadRangeResponse:
+        code, records = await read_range(
+            plane.replicas.get((TopicId(request.topic_id), request.partition)),
+            leader_epoch=request.leader_epoch,
+            offset=request.offset,
+            end_offset=request.end_offset,
+            max_bytes=request.max_bytes,
+            damaged=plane.damaged,
+        )
+        return pb.ReadRangeResponse(error_code=int(code), records=records)
+
+    return grpc.unary_unary_rpc_method_handler(
+        read_records,
+        request_deserializer=pb.ReadRangeRequest.FromString,
+        response_serializer=pb.ReadRangeResponse.SerializeToString,
+    )

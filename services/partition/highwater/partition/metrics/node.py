@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.groups.runtime import GroupCoordinator
+from highwater.partition.node.repairs import Repairs
 from highwater.partition.storage.scrubbing.scrubber import LogScrubber
 
 _PREFIX = "highwater_partition"
@@ -23,11 +24,12 @@ class PartitionCollector(Collector):
     """Prometheus' view of one node."""
 
     def __init__(
-        self, *, plane: DataPlane, groups: GroupCoordinator, scrubber: LogScrubber
+        self, *, plane: DataPlane, groups: GroupCoordinator, scrubber: LogScrubber, repairs: Repairs
     ) -> None:
         self._plane = plane
         self._groups = groups
         self._scrubber = scrubber
+        self._repairs = repairs
 
     def collect(self) -> Iterable[Metric]:
         """One pass over all replicas and groups."""
@@ -128,6 +130,19 @@ class PartitionCollector(Collector):
         checked.add_metric((), scrubber.checked_bytes)
         found = CounterMetricFamily(f"{_PREFIX}_damages_found", "Batches with bit rot.")
         found.add_metric((), scrubber.damages)
+        repairs = self._repairs.stats
+        for name, text, value in (
+            ("damages_healed", "Damaged ranges healed in place.", repairs.healed),
+            ("damaged_replicas_replaced", "Fetched again as a whole.", repairs.replaced),
+        ):
+            counter = CounterMetricFamily(f"{_PREFIX}_{name}", text)
+            counter.add_metric((), value)
+            yield counter
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_damaged_logs_not_healable",
+            "Logs with damaged records that no other replica has.",
+            value=repairs.not_healable,
+        )
         rotten = sum(r.log.rotten for r in self._plane.replicas.values())
         yield from (checked, found)
         yield GaugeMetricFamily(

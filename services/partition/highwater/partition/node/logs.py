@@ -16,6 +16,7 @@ from highwater.partition.node.membership import Membership, NodeIdentity
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.storage.cleaning.cleaner import Cleaner
 from highwater.partition.storage.cleaning.settings import cleaner_settings
+from highwater.partition.storage.directory.damaged_logs import DamagedLogs
 from highwater.partition.storage.directory.failure_notes import (
     RuntimeNotes,
     runtime_directories,
@@ -29,6 +30,7 @@ from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.directory.node_lineage import NodeLineage
 from highwater.partition.storage.errors import LogDirFailure, LogDirInUseError, StorageError
 from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.names import partition_directory
 from highwater.partition.storage.scrubbing.scrubber import Damage, LogScrubber
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
@@ -67,6 +69,7 @@ class NodeLogs:
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             lineage=self._lineage,
         )
+        self._damaged = DamagedLogs(self.manager)
         self._maintenance = LogMaintenance(
             self.manager,
             clock=clock,
@@ -102,6 +105,7 @@ class NodeLogs:
             raise UsageError(str(error)) from None
         except StorageError as error:
             raise UsageError(f"the log directories cannot be used: {error}") from error
+        self._damaged.find()
         if self.manager.all_dirs_failed:
             self.manager.close()
             raise UsageError("no log directory can be used: " + "; ".join(self._failures()))
@@ -182,6 +186,21 @@ class NodeLogs:
     def delete_log(self, log: PartitionLog) -> None:
         """See LogStore."""
         self.manager.delete_log(log)
+
+    def set_damaged_aside(self, log: PartitionLog) -> None:
+        """See LogStore."""
+        self._damaged.set_aside(log)
+        self._log.warning("damaged_log_set_aside", kept_as=log.directory)
+
+    def remove_set_aside(self, topic: TopicState, partition: int) -> None:
+        """See LogStore."""
+        if not self._damaged:
+            return  # As a rule; the name below is for each partition of each topic that changes.
+        name = partition_directory(
+            topic.name, partition, topic_id=topic.topic_id, instance=topic.instance
+        )
+        for directory in self._damaged.remove(name):
+            self._log.info("damaged_log_removed", kept_as=directory)
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """See LogStore."""

@@ -4,14 +4,14 @@ Single owner, on the node's loop. Every image is compared with what is here: rep
 given a role, or removed; nothing else changes roles.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
-from highwater.model.ids import NO_NODE, InstanceId, NodeId, TopicId
+from highwater.model.ids import InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 from highwater.model.time import Clock
+from highwater.partition.core.repair import counts_no_more
 from highwater.partition.core.replica_events import (
     IneligibleChanged,
     NodeRegistered,
@@ -22,6 +22,7 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.data_plane.replica_role import LAG_MS_MAX_DEFAULT
 from highwater.partition.data_plane.replication_port import ReplicationPort
+from highwater.partition.node.quarantine import Next, Quarantine
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log.log import PartitionLog
@@ -48,6 +49,16 @@ class LogStore(Protocol):
 
     def delete_log(self, log: PartitionLog) -> None:
         """Removes a log for good, off the loop."""
+        ...
+
+    def set_damaged_aside(self, log: PartitionLog) -> None:
+        """Keeps a damaged log's files under another name, until `remove_set_aside`."""
+        ...
+
+    def remove_set_aside(self, topic: TopicState, partition: int) -> None:
+        """Removes, off the loop, what was set aside of a partition, by this process or an earlier
+        one: there is a whole copy in its place.
+        """
         ...
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
@@ -77,16 +88,6 @@ class RoleListener(Protocol):
     def topics_deleted(self, topics: Sequence[TopicState]) -> None:
         """These topics exist no longer, wherever their partitions were."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Quarantine:
-    """A replica that failed because records are damaged that others have."""
-
-    leader_epoch: int
-    """No fetch that is counted in a later one was made for the log that failed."""
-    usable: bool
-    """Whether the replica could go on with that log."""
 
 
 class Replicas:
@@ -131,9 +132,7 @@ class Replicas:
         """Of which `roles` has heard that this node leads them, failed ones included."""
         self.unusable: set[Key] = set()
         """Assigned here, but their log cannot be opened."""
-        self._refetching: dict[Key, _Quarantine] = {}
-        """Failed because records are damaged that others have; to be made anew when nobody counts
-        them."""
+        self._quarantine = Quarantine()
         self.elections = 0
         """New leader epochs of replicas here, seen since the start."""
         self.leader_count = 0
@@ -183,6 +182,11 @@ class Replicas:
             self._roles.topics_deleted(gone)
         self.count()
 
+    @property
+    def ineligible(self) -> frozenset[int]:
+        """Nodes that are fenced or shut down, as of the image that was carried out last."""
+        return self._ineligible
+
     def _note_ineligible(self, image: ClusterImage) -> Steps[None]:
         """Nodes that the controller would refuse in an ISR."""
         ineligible = frozenset(n.node_id for n in image.nodes.values() if n.fenced or n.draining)
@@ -210,7 +214,7 @@ class Replicas:
         min_isr = self._policies.min_isr(topic)
         known = () if before is None else before.partitions
         # What could not be carried out when it came is tried again with any change of the topic.
-        again = bool(self._refetching or self.unusable)
+        again = bool(self._quarantine or self.unusable)
         for state in topic.partitions:
             number = state.partition
             if again or number >= len(known) or known[number] is not state:
@@ -229,103 +233,77 @@ class Replicas:
                 self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                 self._remove(topic, replica)
             return
-        failed = self._refetching.get(key)
-        if replica is not None and failed is not None and _counts_no_more(state, node_id):
-            replica = self._end_quarantine(topic, replica, state, failed)
+        if replica is not None and key in self._quarantine:
+            replica = self._look_after(topic, replica, state)
         if replica is None:
             replica = self._make(topic, state.partition, node_id)
             if replica is None:
                 return
-        if replica.log.rotten and not replica.failed:
-            self._quarantine(replica, state)
+        if node_id in state.isr and not replica.failed:
+            self._logs.remove_set_aside(topic, state.partition)
         self._set_role(topic, replica, state, min_isr)
         self._records[key] = state
 
-    def damaged(self, log: PartitionLog) -> bool:
-        """Takes a replica out of service whose log has lost records.
+    def step_back(self, replica: PartitionReplica, alive: Iterable[int]) -> bool:
+        """Takes a replica out of service whose log is damaged and cannot be healed in place.
 
-        False if nobody else has them, or if it is not in the ISR yet. The controller hears that
-        it is offline, lets another one lead and takes it out of the ISR; when the image says so
-        its log is deleted, and a new one fetches everything again (R13).
+        False if that does not help now. See `quarantine`; `alive` have proven that they live.
         """
-        for replica in self._plane.replicas.values():
-            if replica.log is log:
-                found = self._record_of(replica)
-                return found is not None and self._quarantine(replica, found[1])
-        return False
+        found = self.record_of(replica)
+        if found is None:
+            return False
+        return self._quarantine.step_back(replica, found[1], alive)
 
     def not_cut(self, replica: PartitionReplica) -> bool:
-        """A follower has failed: its log is damaged where it parts from its leader's, and so cannot
-        be cut there. All that it needs is another log; True if it has got one, or will.
+        """A follower has failed: its log is damaged where it diverges from its leader's, and so
+        cannot be cut there. It needs another log; True if it has got one, or will.
 
         One that nobody counts gets it at once, in the same leader epoch: all that the former one
-        asked in it was answered with where it parts, and counted for nothing; so no fetch that is
-        late can vouch for the new one.
+        asked in it was answered with where the logs diverge, and counted for nothing; so no fetch
+        that is late can vouch for the new one. Its leader lives: it has just answered.
         """
-        found = self._record_of(replica)
+        found = self.record_of(replica)
         if found is None:
             return False
         topic, state = found
-        counted = not _counts_no_more(state, NodeId(replica.core.node))
+        counted = not counts_no_more(state, replica.core.node)
         if counted or state.leader_epoch != replica.leader_epoch:
-            return self._quarantine(replica, state)
-        self._remove(topic, replica)
+            return self._quarantine.step_back(replica, state, (replica.leader,))
+        self._replace(topic, replica)
         made = self._make(topic, state.partition, NodeId(replica.core.node))
         if made is not None:
             self._set_role(topic, made, state, self._policies.min_isr(topic))
             self._records[topic.topic_id, made.partition] = state
         return made is not None
 
-    def _record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
+    def record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
+        """The partition as the image has it that was carried out last; None if it has none."""
         topic = self._topics.get(replica.topic_id)
         state = self._records.get((replica.topic_id, replica.partition))
         return None if topic is None or state is None else (topic, state)
 
-    def _quarantine(self, replica: PartitionReplica, state: PartitionState) -> bool:
-        key = (replica.topic_id, replica.partition)
-        if key in self._refetching:
-            return True
-        if _counts_no_more(state, NodeId(replica.core.node)):
-            # The controller would change nothing, so no image would say that it was heard. The
-            # replica comes here again when it has caught up, and is in the ISR; or, if it works
-            # no more, is made anew when fetches of this leader epoch cannot vouch for it.
-            if replica.failed:
-                epoch = max(state.leader_epoch, replica.leader_epoch)
-                self._refetching[key] = _Quarantine(leader_epoch=epoch, usable=False)
-            return False
-        if all(n == replica.core.node or n in self._ineligible for n in state.isr):
-            return False
-        self._refetching[key] = _Quarantine(
-            leader_epoch=replica.leader_epoch, usable=not replica.failed
-        )
-        if not replica.failed:
-            replica.fail()
-        return True
-
-    def _end_quarantine(
-        self,
-        topic: TopicState,
-        replica: PartitionReplica,
-        state: PartitionState,
-        failed: _Quarantine,
+    def _look_after(
+        self, topic: TopicState, replica: PartitionReplica, state: PartitionState
     ) -> PartitionReplica | None:
-        """What follows the replica, which nobody relies on any more; None if it begins without a log.
+        """What follows a replica that has stepped back; None if it begins without a log."""
+        has_log = self._logs.has_log(replica.log)
+        match self._quarantine.next_for(replica, state, has_log=has_log):
+            case None | Next.WAIT:
+                return replica
+            case Next.GO_ON:
+                self._drop(topic, replica)
+                return self._make_of(
+                    topic, replica.partition, replica.log, replica.log_dir, replica.core.node
+                )
+            case Next.REPLACE:
+                self._replace(topic, replica)
+                return None
 
-        If the leader epoch is still the same, the leader had taken it out of the ISR, for its lag,
-        before the controller heard of the damage. Then a fetch of its that is late could vouch for a
-        new log. So it goes on with this one, and comes here again when it is in the ISR; or it stays
-        as it is until the next leader epoch, if this log cannot be used: it has failed since, or
-        its former owner's last write is still under way.
-        """
-        if state.leader_epoch > failed.leader_epoch:
-            self._remove(topic, replica)
-            return None
-        if not failed.usable or replica.log.writing or not self._logs.has_log(replica.log):
-            return replica
+    def _replace(self, topic: TopicState, replica: PartitionReplica) -> None:
+        """Makes way for an empty log, whose records will come from others."""
         self._drop(topic, replica)
-        return self._make_of(
-            topic, replica.partition, replica.log, replica.log_dir, replica.core.node
-        )
+        if self._logs.has_log(replica.log):
+            self._logs.set_damaged_aside(replica.log)
 
     def _reconfigure(self, topic: TopicState) -> Steps[None]:
         """Configs apply from the next append on."""
@@ -414,6 +392,7 @@ class Replicas:
         for state in topic.partitions:
             key = (topic.topic_id, state.partition)
             self.unusable.discard(key)
+            self._logs.remove_set_aside(topic, state.partition)
             replica = self._plane.replicas.get(key)
             if replica is not None:
                 self._remove(topic, replica)
@@ -424,7 +403,7 @@ class Replicas:
 
     def _drop(self, topic: TopicState, replica: PartitionReplica) -> None:
         del self._plane.replicas[topic.topic_id, replica.partition]
-        self._refetching.pop((topic.topic_id, replica.partition), None)
+        self._quarantine.forget(replica)
         self._records.pop((topic.topic_id, replica.partition), None)
         replica.retire()
         self._resigned(topic, replica.partition)
@@ -453,9 +432,3 @@ class Replicas:
             topic = self._topics.get(topic_id)
             if topic is not None and topic.instance == instance and not replica.failed:
                 yield replica
-
-
-def _counts_no_more(state: PartitionState, node_id: NodeId) -> bool:
-    """Whether others have all that is committed, and nobody relies on this node for it."""
-    led = state.leader not in (NO_NODE, node_id)
-    return led and node_id not in state.isr and node_id not in state.eligible_leaders

@@ -49,7 +49,9 @@ LOCK: Final = ".lock"
 
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+DAMAGED_DIRECTORY_SUFFIX: Final = "-damaged"
 _OFFSET_DIGITS: Final = 20
+_TOKEN_DIGITS: Final = 32
 _MAX_NAME: Final = 255
 
 
@@ -106,6 +108,22 @@ def deleted_directory(name: str, token: str) -> str:
 def stray_directory(name: str, token: str) -> str:
     """The name under which a log is kept that no topic has: `<name>.<token>-stray`, as in Kafka."""
     return _with_tail(name, f".{token}{STRAY_DIRECTORY_SUFFIX}")
+
+
+def damaged_directory(name: str, token: str) -> str:
+    """The name under which a damaged log is kept until another copy is in sync:
+    `<name>.<token>-damaged`.
+    """
+    return _with_tail(name, f".{token}{DAMAGED_DIRECTORY_SUFFIX}")
+
+
+def parse_damaged_directory(name: str) -> str | None:
+    """The partition's directory of which a damaged log was set aside, or None. Of a very long name
+    only the beginning is left.
+    """
+    stem, dot, tail = name.rpartition(".")
+    token = tail.removesuffix(DAMAGED_DIRECTORY_SUFFIX)
+    return stem if dot and token != tail and len(token) == _TOKEN_DIGITS else None
 
 
 def _with_tail(name: str, tail: str) -> str:

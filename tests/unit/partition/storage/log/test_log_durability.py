@@ -12,6 +12,7 @@ from highwater.partition.storage.errors import (
 )
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.names import DAMAGE
 from tests.support.log_batches import (
     append,
     make_batch,
@@ -94,3 +95,19 @@ def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
     log = open_log(directory, recovery_point=6)
     assert (log.log_end_offset, len(log.segments)) == (6, 1)
     log.close(clean=False)
+
+
+def test_what_is_healed_is_not_noted_any_more(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0")
+    append(log, *[make_batch() for _ in range(10)], epoch=0)
+    log.note_damage(2, 5)
+    log.note_damage(7, 9)
+    log.note_healed(3, 8)
+    assert log.lost == ((2, 3), (8, 9))
+    log.close(clean=True)
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=10)
+    assert log.lost == ((2, 3), (8, 9))
+    log.note_healed(0, 10)
+    assert log.lost == ()
+    assert not (tmp_path / "topic-0" / DAMAGE).exists()
+    log.close(clean=True)

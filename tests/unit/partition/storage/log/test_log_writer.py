@@ -14,9 +14,11 @@ from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
 from tests.support.log_batches import (
     append,
+    headers_in,
     make_batch,
     open_log,
     read_all,
+    slice_bytes,
     write_with,
 )
 
@@ -115,3 +117,22 @@ def test_rolls_before_a_batch_that_would_overflow_also_inside_a_group(tmp_path: 
     assert len(log.segments) == 4
     names = sorted(path.name for path in (tmp_path / "topic-0").glob("*.log"))
     assert names[1] == "00000000000000000003.log"
+
+
+@pytest.mark.parametrize("batch", [0, 3])
+def test_an_append_that_meets_damage_goes_on_in_a_new_segment(tmp_path: Path, batch: int) -> None:
+    """A leader's log used to fail for it, and the partition with it."""
+    log = open_log(tmp_path / "topic-0")
+    for number in range(4):
+        append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
+    log.close(clean=True)
+    log = open_log(tmp_path / "topic-0", clean=True, recovery_point=4)
+    with Path(log.active_segment.file).open("r+b") as file:
+        file.seek(batch * log.active_segment.size // 4 + 16)
+        file.write(b"\xff")
+    assert append(log, make_batch(), make_batch(), epoch=0) == [4, 5]
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    assert log.lost == ((batch, 4),)
+    found = log.read(4, 1 << 20, end_offset=6)
+    assert [header.base_offset for header in headers_in(slice_bytes(found))] == [4, 5]
+    log.close(clean=True)

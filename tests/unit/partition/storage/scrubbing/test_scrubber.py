@@ -76,6 +76,18 @@ async def test_sound_logs(tmp_path: Path) -> None:
     node.manager.close()
 
 
+async def test_the_other_segments_of_a_damaged_log_are_checked(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    log = node.logs[0]
+    flip(log.segments[0].file, 70)
+    log.note_damage(0, 1)
+    flip(log.segments[2].file, 70)
+    await node.scrubber.round(node.hosted)
+    ((where, damage),) = node.found
+    assert (where, damage.first) == (log, 4)
+    node.manager.close()
+
+
 async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.logs[1]

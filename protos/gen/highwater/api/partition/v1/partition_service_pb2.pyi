@@ -326,6 +326,30 @@ class EpochAnswer(_message.Message):
     end_offset: int
     def __init__(self, error_code: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
+class ReadRangeRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "offset", "end_offset", "max_bytes")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    offset: int
+    end_offset: int
+    max_bytes: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class ReadRangeResponse(_message.Message):
+    __slots__ = ("error_code", "records")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    records: bytes
+    def __init__(self, error_code: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+
 class DescribeLogDirsRequest(_message.Message):
     __slots__ = ("instance", "all_topics", "topics")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]

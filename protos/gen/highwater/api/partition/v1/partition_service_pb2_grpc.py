@@ -60,6 +60,11 @@ class PartitionServiceStub:
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.SerializeToString,
                 response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.FromString,
                 _registered_method=True)
+        self.ReadRange = channel.unary_unary(
+                '/highwater.api.partition.v1.PartitionService/ReadRange',
+                request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeRequest.SerializeToString,
+                response_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeResponse.FromString,
+                _registered_method=True)
         self.ListOffsets = channel.unary_unary(
                 '/highwater.api.partition.v1.PartitionService/ListOffsets',
                 request_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ListOffsetsRequest.SerializeToString,
@@ -119,6 +124,14 @@ class PartitionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadRange(self, request, context):
+        """ReadRange gives another node's replica committed batches that its own disk has damaged. A leader
+        or a follower answers it if it is in sync in the leader epoch that the request names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListOffsets(self, request, context):
         """ListOffsets resolves timestamps and special timestamps to offsets (all of Kafka's).
         """
@@ -162,6 +175,11 @@ def add_PartitionServiceServicer_to_server(servicer, server):
                     servicer.Replicate,
                     request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.FromString,
                     response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.SerializeToString,
+            ),
+            'ReadRange': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadRange,
+                    request_deserializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeRequest.FromString,
+                    response_serializer=highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeResponse.SerializeToString,
             ),
             'ListOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOffsets,
@@ -293,6 +311,33 @@ class PartitionService:
             '/highwater.api.partition.v1.PartitionService/Replicate',
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateRequest.SerializeToString,
             highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReplicateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadRange(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/highwater.api.partition.v1.PartitionService/ReadRange',
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeRequest.SerializeToString,
+            highwater_dot_api_dot_partition_dot_v1_dot_partition__service__pb2.ReadRangeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,6 +28,7 @@ from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.partition.storage.errors import CorruptLogError
 from highwater.partition.storage.filesystem import unlink_if_present
+from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import CLEANED_SUFFIX
 from highwater.runtime.logging import Logger
 
@@ -150,6 +151,12 @@ class Cleaner:
             except CorruptLogError as error:
                 self._failed(entry, str(error), attempts_max=1)
         return found
+
+    def try_again(self, log: PartitionLog) -> None:
+        """Damage of a log was repaired, so what could not be cleaned for it can be."""
+        for entry in [entry for entry in self._failures if entry.log is log]:
+            del self._failures[entry]
+        self._count_uncleanable()
 
     def _rests(self, entry: HostedLog) -> bool:
         failures = self._failures.get(entry)

@@ -8,7 +8,7 @@ no moment a reader finds nothing. It gets its own name after the next sync.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -60,7 +60,8 @@ class CleaningRun:
         self.end_offset = end_offset
         self.aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_abort = on_abort
-        self._fail = fail
+        self.fail = fail
+        """Takes the directory offline."""
         self._swapping: int | None = None
         """Base offset of new files that may count after a crash, and are not in the log yet."""
 
@@ -92,14 +93,21 @@ class CleaningRun:
 
         Raises AbortedError, TimeoutError.
         """
+        self._guarded(self.entry.log.mark_gaps)
+        await self.replace(group.bases, index_bytes=index_bytes)
+
+    async def replace(self, bases: Sequence[int], *, index_bytes: int) -> None:
+        """Puts `<first of bases>.*.cleaned` in the place of the segments with these base offsets.
+
+        Raises AbortedError, TimeoutError.
+        """
         self.check()
         log = self.entry.log
-        base = group.bases[0]
-        wanted = frozenset(group.bases)
+        base = bases[0]
+        wanted = frozenset(bases)
         old = [segment for segment in log.segments if segment.base_offset in wanted]
-        assert [segment.base_offset for segment in old] == list(group.bases)
+        assert [segment.base_offset for segment in old] == list(bases)
         self._swapping = base
-        self._guarded(log.mark_gaps)
         for suffix in _SUFFIXES[1:]:
             self._guarded(partial(self._rename, base, suffix))
         await self._sync()
@@ -137,7 +145,7 @@ class CleaningRun:
             for path in (new.index.path, new.time_index.path, new.file):
                 rename(path, path.removesuffix(SWAP_SUFFIX))
         except OSError as error:
-            self._fail(LogDirFailure(new.file, error))
+            self.fail(LogDirFailure(new.file, error))
             return
         new.without_suffix(SWAP_SUFFIX)
 
@@ -152,10 +160,10 @@ class CleaningRun:
         try:
             return work()
         except LogDirFailure as failure:
-            self._fail(failure)
+            self.fail(failure)
             raise AbortedError from failure
         except OSError as error:
-            self._fail(LogDirFailure(self.entry.log.directory, error))
+            self.fail(LogDirFailure(self.entry.log.directory, error))
             raise AbortedError from error
 
     async def _sync(self, then: Callable[[], None] = _nothing) -> None:

@@ -242,7 +242,7 @@ class LogManager:
             entry.topic_id = topic.topic_id
         if entry is not None and entry.topic_id != topic.topic_id:
             # A topic of the same name that was deleted while this node was away.
-            self._set_aside(entry)
+            self.rename_away(entry.log, entry.log.set_aside)
             entry = self._take_double(name, topic)
         if entry is None:
             entry = self._create(name, topic, is_new=_is_new(topic, partition))
@@ -251,6 +251,10 @@ class LogManager:
 
     def delete_log(self, log: PartitionLog) -> None:
         """Renames a log's directory now and removes it after file.delete.delay.ms."""
+        self.rename_away(log, log.delete)
+
+    def rename_away(self, log: PartitionLog, rename: Callable[[str], None]) -> None:
+        """Takes a log out of use; `rename` is the one of its methods that renames its directory."""
         entry = self._entry(log)
         if entry is None:
             return
@@ -258,7 +262,7 @@ class LogManager:
         if entry.directory.names is not None:
             entry.directory.names.discard(entry.name)
         with self.guard(entry.directory):
-            log.delete(_token())
+            rename(_token())
         entry.directory.checkpoint_soon()
 
     def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> list[str]:
@@ -271,7 +275,7 @@ class LogManager:
         self._doubles, doubles = [], self._doubles
         strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
         for entry in strays:
-            self._set_aside(entry)
+            self.rename_away(entry.log, entry.log.set_aside)
         for entry in doubles:
             with self.guard(entry.directory):
                 entry.log.set_aside(_token())
@@ -421,15 +425,6 @@ class LogManager:
             raise StorageError(f"the same partition is in two log directories: {paths}")
         self._logs[entry.name] = entry
         entry.directory.log_count += 1
-
-    def _set_aside(self, entry: HostedLog) -> None:
-        """Keeps a log's files under another name, out of everybody's way."""
-        self._remove(entry)
-        if entry.directory.names is not None:
-            entry.directory.names.discard(entry.name)
-        with self.guard(entry.directory):
-            entry.log.set_aside(_token())
-        entry.directory.checkpoint_soon()
 
     def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
         """Makes way for a topic if a log that cannot be opened is a former one's."""

@@ -110,6 +110,7 @@ class LateWriter:
         base_offsets, sizes, roll = info.base_offsets, info.sizes, self._roll
         if info.leader_epoch != self._epochs.appended:
             self._epochs.assign(info.leader_epoch, base_offsets[0])
+        roll.leave_damaged(base_offsets[0])
         ends = [*base_offsets[1:], info.next_offset]
         if roll.due(sizes[0], info.max_timestamp, ends[0]):
             roll.roll(base_offsets[0])

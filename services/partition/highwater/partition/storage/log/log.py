@@ -131,8 +131,7 @@ class PartitionLog:
         `log_start_offset` and `first_dirty` come from its checkpoints; `compacted` says that the
         cleaner's has the log, so that offsets may be missing. `cache_intact`: the process that had
         it ended, the kernel has not, so that nothing it wrote is lost (see `recovery`). `on_loss`:
-        see `LogLoader`. Raises LogDirFailure if I/O fails,
-        CorruptLogError if sealed data is damaged, UnsupportedFormatError for old messages.
+        see `LogLoader`. Raises LogDirFailure, CorruptLogError, UnsupportedFormatError.
         """
         environment = environment or InlineEnvironment()
         path = os.fspath(directory)
@@ -316,6 +315,10 @@ class PartitionLog:
 
     # -- leader epochs --------------------------------------------------------------------------
 
+    def note_healed(self, first: int, end: int) -> None:
+        """The records from `first` up to `end` are sound again. Raises LogDirFailure."""
+        self._lost.healed(first, end)
+
     def begin_epoch(self, epoch: int) -> None:
         """Notes that `epoch` begins at the log end offset (KIP-101), as a leader does.
 
@@ -430,10 +433,8 @@ class PartitionLog:
         return self._cleaning.waiting_since(first_dirty, end)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Puts `new`, whose files are in the directory, in the place of sealed neighbours.
-
-        Their files are renamed now and removed after file.delete.delay.ms; whoever holds them reads
-        on. Producer snapshots stay: they tell of offsets, not of files. Raises LogDirFailure.
+        """Puts `new`, whose files are in the directory, in the place of sealed neighbours; readers
+        that hold their files read on. Raises LogDirFailure.
         """
         self._cleaning.replace_segments(old, new)
 
@@ -442,10 +443,9 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> int:
         """Cuts the log so that it ends at or before `offset`, at a batch boundary; the new end.
 
-        In place: the caller guarantees that nothing below the high watermark goes. Producers are
-        rebuilt from the newest snapshot and the log. Epochs that begin at or after `offset` go even
-        if no batch does: they hold nothing, and while they stay a leader that never had them finds
-        the logs divergent (Kafka's `UnifiedLog.truncateTo` does the same). Raises LogDirFailure.
+        In place: the caller guarantees that nothing below the high watermark goes. Epochs that
+        begin at or after `offset` go even if no batch does (see `LogTruncation`). Raises
+        LogDirFailure.
         """
         assert not self.writing
         return self._truncation.truncate_to(offset, high_watermark=self.high_watermark)
@@ -467,9 +467,8 @@ class PartitionLog:
         self._deletion.advance_start(offset)
 
     def apply_retention(self) -> int:
-        """Deletes segments that have outlived the topic's retention; returns how many.
-
-        Nothing while the writer thread or the cleaner is at work: the next pass will do.
+        """Deletes segments that have outlived the topic's retention, unless the writer thread or
+        the cleaner is at work; returns how many.
         """
         if self.writing or self.cleaning is not None:
             return 0
@@ -495,3 +494,7 @@ class PartitionLog:
     def set_aside(self, token: str) -> None:
         """Renames the directory to `<name>.<token>-stray`, where it stays; else as `delete`."""
         self._closing.set_aside(token)
+
+    def set_damaged_aside(self, token: str) -> None:
+        """Renames the directory to `<name>.<token>-damaged`, where it stays; else as `delete`."""
+        self._closing.set_damaged_aside(token)

@@ -116,7 +116,9 @@ class LogCleaning:
 
         Raises LogDirFailure.
         """
-        assert self._segments.gaps
+        assert self._segments.gaps or len(old) == 1, (
+            "only a repair keeps all of a segment's records"
+        )
         try:
             self._removal.replace(old, new)
         except OSError as error:

@@ -8,7 +8,7 @@ from highwater.partition.storage.log.log_durability import LogDurability
 from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
-from highwater.partition.storage.names import deleted_directory, stray_directory
+from highwater.partition.storage.names import damaged_directory, deleted_directory, stray_directory
 
 
 class LogClosing:
@@ -55,6 +55,10 @@ class LogClosing:
     def set_aside(self, token: str) -> None:
         """Renames the directory; see `PartitionLog.set_aside`."""
         self._move(stray_directory(os.path.basename(self._place.directory), token))
+
+    def set_damaged_aside(self, token: str) -> None:
+        """Renames the directory; see `PartitionLog.set_damaged_aside`."""
+        self._move(damaged_directory(os.path.basename(self._place.directory), token))
 
     def _move(self, name: str) -> None:
         place = self._place

@@ -62,8 +62,9 @@ class LogParts:
             first_dirty=first_dirty,
         )  # fmt: skip
         self.roll = roll = SegmentRoll(
-            place, segments, lookup, durability=durability, producers=producers, factory=factory
-        )
+            place, segments, lookup, lost=lost, durability=durability,
+            producers=producers, factory=factory,
+        )  # fmt: skip
         self.writer = writer = LogWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers
         )

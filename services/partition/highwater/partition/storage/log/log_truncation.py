@@ -62,7 +62,12 @@ class LogTruncation:
         self._cleaning = cleaning
 
     def truncate_to(self, offset: int, *, high_watermark: int) -> int:
-        """See `PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say."""
+        """See `PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say.
+
+        Producers are rebuilt from the newest snapshot and the log. Epochs that begin at or after
+        `offset` hold nothing, and while they stay a leader that never had them finds the logs
+        divergent (Kafka's `UnifiedLog.truncateTo` removes them, too).
+        """
         segments = self._segments
         if offset >= segments.end_offset:
             self._epochs.truncate_from_end(offset)

@@ -115,6 +115,7 @@ class LogWriter:
         roll = self._roll
         if info.leader_epoch != self._epochs.appended:
             self._epochs.assign(info.leader_epoch, base_offsets[0])
+        roll.leave_damaged(base_offsets[0])
         views = [memoryview(buffer) for buffer in info.buffers]
         ends = [*base_offsets[1:], info.next_offset]
         first, count = 0, len(sizes)

@@ -4,6 +4,7 @@ import os
 
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.errors import DamagedRecordsError, LogDirFailure
+from highwater.partition.storage.filesystem import unlink_if_present
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.names import DAMAGE
 
@@ -22,6 +23,13 @@ class LostRanges:
     def add(self, first: int, end: int) -> None:
         """Notes that the records from `first` up to `end` are damaged. Raises LogDirFailure."""
         self.ranges = (*self.ranges, (first, end))
+        self._write()
+
+    def healed(self, first: int, end: int) -> None:
+        """The records from `first` up to `end` are sound again. Raises LogDirFailure."""
+        before = ((a, min(b, first)) for a, b in self.ranges)
+        behind = ((max(a, end), b) for a, b in self.ranges)
+        self.ranges = tuple(sorted({(a, b) for a, b in (*before, *behind) if a < b}))
         self._write()
 
     def cut(self, end: int) -> None:
@@ -59,6 +67,9 @@ class LostRanges:
     def _write(self) -> None:
         path = os.path.join(self._place.directory, DAMAGE)
         try:
+            if not self.ranges:
+                unlink_if_present(self._place.filesystem, path)
+                return
             checkpoint.write_ranges(self._place.filesystem, path, self.ranges, durable=False)
         except OSError as error:
             raise LogDirFailure(path, error) from error

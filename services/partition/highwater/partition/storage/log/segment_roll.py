@@ -6,10 +6,11 @@ The rule is Kafka's `LogSegment.shouldRoll`. The active segment's disk space is 
 from collections.abc import Sequence
 from typing import Final
 
-from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
 from highwater.partition.storage.log.log_durability import LogDurability
 from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_segments import LogSegments
+from highwater.partition.storage.log.lost_ranges import LostRanges
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
 from highwater.partition.storage.recovery.segment_ends import segment_end
@@ -32,6 +33,7 @@ class SegmentRoll:
         "_factory",
         "_growth",
         "_lookup",
+        "_lost",
         "_place",
         "_producers",
         "_segments",
@@ -46,6 +48,7 @@ class SegmentRoll:
         segments: LogSegments,
         lookup: SegmentLookup,
         *,
+        lost: LostRanges,
         durability: LogDurability,
         producers: LogProducers,
         factory: SegmentFactory,
@@ -54,6 +57,7 @@ class SegmentRoll:
         self._place = place
         self._segments = segments
         self._lookup = lookup
+        self._lost = lost
         self._durability = durability
         self._producers = producers
         self._factory = factory
@@ -126,6 +130,21 @@ class SegmentRoll:
         if end <= growth.look_at or not growth.grown(end, self._place.clock.monotonic_ms()):
             return
         growth.enabled = segment.preallocate(min(CHUNK_BYTES + end - segment.size, room))
+
+    def leave_damaged(self, base_offset: int) -> None:
+        """Closes the active segment if its batches cannot be walked over, and notes what is lost:
+        what is appended from `base_offset` on can then be found, and the rest is for a repair.
+        """
+        segment = self._segments.active
+        seen = segment.max_timestamp is not None and segment.first_timestamp is not None
+        if seen or not segment.size:
+            return
+        try:
+            self._lookup.with_indexes(segment, segment.load_first_timestamp)
+            self._lookup.largest_timestamp(segment)
+        except DamagedHeaderError as error:
+            self._lost.add(error.first, base_offset)
+            self.roll(base_offset)
 
     def roll(self, base_offset: int) -> None:
         """Seals the active segment and begins one at `base_offset`; syncs the old one elsewhere.

@@ -10,7 +10,6 @@ restart. On the loop; what is found goes to `on_damage`.
 import asyncio
 import json
 import os
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from highwater.partition.storage.filesystem import read_file, replace_file
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import SCRUB_STATE, TEMPORARY_SUFFIX
 from highwater.partition.storage.scrubbing.scrub import Piece, SegmentFile, check_piece
+from highwater.partition.storage.scrubbing.segment_repair import closed_segment
 from highwater.partition.storage.segment.segment import Segment
 
 VERSION: Final = 1
@@ -89,8 +89,10 @@ class LogScrubber:
             for base in [segment.base_offset for segment in entry.log.segments[:-1]]:
                 if (entry.name, base) <= after:
                     continue
-                if hosted.failure is not None or not self._manager.holds(entry) or entry.log.rotten:
+                if hosted.failure is not None or not self._manager.holds(entry):
                     break
+                if _is_known(entry.log, base):
+                    continue  # It is being repaired, or nobody has what it lost.
                 await self._segment(entry, base)
                 self._keep_place(hosted, (entry.name, base))
             await asyncio.sleep(0)
@@ -99,7 +101,7 @@ class LogScrubber:
 
     async def _segment(self, entry: HostedLog, base: int) -> None:
         """Checks one segment, if it is still there and closed."""
-        found = _closed(entry.log, base)
+        found = closed_segment(entry.log, base)
         if found is None:
             return
         segment, file = found
@@ -107,12 +109,15 @@ class LogScrubber:
         position, expected = 0, base
         while position < file.size:
             piece = await self._piece(entry, file, position, expected)
-            if piece is None or piece.gone or _closed(entry.log, base) != found:
+            if piece is None or piece.gone or closed_segment(entry.log, base) != found:
                 return
             if piece.damage:
                 # Once more: it may have been cut and written again while it was read.
                 again = await self._piece(entry, file, piece.position, piece.next_offset)
-                same = _closed(entry.log, base) == found and entry.log.truncations == truncations
+                same = (
+                    closed_segment(entry.log, base) == found
+                    and entry.log.truncations == truncations
+                )
                 if again is not None and again.damage and same and self._manager.holds(entry):
                     self._found(entry.log, segment, again)
                 return
@@ -155,19 +160,11 @@ class LogScrubber:
             hosted.run_later(partial(_write_place, hosted, place), _nothing)
 
 
-def _closed(log: PartitionLog, base: int) -> tuple[Segment, SegmentFile] | None:
-    """The segment that begins at `base`, if it is there and another one follows."""
-    bases = [segment.base_offset for segment in log.segments]
-    number = bisect_right(bases, base) - 1
-    if number < 0 or bases[number] != base or number == len(bases) - 1:
-        return None
-    segment = log.segments[number]
-    return segment, SegmentFile(
-        path=segment.file,
-        inode=segment.inode,
-        size=segment.size,
-        base_offset=base,
-        next_base_offset=bases[number + 1],
+def _is_known(log: PartitionLog, base: int) -> bool:
+    """Whether records of a segment are known to be damaged."""
+    found = closed_segment(log, base)
+    return found is not None and any(
+        first < found[1].next_base_offset and end > base for first, end in log.lost
     )
 
 

@@ -1,0 +1,77 @@
+"""Damage of a log that the scrubber, a read or an append has found: noted, told, and given to repair.
+
+See `repairs` for what follows.
+"""
+
+from collections.abc import Callable, Iterable
+
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.node.logs import NodeLogs
+from highwater.partition.node.repairs import Repairs
+from highwater.partition.storage.errors import DamageFoundError, LogDirFailure, StorageError
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.scrubbing.scrubber import Damage
+from highwater.runtime.logging import Logger
+
+
+class FoundDamage:
+    """One node's, on its loop."""
+
+    def __init__(
+        self,
+        *,
+        logs: NodeLogs,
+        repairs: Repairs,
+        replicas: Callable[[], Iterable[PartitionReplica]],
+        log: Logger,
+    ) -> None:
+        """`replicas` gives those of the node."""
+        self._logs = logs
+        self._repairs = repairs
+        self._replicas = replicas
+        self._log = log
+
+    def in_log(self, log: PartitionLog, damage: Damage) -> None:
+        """Records of a closed segment have changed on the disk (R13)."""
+        self._logs.note_damage(log, damage)
+        damaged = (replica for replica in self._replicas() if replica.log is log)
+        self._log.error(
+            "log_damaged",
+            topic=log.topic,
+            partition=log.partition,
+            file=damage.file,
+            position=damage.position,
+            first_offset=damage.first,
+            end_offset=damage.end,
+            what=damage.what,
+            others_asked=any(map(self._repairs.damaged, damaged)),
+        )
+
+    def by_read(self, replica: PartitionReplica, error: StorageError) -> bool:
+        """A read met damage, before the scrubber did or where that does not look.
+
+        One batch is lost, or the rest of its segment. The active one is closed for that, so that
+        what is appended from now on can be found. If it is not known which records are lost, the
+        replica goes on with what can be read until others can take over. True: it need not fail.
+        """
+        log = replica.log
+        if not isinstance(error, DamageFoundError):
+            self._repairs.damaged(replica, unplaced=str(error))
+            return True
+        end = error.end
+        if end < 0:
+            if log.writing:
+                return True  # It is met again when the writer thread has ended.
+            try:
+                log.roll()
+            except LogDirFailure as failure:
+                replica.log_failed(failure)
+                return True
+            end = log.log_end_offset
+            # A start must not look for the log's end in that segment, and drop what follows it.
+            self._logs.keep_flushed(log)
+        damage = Damage(
+            first=error.first, end=end, file=error.file, position=error.position, what=str(error)
+        )
+        self.in_log(log, damage)
+        return True

@@ -1,0 +1,98 @@
+"""Asks other nodes' replicas for batches that the disk of this one has damaged (ReadRange)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc.aio
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import TopicId
+from highwater.partition.core.repair import Outcome, outcome_of_refusal
+from highwater.runtime.grpc_channel import open_channel
+
+METHOD: Final = "/highwater.api.partition.v1.PartitionService/ReadRange"
+TIMEOUT_S: Final = 5.0
+ANSWER_BYTES_MAX: Final = 1 << 20
+MESSAGE_BYTES_MAX: Final = 128 << 20
+"""One batch may be as large as a client's frame, and travels in one message."""
+
+
+def _open(address: str) -> grpc.aio.Channel:
+    return open_channel(address, message_bytes_max=MESSAGE_BYTES_MAX)
+
+
+class RangeClient:
+    """From the node's start to `close`; channels are opened when a node is asked, and kept until it
+    moves or leaves. On one loop.
+    """
+
+    def __init__(self, open_channel: Callable[[str], grpc.aio.Channel] = _open) -> None:
+        self._open_channel = open_channel
+        self._addresses: dict[int, str] = {}
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._turn = asyncio.Lock()
+        """One call at a time: a repair is slow on purpose, and a channel that fails is closed."""
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Where the other nodes are."""
+        self._addresses = {int(node.node_id): node.address for node in image.nodes.values()}
+
+    async def ask(
+        self,
+        node: int,
+        topic_id: TopicId,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        end_offset: int,
+    ) -> bytes | Outcome:
+        """The next whole batches of a range, or why there are none; none of an empty range, which
+        only asks whether the replica could vouch for it.
+        """
+        address = self._addresses.get(node)
+        if not address:
+            return Outcome.SILENT
+        request = pb.ReadRangeRequest(
+            topic_id=topic_id,
+            partition=partition,
+            leader_epoch=leader_epoch,
+            offset=offset,
+            end_offset=end_offset,
+            max_bytes=ANSWER_BYTES_MAX,
+        )
+        async with self._turn:
+            return await self._call(address, request)
+
+    async def _call(self, address: str, request: pb.ReadRangeRequest) -> bytes | Outcome:
+        call: Any = self._channel(address).unary_unary(
+            METHOD,
+            request_serializer=pb.ReadRangeRequest.SerializeToString,
+            response_deserializer=pb.ReadRangeResponse.FromString,
+        )
+        try:
+            answer: pb.ReadRangeResponse = await call(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            await self._close(address)
+            return Outcome.SILENT
+        if answer.error_code:
+            return outcome_of_refusal(answer.error_code)
+        return answer.records
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._open_channel(address)
+        return channel
+
+    async def _close(self, address: str) -> None:
+        """The next call gets a channel that connects at once."""
+        channel = self._channels.pop(address, None)
+        if channel is not None:
+            await channel.close()
+
+    async def close(self) -> None:
+        """Closes all channels."""
+        for address in list(self._channels):
+            await self._close(address)

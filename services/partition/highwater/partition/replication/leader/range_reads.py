@@ -1,0 +1,136 @@
+"""ReadRange: batches of a replica here for another node's replica, whose disk has damaged them.
+
+The replica may lead or follow, as long as it is in sync in the asker's leader epoch. Whoever asks
+checks what it gets against its own log; here the checksums are checked, so that nobody waits for a
+source that has lost the same records, and so that this replica hears of its own damage.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+from crc32c import crc32c
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import LENGTH_OVERHEAD
+from highwater.partition.core.transitions import Role
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.storage.errors import (
+    CorruptLogError,
+    DamagedBatchError,
+    DamagedRecordsError,
+    LogDirFailure,
+    StorageError,
+)
+from highwater.partition.storage.log.log_slice import LogSlice
+from highwater.partition.storage.recovery.recovery import CRC_COVERS_FROM
+from highwater.partition.storage.segment.batches import HEADER, HEADER_BYTES
+
+ANSWER_BYTES_MAX: Final = 1 << 20
+"""Of one answer, unless its first batch alone is longer."""
+
+Damaged = Callable[[PartitionReplica, CorruptLogError], bool]
+
+
+async def read_range(
+    replica: PartitionReplica | None,
+    *,
+    leader_epoch: int,
+    offset: int,
+    end_offset: int,
+    max_bytes: int,
+    damaged: Damaged,
+) -> tuple[int, bytes]:
+    """(Kafka's error code, whole batches from `offset` on, none at or behind `end_offset`).
+
+    `damaged` hears of batches here that turn out to be unsound.
+    """
+    refused = refusal(replica, leader_epoch)
+    if refused or replica is None:
+        return refused, b""
+    log = replica.log
+    if not log.log_start_offset <= offset <= end_offset <= log.log_end_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE, b""
+    if offset == end_offset:
+        return 0, b""
+    try:
+        found = log.read(offset, min(max_bytes, ANSWER_BYTES_MAX), end_offset=end_offset)
+        if found is None:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, b""
+        data = await _load(found)
+    except DamagedRecordsError:
+        return ErrorCode.CORRUPT_MESSAGE, b""
+    except CorruptLogError as error:
+        damaged(replica, error)
+        return ErrorCode.CORRUPT_MESSAGE, b""
+    except StorageError as error:
+        replica.log_failed(error)
+        return ErrorCode.KAFKA_STORAGE_ERROR, b""
+    unsound = find_unsound(data, found, log.log_end_offset)
+    if unsound is not None:
+        damaged(replica, unsound)
+        return ErrorCode.CORRUPT_MESSAGE, b""
+    # It may have been cut, or lost its place, while it was read.
+    return refusal(replica, leader_epoch), data
+
+
+def refusal(replica: PartitionReplica | None, leader_epoch: int) -> int:
+    """Kafka's error code for a replica that cannot vouch for records in this epoch; 0 if it can."""
+    if replica is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    core = replica.core
+    if replica.failed or core.role not in (Role.LEADER, Role.FOLLOWER):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if leader_epoch != core.leader_epoch:
+        older = leader_epoch < core.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    if core.node not in core.isr.committed or core.truncating:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return 0
+
+
+async def _load(found: LogSlice) -> bytes:
+    """The slice's bytes, read on a thread. Raises LogDirFailure."""
+    segment = found.segment
+    try:
+        segment.pin()
+        try:
+            return await asyncio.to_thread(_pread, segment.fd, found.length, found.position)
+        finally:
+            segment.unpin()
+    except OSError as error:
+        raise LogDirFailure(segment.file, error) from error
+
+
+def find_unsound(data: bytes, found: LogSlice, log_end_offset: int) -> DamagedBatchError | None:
+    """The first batch of a slice whose checksum does not hold, or None."""
+    view = memoryview(data)
+    at = 0
+    while at + HEADER_BYTES <= len(view):
+        fields = HEADER.unpack_from(view, at)
+        nbytes = fields[1] + LENGTH_OVERHEAD
+        if not HEADER_BYTES <= nbytes <= len(view) - at:
+            break
+        if crc32c(view[at + CRC_COVERS_FROM : at + nbytes]) != fields[4]:
+            return DamagedBatchError(
+                "the CRC does not match",
+                file=found.segment.path,
+                position=found.position + at,
+                first=fields[0],
+                end=min(fields[0] + max(fields[6], 0) + 1, log_end_offset),
+            )
+        at += nbytes
+    return None
+
+
+def _pread(fd: int, nbytes: int, position: int) -> bytes:
+    parts: list[bytes] = []
+    while nbytes:
+        part = os.pread(fd, nbytes, position)
+        if not part:
+            break
+        parts.append(part)
+        nbytes -= len(part)
+        position += len(part)
+    return b"".join(parts)

@@ -1,0 +1,178 @@
+"""Heals a damaged range of a log in place: fetched from others, checked, swapped in (R13).
+
+On the loop that owns the log; all work on files runs on threads, a piece at a time and no faster
+than the rate that is set. While it runs, the log counts as being cleaned: nothing else replaces its
+segments, and whatever cuts or deletes them ends the repair.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from highwater.partition.core.leader_epochs import LeaderEpochCache
+from highwater.partition.core.repair import Outcome
+from highwater.partition.storage.cleaning.swap import AbortedError, CleaningRun
+from highwater.partition.storage.directory.hosted_directory import HostedLog
+from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.scrubbing.scrub import SegmentFile
+from highwater.partition.storage.scrubbing.segment_rebuild import SegmentGoneError, SegmentRebuild
+from highwater.partition.storage.segment.segment import Segment
+
+REPAIR_BYTES_PER_S: Final = 32 << 20
+"""What one directory spends on a repair, written and read."""
+
+Ask = Callable[[int, int, int], Awaitable["bytes | Outcome"]]
+"""(node, offset, end offset) -> the next whole batches of that range, at least one; or why not."""
+_T = TypeVar("_T")
+
+
+class NotNowError(Exception):
+    """The log cannot be repaired at the moment; it may be in a while."""
+
+
+async def heal(
+    entry: HostedLog,
+    base: int,
+    first: int,
+    end: int,
+    *,
+    nodes: Sequence[int],
+    ask: Ask,
+    fail: Callable[[LogDirFailure], None],
+    bytes_per_s: int = REPAIR_BYTES_PER_S,
+) -> tuple[bool, dict[int, Outcome]]:
+    """Heals the records [first, end) of the segment that begins at `base`: whether they are sound
+    now, and what each node's answer was good for. `nodes` are asked in order until one has them.
+
+    `fail` takes the log's directory offline. Raises NotNowError.
+    """
+    log = entry.log
+    found = closed_segment(log, base)
+    if found is None or log.cleaning is not None or end > log.high_watermark:
+        raise NotNowError
+    run = CleaningRun(entry, found[1].next_base_offset, on_abort=lambda: None, fail=fail)
+    log.cleaning = run
+    rebuild = SegmentRebuild(
+        entry.directory.filesystem,
+        found[1],
+        epochs=LeaderEpochCache(log.epochs.entries()),
+        index_bytes=log.config.segment_index_bytes,
+        index_interval=log.config.index_interval_bytes,
+        gaps=log.gaps,
+    )
+    repair = _Repair(run, rebuild, ask, bytes_per_s)
+    try:
+        return await repair.carry_out(base, first, end, nodes)
+    except (AbortedError, SegmentGoneError, TimeoutError) as error:
+        raise NotNowError(str(error)) from error
+    except OSError as error:
+        # A full disk, say: what is wrong with the directory others find out.
+        raise NotNowError(str(error)) from error
+    finally:
+        await asyncio.to_thread(_end, rebuild)
+        if log.cleaning is run:
+            log.cleaning = None
+        try:
+            run.abort()
+        except LogDirFailure as failure:
+            fail(failure)
+
+
+class _Repair:
+    """One call of `heal`."""
+
+    def __init__(
+        self, run: CleaningRun, rebuild: SegmentRebuild, ask: Ask, bytes_per_s: int
+    ) -> None:
+        self._run = run
+        self._rebuild = rebuild
+        self._ask = ask
+        self._bytes_per_s = bytes_per_s
+
+    async def carry_out(
+        self, base: int, first: int, end: int, nodes: Sequence[int]
+    ) -> tuple[bool, dict[int, Outcome]]:
+        rebuild, log = self._rebuild, self._run.entry.log
+        outcomes: dict[int, Outcome] = {}
+        if not await self._work(partial(rebuild.find, first, end)):
+            self._healed(first, end)
+            return True, outcomes
+        for node in nodes:
+            outcome = await self._from(node)
+            while outcome is Outcome.DIFFERS and rebuild.widen():
+                outcome = await self._from(node)
+            outcomes[node] = outcome
+            if outcome is Outcome.WHOLE:
+                await self._run.replace([base], index_bytes=log.config.segment_index_bytes)
+                self._healed(rebuild.range.offset, max(rebuild.range.end_offset, end))
+                return True, outcomes
+        return False, outcomes
+
+    async def _from(self, node: int) -> Outcome:
+        """Has one node fill the range, and completes the new file if it did."""
+        rebuild = self._rebuild
+        if rebuild.range.end_offset > self._run.entry.log.high_watermark:
+            raise NotNowError("not committed yet")
+        await self._work(rebuild.restart)
+        while not rebuild.filled:
+            data = await self._ask(node, rebuild.wanted, rebuild.range.end_offset)
+            if isinstance(data, Outcome):
+                return data
+            wrong = await self._work(partial(rebuild.take, data))
+            if wrong or not data:
+                return Outcome.DIFFERS
+            await self._pause(len(data))
+        while nbytes := await self._work(rebuild.copy):
+            await self._pause(nbytes)
+        try:
+            await self._work(rebuild.finish)
+        except DamagedHeaderError:
+            return Outcome.DIFFERS
+        return Outcome.WHOLE
+
+    def _healed(self, first: int, end: int) -> None:
+        log = self._run.entry.log
+        try:
+            log.note_healed(first, end)
+        except LogDirFailure as failure:
+            self._run.fail(failure)
+
+    async def _work(self, work: Callable[[], _T]) -> _T:
+        self._run.check()
+        result = await asyncio.to_thread(self._alone, work)
+        self._run.check()
+        return result
+
+    def _alone(self, work: Callable[[], _T]) -> _T:
+        with self._rebuild.busy:
+            return work()
+
+    async def _pause(self, nbytes: int) -> None:
+        await asyncio.sleep(nbytes / self._bytes_per_s)
+        self._run.check()
+
+
+def _end(rebuild: SegmentRebuild) -> None:
+    """Not before a piece of work has ended on whose thread nobody waits any more."""
+    with rebuild.busy:
+        rebuild.close()
+        rebuild.remove()
+
+
+def closed_segment(log: PartitionLog, base: int) -> tuple[Segment, SegmentFile] | None:
+    """The segment that begins at `base`, if it is there and another one follows."""
+    bases = [segment.base_offset for segment in log.segments]
+    number = bisect_right(bases, base) - 1
+    if number < 0 or bases[number] != base or number == len(bases) - 1:
+        return None
+    segment = log.segments[number]
+    return segment, SegmentFile(
+        path=segment.file,
+        inode=segment.inode,
+        size=segment.size,
+        base_offset=base,
+        next_base_offset=bases[number + 1],
+    )

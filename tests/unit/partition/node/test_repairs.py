@@ -1,0 +1,174 @@
+"""Damage is worked off: healed from others, tried again, or left to them as a whole."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from highwater.model.cluster import PartitionState, TopicState
+from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.partition.core.repair import Outcome
+from highwater.partition.data_plane.plane import DataPlane
+from highwater.partition.data_plane.policy import AppendPolicy
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.node import repairs
+from highwater.partition.node.repairs import Repairs
+from highwater.partition.node.replicas import Replicas
+from highwater.partition.storage.log.log import PartitionLog
+from highwater.runtime.clock import SystemClock
+from highwater.runtime.logging import silent_logger
+from tests.support.cleaned_node import CleanedNode
+from tests.support.log_batches import append, make_batch, read_all
+from tests.unit.partition.data_plane.roles import image_says
+from tests.unit.partition.storage.scrubbing.test_scrub import flip
+
+STATE = PartitionState(
+    partition=0,
+    leader=NodeId(1),
+    leader_epoch=LeaderEpoch(4),
+    partition_epoch=0,
+    replicas=(NodeId(1), NodeId(2), NodeId(3)),
+    isr=(NodeId(1), NodeId(2), NodeId(3)),
+)
+TOPIC = TopicState(
+    topic_id=TopicId(b"t" * 16),
+    instance=InstanceId("default"),
+    name="orders",
+    partitions=(STATE,),
+)
+
+
+class Node:
+    """A leader whose first segment has a damaged batch, and what its peers answer."""
+
+    ineligible: frozenset[int] = frozenset()
+
+    def __init__(self, directory: Path) -> None:
+        self.disk = CleanedNode(directory)
+        log = self.disk.log(TOPIC)
+        for _ in range(3):
+            append(log, make_batch(timestamps=(1, 2), value=b"v" * 50), epoch=4)
+        log.roll()
+        append(log, make_batch(), epoch=4)
+        self.file = Path(log.segments[0].file)
+        self.sound = self.file.read_bytes()
+        self.replica = PartitionReplica(
+            node=1,
+            topic_id=TOPIC.topic_id,
+            topic_name="orders",
+            partition=0,
+            log=log,
+            log_dir=0,
+            policy=AppendPolicy(),
+            clock=SystemClock(),
+            on_log_failure=lambda _replica, _error: None,
+        )
+        self.plane = DataPlane(lambda _delay, _call: None, lambda _replica, _error: None)
+        self.plane.replicas[TOPIC.topic_id, 0] = self.replica
+        image_says(self.replica, leader=1, epoch=4, replicas=(1, 2, 3))
+        log.high_watermark = log.log_end_offset
+        self.answers: dict[int, Outcome] = {}
+        self.asked: list[int] = []
+        self.stepped_back: list[set[int]] = []
+        self.told = 0
+        self.healed: list[PartitionLog] = []
+        self.repairs = Repairs(
+            plane=self.plane,
+            replicas=cast(Replicas, self),
+            manager=self.disk.manager,
+            source=self,
+            clock=SystemClock(),
+            log=silent_logger(),
+            on_healed=self.healed.append,
+            on_stepped_back=self.tell,
+        )
+
+    def tell(self) -> None:
+        self.told += 1
+
+    def record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState]:
+        assert replica is self.replica
+        return TOPIC, STATE
+
+    def step_back(self, replica: PartitionReplica, alive: Iterable[int]) -> bool:
+        self.stepped_back.append(set(alive))
+        replica.fail()
+        return True
+
+    async def ask(self, node: int, *place: Any) -> bytes | Outcome:
+        self.asked.append(node)
+        *_, offset, end_offset = place
+        if node in self.answers:
+            return self.answers[node]
+        size = len(self.sound) // 3
+        return self.sound[offset // 2 * size : end_offset // 2 * size]
+
+    async def until(self, done: Any) -> None:
+        async with asyncio.timeout(10):
+            while not done():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    monkeypatch.setattr(repairs, "RETRY_MS_MIN", 20)
+    made = Node(tmp_path)
+    flip(str(made.file), len(made.sound) // 3 + 100)
+    made.replica.log.note_damage(2, 4)
+    running = asyncio.ensure_future(made.repairs.run())
+    yield made
+    running.cancel()
+    await asyncio.wait([running])
+    await made.disk.settle()
+    made.disk.close()
+
+
+async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
+    log = node.replica.log
+    await node.until(lambda: not log.lost)
+    assert node.asked == [2]
+    await node.until(lambda: node.repairs.stats.waiting == 0)
+    assert (node.repairs.stats.healed, node.healed) == (1, [log])
+    assert len(read_all(log)) == 4
+    assert node.file.read_bytes() == node.sound
+    assert (node.replica.leading, node.stepped_back) == (True, [])
+
+
+async def test_a_peer_that_is_damaged_or_silent_is_passed_over_and_asked_again(node: Node) -> None:
+    node.answers = {2: Outcome.DAMAGED, 3: Outcome.SILENT}
+    await node.until(lambda: node.asked.count(3) >= 2)
+    assert node.repairs.hopeful(node.replica)
+    assert (node.replica.failed, node.repairs.stats.waiting) == (False, 1)
+    del node.answers[3]
+    await node.until(lambda: not node.replica.log.lost)
+    assert node.stepped_back == []
+
+
+async def test_what_nobody_has_is_kept(node: Node) -> None:
+    node.answers = {2: Outcome.DAMAGED, 3: Outcome.DAMAGED}
+    await node.until(lambda: node.repairs.stats.not_healable)
+    assert not node.repairs.hopeful(node.replica), "who asks for it is told that it is lost"
+    assert (node.replica.leading, node.stepped_back) == (True, [])
+
+
+async def test_what_cannot_be_healed_in_place_is_left_to_those_who_live(node: Node) -> None:
+    node.answers = {2: Outcome.SILENT, 3: Outcome.DIFFERS}
+    node.repairs.damaged(node.replica)
+    await node.until(lambda: node.told)
+    assert node.stepped_back == [{3}]
+    assert node.repairs.stats.replaced == 1
+
+
+async def test_damage_that_nobody_can_place_takes_a_live_peer(node: Node) -> None:
+    log = node.replica.log
+    await node.until(lambda: not log.lost)
+    node.answers = {2: Outcome.SILENT, 3: Outcome.UNWILLING}
+    node.asked.clear()
+    assert node.repairs.damaged(node.replica, unplaced="no batch at position 0")
+    await node.until(lambda: node.asked.count(3) >= 2)
+    assert node.stepped_back == []
+    del node.answers[2]
+    await node.until(lambda: node.told)
+    assert node.stepped_back == [{2}]

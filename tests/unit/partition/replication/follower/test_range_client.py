@@ -1,0 +1,78 @@
+"""What the answers of another node, or its silence, mean."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import grpc
+import grpc.aio
+import pytest
+
+from highwater.api.partition.v1 import partition_service_pb2 as pb
+from highwater.kafka.error_codes import ErrorCode
+from highwater.model.ids import TopicId
+from highwater.partition.core.repair import Outcome
+from highwater.partition.edge.server import SERVICE
+from highwater.partition.replication.follower.range_client import RangeClient
+from tests.support.controller_images import image_of, node_state
+
+TOPIC = TopicId(b"t" * 16)
+
+
+class Other:
+    """A node that answers as it is told, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[pb.ReadRangeRequest] = []
+        self.answer = pb.ReadRangeResponse(records=b"batches")
+
+    async def read_range(
+        self, request: pb.ReadRangeRequest, _context: object
+    ) -> pb.ReadRangeResponse:
+        self.asked.append(request)
+        return self.answer
+
+
+@pytest.fixture
+async def other() -> AsyncIterator[tuple[Other, RangeClient]]:
+    node = Other()
+    server = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(
+        node.read_range,
+        request_deserializer=pb.ReadRangeRequest.FromString,
+        response_serializer=pb.ReadRangeResponse.SerializeToString,
+    )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE, {"ReadRange": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    client = RangeClient()
+    client.image_changed(image_of([replace(node_state(2), address=f"127.0.0.1:{port}")]))
+    yield node, client
+    await client.close()
+    await server.stop(0)
+
+
+async def ask(client: RangeClient, node: int = 2) -> bytes | Outcome:
+    async with asyncio.timeout(20):
+        return await client.ask(node, TOPIC, 3, 7, 10, 20)
+
+
+async def test_batches_and_refusals(other: tuple[Other, RangeClient]) -> None:
+    node, client = other
+    assert await ask(client) == b"batches"
+    (request,) = node.asked
+    assert (request.topic_id, request.partition, request.leader_epoch) == (TOPIC, 3, 7)
+    assert (request.offset, request.end_offset) == (10, 20)
+    node.answer = pb.ReadRangeResponse(error_code=ErrorCode.CORRUPT_MESSAGE)
+    assert await ask(client) is Outcome.DAMAGED
+    node.answer = pb.ReadRangeResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert await ask(client) is Outcome.UNWILLING
+
+
+async def test_nobody_there(other: tuple[Other, RangeClient]) -> None:
+    _, client = other
+    assert await ask(client, node=9) is Outcome.SILENT
+    client.image_changed(image_of([replace(node_state(2), address="127.0.0.1:1")]))
+    assert await ask(client) is Outcome.SILENT

@@ -1,0 +1,87 @@
+"""ReadRange: who may answer it, and with what."""
+
+from pathlib import Path
+
+import pytest
+
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane.replica import PartitionReplica
+from highwater.partition.replication.leader.range_reads import read_range
+from highwater.partition.storage.errors import DamageFoundError, StorageError
+from tests.support.log_batches import append, make_batch
+from tests.unit.partition.data_plane.node import Node, stored
+from tests.unit.partition.data_plane.roles import image_says
+from tests.unit.partition.storage.scrubbing.test_scrub import flip
+
+EPOCH = 4
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> PartitionReplica:
+    """A follower in sync with six records, two to a batch."""
+    made = Node(tmp_path).add(lead=False)
+    for _ in range(3):
+        append(made.log, make_batch(timestamps=(1, 2), value=b"v" * 50), epoch=1)
+    made.log.roll()
+    image_says(made, leader=2, epoch=EPOCH, replicas=(2, 1))
+    return made
+
+
+class Told(list[StorageError]):
+    def __call__(self, replica: PartitionReplica, error: StorageError) -> bool:
+        del replica
+        self.append(error)
+        return True
+
+
+async def ask(
+    replica: PartitionReplica | None,
+    offset: int = 0,
+    end_offset: int = 6,
+    *,
+    epoch: int = EPOCH,
+    max_bytes: int = 1 << 20,
+    told: Told | None = None,
+) -> tuple[int, bytes]:
+    return await read_range(
+        replica,
+        leader_epoch=epoch,
+        offset=offset,
+        end_offset=end_offset,
+        max_bytes=max_bytes,
+        damaged=Told() if told is None else told,
+    )
+
+
+async def test_whole_batches_up_to_the_end(replica: PartitionReplica) -> None:
+    everything = stored(replica)
+    third = len(everything) // 3
+    assert await ask(replica) == (0, everything)
+    assert await ask(replica, 2, 4) == (0, everything[third : 2 * third])
+    assert await ask(replica, 2, 6, max_bytes=1) == (0, everything[third : 2 * third])
+    assert await ask(replica, 0, 0) == (0, b""), "it lives"
+
+
+async def test_who_may_not_answer(replica: PartitionReplica) -> None:
+    assert (await ask(None))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await ask(replica, epoch=EPOCH - 1))[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await ask(replica, epoch=EPOCH + 1))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (await ask(replica, 4, 7))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
+    image_says(replica, leader=2, epoch=EPOCH, replicas=(2, 1), isr=(2,))
+    assert (await ask(replica))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica.fail()
+    assert (await ask(replica))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_what_is_damaged_here_too_is_refused_and_told(replica: PartitionReplica) -> None:
+    file = replica.log.segments[0].file
+    third = replica.log.segments[0].size // 3
+    flip(file, third + 100)
+    told = Told()
+    assert await ask(replica, 2, 4, told=told) == (ErrorCode.CORRUPT_MESSAGE, b"")
+    (error,) = told
+    assert isinstance(error, DamageFoundError)
+    assert (error.first, error.end, error.position) == (2, 4, third)
+    replica.log.note_damage(2, 4)
+    assert (await ask(replica, 2, 4))[0] == ErrorCode.CORRUPT_MESSAGE
+    assert (await ask(replica, 4, 6))[0] == 0
