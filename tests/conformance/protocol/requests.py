@@ -48,6 +48,7 @@ def batch(
     producer: tuple[int, int] = (-1, -1),
     sequence: int = -1,
     control: bool = False,
+    key: bytes | None = b"key",
 ) -> bytes:
     """Builds a record batch; `producer` is (producer id, epoch)."""
     builder = RecordBatchBuilder(
@@ -59,7 +60,7 @@ def batch(
     )
     stamps = timestamps or [now_ms()] * len(values)
     for value, timestamp in zip(values, stamps, strict=True):
-        builder.append(key=b"key", value=value, timestamp_ms=timestamp)
+        builder.append(key=key, value=value, timestamp_ms=timestamp)
     return builder.build()
 
 

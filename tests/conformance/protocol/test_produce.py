@@ -182,7 +182,7 @@ def test_records_at_fault_are_named(
     cluster: Cluster, connection: RawConnection, topic: str, version: int
 ) -> None:
     make_topic(cluster.bootstrap, topic, configs={"cleanup.policy": "compact"})
-    part = produce(connection, topic, batch([b"no key", b"nor here"]), version=version)
+    part = produce(connection, topic, batch([b"no key", b"nor here"], key=None), version=version)
     assert part.error_code == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in part.record_errors] == ([0, 1] if version >= 8 else [])
     assert (part.error_message is not None) == (version >= 8)
