@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
 from tests.conformance import scenarios
-from tests.conformance.client import ACKS, CODECS
+from tests.conformance.client import ACKS, CLIENT_TIMEOUT_S, CODECS
 from tests.conformance.clients.confluent import ConfluentClient
+from tests.conformance.topics import make_topic
 from tests.support.cluster import Cluster
 
 CLIENT = ConfluentClient()
@@ -39,3 +41,23 @@ def test_reads_from_a_timestamp(cluster: Cluster, topic: str) -> None:
 @pytest.mark.gateways
 def test_group_of_two(cluster: Cluster, topic: str) -> None:
     scenarios.group_of_two(CLIENT, cluster, topic, producer=CLIENT)
+
+
+@pytest.mark.gateways
+def test_only_records_at_fault_are_called_invalid(cluster: Cluster, topic: str) -> None:
+    """librdkafka tells by record_errors which messages of a batch made the broker refuse it."""
+    make_topic(cluster.bootstrap, topic, configs={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 500})
+    told: dict[bytes | None, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        told[message.value()] = 0 if error is None else error.code()
+
+    for key, value in ((b"k", b"first"), (None, b"second"), (b"k", b"third")):
+        producer.produce(topic, key=key, value=value, partition=0, on_delivery=delivered)
+    assert producer.flush(CLIENT_TIMEOUT_S) == 0
+    assert told == {
+        b"first": KafkaError._INVALID_DIFFERENT_RECORD,
+        b"second": KafkaError.INVALID_RECORD,
+        b"third": KafkaError._INVALID_DIFFERENT_RECORD,
+    }

@@ -84,11 +84,9 @@ class Log:
         """ACCEPT if it is new and next; else what `check` says."""
         producer, sequence = producer_of(batch)
         if producer >= 0:
-            verdict = self.producers.check(producer, 0, sequence, sequence)
+            verdict = self.producers.append(producer, 0, sequence, 0, len(self.batches), 0)
             if verdict != ACCEPT:
                 return verdict
-            offset = len(self.batches)
-            self.producers.record_append(producer, 0, sequence, sequence, offset, offset, 0)
         self.batches.append(batch)
         return ACCEPT
 

@@ -1,26 +1,62 @@
 """A start on the same kernel finds what a check of every byte finds, from far less of the log.
 
 A log is written, rolled, truncated and flushed at random, and its process killed in the middle of a
-write. One copy is opened as after a power cut that lost nothing, one as after a kill.
+write. One copy is opened as after a power cut that lost nothing, one as after a kill. The directory's
+worker is behind, and has done its work or told of it or neither when the process ends.
 """
 
 import random
 import shutil
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.partition.storage.config import LogConfig
+from highwater.partition.storage.log import producer_tail
+from highwater.partition.storage.log.environment import InlineEnvironment
+from highwater.partition.storage.log.flush import FlushJob
 from highwater.partition.storage.log.log import PartitionLog
 from tests.support.log_batches import ManualClock, append, make_batch, read_all
 
+ENVIRONMENT = InlineEnvironment()
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=200)
 PRODUCERS = 3
 
 
-def opened(directory: Path, *, recovery_point: int, cache_intact: bool) -> PartitionLog:
+class Behind(InlineEnvironment):
+    """A worker that takes its jobs in order, and steps of them when it is told to.
+
+    Flushes are done at once: where the recovery point is says how much one of the copies checks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps: deque[Callable[[], None]] = deque()
+
+    def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        if isinstance(getattr(work, "__self__", None), FlushJob):
+            super().run_later(work, done)
+        else:
+            self._steps += (work, done)
+
+    def run(self, steps: int) -> None:
+        while self._steps and steps:
+            self._steps.popleft()()
+            steps -= 1
+
+
+def opened(
+    directory: Path,
+    *,
+    recovery_point: int,
+    cache_intact: bool,
+    environment: InlineEnvironment = ENVIRONMENT,
+) -> PartitionLog:
     return PartitionLog.open(
         directory,
         topic="topic",
@@ -29,13 +65,15 @@ def opened(directory: Path, *, recovery_point: int, cache_intact: bool) -> Parti
         clock=ManualClock(50_000),
         recovery_point=recovery_point,
         cache_intact=cache_intact,
+        environment=environment,
     )
 
 
 class Writer:
     """A leader's or a follower's log, and the sequences of its producers."""
 
-    def __init__(self, log: PartitionLog, chance: random.Random) -> None:
+    def __init__(self, log: PartitionLog, chance: random.Random, worker: Behind) -> None:
+        self.worker = worker
         self.log = log
         self.chance = chance
         self.epoch = 0
@@ -56,12 +94,13 @@ class Writer:
         )
 
     def step(self) -> None:
-        match self.chance.randrange(12):
+        self.worker.run(self.chance.choice((0, 0, 1, 2, 3, 100)))
+        match self.chance.randrange(14):
             case 0:
                 self.epoch += 1
                 if self.chance.random() < 0.7:
                     self.log.begin_epoch(self.epoch)
-            case 1:
+            case 1 | 12 | 13:
                 self.log.shorten_tail()
             case 2:
                 self.log.active_segment.index.flush()
@@ -102,10 +141,12 @@ def test_both_ways_find_the_same(
 ) -> None:
     root = tmp_path_factory.mktemp("killed")
     chance = random.Random(seed)
-    log = opened(root / "topic-0", recovery_point=0, cache_intact=False)
-    writer = Writer(log, chance)
-    for _ in range(steps):
-        writer.step()
+    worker = Behind()
+    log = opened(root / "topic-0", recovery_point=0, cache_intact=False, environment=worker)
+    writer = Writer(log, chance, worker)
+    with mock.patch.object(producer_tail, "ENTRIES_MIN", 2):
+        for _ in range(steps):
+            writer.step()
     recovery_point = log.recovery_point
     before, history = state(log), set(log.producers.history())
     next_batch = make_batch(base_offset=log.log_end_offset, value=b"n" * 400)

@@ -63,7 +63,7 @@ class SimLog:
         if entry[0] > self.epochs.latest:
             self.epochs.assign(entry[0], offset)
         if entry[2] >= 0:
-            self.producers.record_append(entry[2], 0, entry[3], entry[3], offset, offset, 0)
+            self.producers.record_append(entry[2], 0, entry[3], offset, 0, 0)
 
     def read(self, offset: int, end: int) -> list[Entry]:
         return self.entries[offset - self.base : max(end - self.base, 0)]
@@ -136,4 +136,4 @@ class SimLog:
         record = self.producers.record_append
         for offset, (_, _, pid, sequence) in enumerate(self.entries, self.base):
             if pid >= 0:
-                record(pid, 0, sequence, sequence, offset, offset, 0)
+                record(pid, 0, sequence, offset, 0, 0)

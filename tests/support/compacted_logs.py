@@ -63,7 +63,7 @@ def job_of(
         segment_bytes=segment_bytes,
         index_bytes_max=log.config.segment_index_bytes,
         index_interval=log.config.index_interval_bytes,
-        producers={entry.producer_id: entry.last_offset for entry in log.producers.entries()},
+        producers=log.producers.last_offsets(),
     )
 
 

@@ -11,6 +11,7 @@ from highwater.kafka.records.batch import (
     set_base_offset_and_epoch,
 )
 from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.partition.core.producers import last_sequence
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.environment import InlineEnvironment
@@ -76,10 +77,9 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
             log.producers.record_append(
                 header.producer_id,
                 header.producer_epoch,
-                header.base_sequence,
-                (header.base_sequence + header.last_offset_delta) & 0x7FFF_FFFF,
+                last_sequence(header.base_sequence, header.last_offset_delta),
                 offset,
-                last,
+                header.last_offset_delta,
                 header.max_timestamp,
             )
         if header.max_timestamp > largest:

@@ -28,6 +28,8 @@ from tests.support.wire import RawConnection, only
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_FROM = 21
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
 _LAST_OFFSET_DELTA_AT = 23
 _COUNT_AT = 57
 
@@ -103,6 +105,11 @@ def test_an_unknown_topic(connection: RawConnection, topic: str) -> None:
         pytest.param(b"", ErrorCode.INVALID_RECORD, id="no batch"),
         pytest.param(batch([b"a"], control=True), ErrorCode.INVALID_RECORD, id="control batch"),
         pytest.param(
+            patched(batch([b"a"], producer=(5, 0), sequence=0), _ATTRIBUTES_AT, ">h", 0x10),
+            ErrorCode.INVALID_TXN_STATE,
+            id="of a transaction that nobody began",
+        ),
+        pytest.param(
             patched(batch([b"a"]), _LAST_OFFSET_DELTA_AT, ">i", 7),
             ErrorCode.INVALID_RECORD,
             id="offset range beyond the count",
@@ -168,3 +175,26 @@ def test_log_append_time(cluster: Cluster, connection: RawConnection, topic: str
     assert is_log_append_time(view.attributes)
     stamps = [record.timestamp for record in read_records(view, 1 << 20)]
     assert stamps == [part.log_append_time_ms] * 2
+
+
+@pytest.mark.parametrize("version", range(7, 12))
+def test_records_at_fault_are_named(
+    cluster: Cluster, connection: RawConnection, topic: str, version: int
+) -> None:
+    make_topic(cluster.bootstrap, topic, configs={"cleanup.policy": "compact"})
+    part = produce(connection, topic, batch([b"no key", b"nor here"]), version=version)
+    assert part.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in part.record_errors] == ([0, 1] if version >= 8 else [])
+    assert (part.error_message is not None) == (version >= 8)
+
+
+def test_a_wrong_largest_timestamp_is_put_right(
+    cluster: Cluster, connection: RawConnection, topic: str
+) -> None:
+    """With `record.validation=deep`, which Kafka's brokers always do."""
+    make_topic(cluster.bootstrap, topic, configs={"record.validation": "deep"})
+    stamp = now_ms() - _HOUR_MS
+    sent = patched(batch([b"a"], timestamps=[stamp]), _MAX_TIMESTAMP_AT, ">q", 0)
+    assert produce(connection, topic, sent).error_code == ErrorCode.NONE
+    view = only(batches_of(fetch(connection, topic, 0)))
+    assert (view.max_timestamp, view.crc_ok()) == (stamp, True)

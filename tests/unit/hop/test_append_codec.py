@@ -169,7 +169,7 @@ def test_results_come_back_as_they_were():
     there.log_start_offset = 5
     there.log_append_time_ms = 1_700_000_000_000
     failures = {
-        1: Failure(45, "gap"),
+        1: Failure(87, "gap", record_errors=[(0, "no key"), (7, "no key")]),
         2: Failure(6, outcome=OUTCOME_UNKNOWN, leader=3, leader_epoch=9),
     }
     result = result_of(8, 2, there, [100, -1, -1], failures)
@@ -178,9 +178,11 @@ def test_results_come_back_as_they_were():
     here = group_of(b"a", b"b", b"c", sink=sink)
     apply_result(pb.AppendGroupResult.FromString(result.SerializeToString()), here)
     assert sink.offsets == {0: 100, 1: -1, 2: -1}
-    assert sink.codes == {0: 0, 1: 45, 2: 6}
+    assert sink.codes == {0: 0, 1: 87, 2: 6}
     gap, moved = sink.results[1][2], sink.results[2][2]
     assert (gap.message, gap.outcome, gap.leader, gap.leader_epoch) == ("gap", 1, -1, -1)
+    assert list(gap.record_errors) == [(0, "no key"), (7, "no key")]
+    assert list(moved.record_errors) == []
     assert (moved.outcome, moved.leader, moved.leader_epoch) == (3, 3, 9)
     assert (here.log_start_offset, here.log_append_time_ms) == (5, 1_700_000_000_000)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from highwater.partition.core.producer_budget import PER_NODE_DEFAULT, PER_PARTITION_DEFAULT
 from highwater.runtime.logging import LogSettings
 from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings
@@ -97,6 +98,19 @@ class PartitionConfig(ServiceSettings):
     )
     high_watermark_checkpoint_interval_ms: int = Field(
         default=5_000, ge=100, description="replica.high.watermark.checkpoint.interval.ms"
+    )
+    producer_ids_per_partition_max: int = Field(
+        default=PER_PARTITION_DEFAULT,
+        ge=1,
+        description="idempotent producers that a partition remembers, some 140 bytes each with one "
+        "batch and 330 with five; beyond it the longest silent one is forgotten, as if it had "
+        "expired (Kafka has no such limit)",
+    )
+    producer_ids_per_node_max: int = Field(
+        default=PER_NODE_DEFAULT,
+        ge=1,
+        description="the same over all partitions of the node; beyond it those with most producers "
+        "forget some",
     )
     log_cleaner_enable: bool = Field(
         default=True, description="log.cleaner.enable: compact topics whose cleanup.policy says so"

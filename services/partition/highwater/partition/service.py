@@ -281,6 +281,7 @@ class PartitionService:
                 groups=self.groups,
                 scrubber=self.logs.scrubber,
                 repairs=self.repairs,
+                producers=self.logs.manager.producers,
             )
         )
         self._registry.register(

@@ -6,7 +6,7 @@ for every batch; whoever owns the groups (the partition node in process, or a gR
 completes each exactly once, and the group tells every sink.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from highwater.model.ids import InstanceId, LeaderEpoch, TopicId
@@ -37,9 +37,12 @@ class AppendSink(Protocol):
 
 
 class Failure:
-    """Why a batch was refused: Kafka's code, what became of the batch, and words."""
+    """Why a batch was refused: Kafka's code, what became of the batch, and words.
 
-    __slots__ = ("error_code", "leader", "leader_epoch", "message", "outcome")
+    `record_errors` name the records at fault if single ones are: (place in the batch, words).
+    """
+
+    __slots__ = ("error_code", "leader", "leader_epoch", "message", "outcome", "record_errors")
 
     def __init__(
         self,
@@ -49,12 +52,14 @@ class Failure:
         outcome: int = OUTCOME_NOT_APPENDED,
         leader: int = -1,
         leader_epoch: int = -1,
+        record_errors: Sequence[tuple[int, str]] = (),
     ) -> None:
         self.error_code = error_code
         self.message = message
         self.outcome = outcome
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self.record_errors = record_errors
 
     def __repr__(self) -> str:
         return f"Failure({self.error_code}, {self.message!r}, outcome={self.outcome})"

@@ -148,6 +148,10 @@ def result_of(
             message=failure.message,
             leader=failure.leader,
             leader_epoch=failure.leader_epoch,
+            record_errors=[
+                pb.AppendRecordError(batch_index=index, message=message)
+                for index, message in failure.record_errors
+            ],
         )
     return result
 
@@ -171,6 +175,7 @@ def apply_result(result: pb.AppendGroupResult, group: AppendGroup) -> None:
                 outcome=f.outcome,
                 leader=f.leader,
                 leader_epoch=f.leader_epoch,
+                record_errors=[(error.batch_index, error.message) for error in f.record_errors],
             )
             for f in result.failures
         }

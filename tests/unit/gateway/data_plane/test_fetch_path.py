@@ -12,7 +12,7 @@ from highwater.gateway.core.session import Session
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.core.turn import Turn
 from highwater.gateway.data_plane.fetch_encoding import SMALL_RANGE
-from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.fetch_path import RESPONSE_BYTES_MAX, FetchPath
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.fetch import FetchedPartition, FetchWork
 from highwater.kafka.error_codes import ErrorCode
@@ -227,6 +227,20 @@ def two_nodes(min_bytes=1, max_bytes=50 << 20):
         ],
     )
     return bytearray(encode_request_header(1, 11, 5, "c") + fetch.encode_request(request, 11))
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_nobody_waits_for_more_than_may_be_sent(w, version):
+    """As in Kafka's `KafkaApis.handleFetchRequest`; librdkafka refuses such settings, others do not."""
+    for n in range(2):
+        w.send(fetch_frame(version, correlation_id=n, min_bytes=5000, max_bytes=1000))
+        (work,) = w.links[1].works
+        assert (work.min_bytes, work.max_bytes) == (1000, 1000)
+        w.links[1].answer(FetchedPartition(0, 1, 1, 0))
+        w.reply(version)
+    w.send(fetch_frame(version, min_bytes=2**31 - 1, max_bytes=2**31 - 1))
+    (work,) = w.links[1].works
+    assert work.min_bytes == work.max_bytes == RESPONSE_BYTES_MAX
 
 
 def test_several_nodes_first_say_what_they_have(w, segment):

@@ -172,6 +172,26 @@ def test_failures_of_the_leader(w, version, short):
     assert w.replies(version) == [(int(short), [("orders", 0, 45, -1)])]
 
 
+@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("short", [False, True])
+def test_records_at_fault_are_named(w, version, short):
+    if short:
+        w.send(produce_frame(version))
+        w.link.answer()
+        w.replies(version)
+    w.send(produce_frame(version))
+    w.link.answer(-1, Failure(87, "two of them", record_errors=[(0, "no key"), (4, "no key")]))
+    w.run()
+    response = produce.decode_response(w.wire.sent.pop(), 9 if version >= 9 else 8, version)
+    [answer] = response.responses[0].partition_responses
+    assert answer.error_code == 87
+    named = [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors]
+    if version < 8:
+        assert (named, answer.error_message) == ([], None)
+    else:
+        assert (named, answer.error_message) == ([(0, "no key"), (4, "no key")], "two of them")
+
+
 @VERSIONS
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("code", [19, 20, 7, 56])

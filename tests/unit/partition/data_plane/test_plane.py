@@ -45,6 +45,31 @@ def test_an_append_wakes_a_fetch_that_waits_at_the_end(node):
     release(fetched)
 
 
+def test_it_does_not_wait_when_there_is_more_than_it_takes(node):
+    """Only whole batches are sent, so the bytes of an answer that is full may be fewer than wanted."""
+    node.add()
+    size = len(make_batch())
+    node.append(make_batch(), make_batch(), make_batch())
+    full = {"min_bytes": 2 * size + 5, "max_bytes": 2 * size + 5}
+    assert node.fetch(ask(0), **full).sizes == [2 * size]
+    by_partition = ask(0, max_bytes=2 * size + 5)
+    assert node.fetch(by_partition, min_bytes=5 * size).sizes == [2 * size]
+    all_of_it = node.fetch(ask(1), **full)
+    assert all_of_it.answers == 0, "two are there, and nothing behind them"
+    node.append(make_batch())
+    assert all_of_it.sizes == [2 * size]
+    assert node.plane.waiting_fetches == 0
+
+
+def test_it_does_not_wait_at_the_end_of_a_segment_before_others(node):
+    """As in Kafka, whose DelayedFetch is complete if the offset is in an older segment."""
+    replica = node.add()
+    node.append(make_batch())
+    replica.log.roll()
+    node.append(make_batch())
+    assert node.fetch(ask(0), min_bytes=1 << 10).sizes == [len(make_batch())]
+
+
 def test_it_waits_for_all_of_min_bytes_over_its_partitions(node):
     node.add()
     node.add(1)

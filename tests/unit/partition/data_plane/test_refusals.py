@@ -4,6 +4,7 @@ import pytest
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.builder import RecordBatchBuilder
+from highwater.kafka.records.validation import RECORD_ERRORS_MAX
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.refusals import refusal_of
 from tests.support.log_batches import make_batch
@@ -39,6 +40,49 @@ def test_every_record_has_a_time_that_is_allowed():
     late_policy = {"timestamp_before_ms_max": 1000, "validate_records": True}
     assert code(late, **late_policy) == ErrorCode.INVALID_TIMESTAMP
     assert code(late, log_append_time=True, **late_policy) == 0
+
+
+def records(batch, **policy):
+    failure = refusal_of(batch, AppendPolicy(**policy), NOW)
+    return [index for index, _ in failure.record_errors]
+
+
+def test_each_record_at_fault_is_named():
+    """KIP-467: as Kafka's LogValidator, which also looks at all records before it refuses."""
+    builder = RecordBatchBuilder()
+    for number in range(6):
+        builder.append(key=None if number % 2 else b"k", value=b"v", timestamp_ms=NOW)
+    batch = bytearray(builder.build())
+    assert records(batch, compacted=True) == [1, 3, 5]
+    failure = refusal_of(batch, AppendPolicy(compacted=True), NOW)
+    assert "3 record errors" in failure.message
+    assert all("key" in message for _, message in failure.record_errors)
+    late = make_batch(timestamps=(NOW, NOW - 5000, NOW, NOW - 6000))
+    policy = {"timestamp_before_ms_max": 1000, "validate_records": True}
+    assert records(late, **policy) == [1, 3]
+    assert "invalid timestamp" in refusal_of(late, AppendPolicy(**policy), NOW).message
+
+
+def test_a_bad_timestamp_counts_more_than_a_missing_key():
+    builder = RecordBatchBuilder()
+    builder.append(key=None, value=b"v", timestamp_ms=NOW)
+    builder.append(key=b"k", value=b"v", timestamp_ms=NOW + 9_999_999)
+    batch = bytearray(builder.build())
+    assert code(batch, compacted=True) == ErrorCode.INVALID_TIMESTAMP
+    assert records(batch, compacted=True) == [0, 1]
+
+
+def test_the_list_of_records_at_fault_has_a_limit():
+    builder = RecordBatchBuilder()
+    for _ in range(5000):
+        builder.append(key=None, value=b"v", timestamp_ms=NOW)
+    assert len(records(bytearray(builder.build()), compacted=True)) == RECORD_ERRORS_MAX
+
+
+def test_a_batch_of_one_record_has_only_that_one_to_name():
+    future = make_batch(timestamps=(NOW + 9_999_999,))
+    assert records(future) == [0]
+    assert records(make_batch(timestamps=(NOW + 9_999_999, NOW))) == []
 
 
 def test_unpacking_has_a_limit():

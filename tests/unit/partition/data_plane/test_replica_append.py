@@ -7,7 +7,13 @@ from crc32c import crc32c
 
 from highwater.hop.append import OUTCOME_NOT_APPENDED, OUTCOME_UNKNOWN, Failure
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import ATTRIBUTES_AT, CRC_AT, iter_batches, read_header
+from highwater.kafka.records.batch import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    MAX_TIMESTAMP_AT,
+    iter_batches,
+    read_header,
+)
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.policy import AppendPolicy
 from tests.support.log_batches import make_batch
@@ -47,6 +53,8 @@ REFUSED = {
         ErrorCode.INVALID_RECORD,
     ),
     "control": (resealed(good(), 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
+    "transactional": (resealed(good(), 21, ">h", 0x10), ErrorCode.INVALID_TXN_STATE),
+    "transactional control": (resealed(good(), 21, ">h", 0x30), ErrorCode.INVALID_RECORD),
     "stamped by the client": (resealed(good(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
     "compression 5": (resealed(good(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "sequence missing": (
@@ -381,6 +389,35 @@ def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
     group, _ = node.group(good(), acks=-1)
     node.plane.append([group])
     assert len(group.batches[0]) == len(good())
+
+
+# ---- a largest timestamp that the header has wrong ----
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("said", [5, -1, 1_700_000_000_000 + 9_999_999])
+@pytest.mark.parametrize("compression", [0, 1])
+def test_deep_validation_corrects_the_largest_timestamp(node, writable, said, compression):
+    """Retention by time, and a search by time, go by what the header says (Kafka's LogValidator)."""
+    replica = node.add(policy=AppendPolicy(validate_records=True))
+    batch = resealed(good(compression=compression), MAX_TIMESTAMP_AT, ">q", said)
+    group, sink = node.group(memoryview(bytearray(batch) if writable else bytes(batch)))
+    group.writable = writable
+    node.plane.append([group])
+    assert sink.codes == {0: 0}
+    (view,) = iter_batches(stored(replica))
+    assert (view.max_timestamp, view.crc_ok()) == (1001, True)
+    assert bytes(view.payload) == bytes(memoryview(batch)[61:])
+    assert replica.log.active_segment.max_timestamp == 1001
+
+
+def test_without_deep_validation_the_header_is_believed(node):
+    replica = node.add()
+    batch = resealed(good(), MAX_TIMESTAMP_AT, ">q", 5)
+    assert node.append(batch).codes == {0: 0}
+    assert replica.log.active_segment.max_timestamp == 5
+    future = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_001)
+    assert node.append(future).codes == {0: ErrorCode.INVALID_TIMESTAMP}
 
 
 # ---- without a session with the controller ----

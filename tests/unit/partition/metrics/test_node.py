@@ -59,6 +59,7 @@ def make_parts(path: Path) -> Any:
             waiting_fetches=4,
         ),
         "scrubber": SimpleNamespace(checked_bytes=70, damages=1),
+        "producers": SimpleNamespace(count=12, evicted=3),
         "repairs": SimpleNamespace(
             stats=RepairStats(healed=2, replaced=3, waiting=5, not_healable=4)
         ),
@@ -83,6 +84,8 @@ def test_offsets_sizes_groups_and_lag(tmp_path: Path) -> None:
     assert value("scrubbed_bytes_total") == 70
     assert value("damages_found_total") == 1
     assert value("damaged_logs") == 0
+    assert value("producer_ids") == 12
+    assert value("producer_ids_evicted_total") == 3
     assert value("damages_healed_total") == 2
     assert value("damaged_replicas_replaced_total") == 3
     assert value("damaged_logs_not_healable") == 4

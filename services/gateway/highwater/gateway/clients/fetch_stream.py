@@ -64,6 +64,7 @@ class FetchStream:
             return
         if not self._files.readable:
             work.max_bytes = min(work.max_bytes, RESPONSE_BYTES_MAX)
+            work.min_bytes = min(work.min_bytes, work.max_bytes)
         self._queue.append(work)
         self.stream.wake()
 

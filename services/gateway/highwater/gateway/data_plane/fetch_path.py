@@ -259,8 +259,8 @@ def _learn(
         return None
     shape.name = name_part(version, name)
     shape.max_wait_ms = max(0, request.max_wait_ms)
-    shape.min_bytes = max(0, request.min_bytes)
     shape.max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
+    shape.min_bytes = min(max(0, request.min_bytes), shape.max_bytes)
     shape.isolation_level = int(request.isolation_level == READ_COMMITTED)
     return shape
 
@@ -484,13 +484,14 @@ class FetchPath:
                     )
                     places.append(place)
                 place += 1
+        max_bytes = min(max(0, request.max_bytes), RESPONSE_BYTES_MAX)
         for link, (partitions, places) in by_link.items():
             work = FetchWork(
                 instance=session.client.instance,
                 partitions=partitions,
                 max_wait_ms=0 if refused else max(0, request.max_wait_ms),
-                min_bytes=max(0, request.min_bytes),
-                max_bytes=min(max(0, request.max_bytes), RESPONSE_BYTES_MAX),
+                min_bytes=min(max(0, request.min_bytes), max_bytes),
+                max_bytes=max_bytes,
                 isolation_level=int(request.isolation_level == READ_COMMITTED),
                 done=reply.work_done,
             )

@@ -234,6 +234,10 @@ def failed_partition(partition: int, failure: Failure, current: CurrentLeader | 
         error_code=failure.error_code,
         base_offset=-1,
         error_message=failure.message or None,
+        record_errors=[
+            codec.ProduceResponseBatchIndexAndErrorMessage(index, message)
+            for index, message in failure.record_errors
+        ],
         current_leader=(
             None
             if current is None

@@ -107,6 +107,7 @@ class DataPlane:
             or work.max_wait_ms <= 0
             or work.throttle_ms
             or not work.partitions
+            or (nbytes and _more_is_there(work))
         ):
             self._answer(work, nbytes)
             return
@@ -157,7 +158,12 @@ class DataPlane:
         places = list(wait.places)
         wait.leave()
         nbytes, failed = self._read(work)
-        if failed or nbytes >= work.min_bytes or work.throttle_ms:
+        if (
+            failed
+            or nbytes >= work.min_bytes
+            or work.throttle_ms
+            or (nbytes and _more_is_there(work))
+        ):
             self._forget(work, wait)
             self._answer(work, nbytes)
             return
@@ -252,3 +258,16 @@ class DataPlane:
             replica.fail()
             self._on_bug(replica, error)
         return FetchedPartition(replica.core.refuse_fetch(-1) or ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _more_is_there(work: FetchWork) -> bool:
+    """Whether a partition has more than its result takes: no wait makes that one larger.
+
+    It is full, as only whole batches are sent, or at the end of a segment (Kafka's `DelayedFetch`
+    counts what is there, not what is sent, and is complete if the offset is in an older segment).
+    """
+    return any(
+        result.records.next_offset < result.high_watermark
+        for result in work.results
+        if result.nbytes
+    )

@@ -9,7 +9,16 @@ class SegmentRange:
     Also says where the file lies, so that a gateway on this host can open it for itself.
     """
 
-    __slots__ = ("_segment", "fd", "inode", "length", "log_dir", "path", "position")
+    __slots__ = (
+        "_segment",
+        "fd",
+        "inode",
+        "length",
+        "log_dir",
+        "next_offset",
+        "path",
+        "position",
+    )
 
     def __init__(self, found: LogSlice, log_dir: int) -> None:
         segment = found.segment
@@ -18,6 +27,8 @@ class SegmentRange:
         self.fd = segment.fd
         self.position = found.position
         self.length = found.length
+        self.next_offset = found.next_offset
+        """Of the batch behind it."""
         self.path = segment.path
         self.inode = segment.inode
         self.log_dir = log_dir

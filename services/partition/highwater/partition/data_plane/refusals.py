@@ -4,25 +4,37 @@ The fast path in `replica` decides only good or not good; everything that is not
 comes here, among it every batch of topics with deep validation or LogAppendTime.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import (
-    LOG_APPEND_TIME_BIT,
-    RecordBatchView,
-)
+from highwater.kafka.records.batch import TRANSACTIONAL_BIT, BatchHeader, RecordBatchView
 from highwater.kafka.records.validation import (
     NO_TIMESTAMP,
     BatchProblem,
+    RecordError,
     validate_deep,
     validate_header,
 )
 from highwater.partition.data_plane.policy import AppendPolicy
 
+TRANSACTIONS_NOT_SERVED: Final = (
+    "the transaction of this batch is not known here: transactions are not served yet"
+)
+
 
 def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
     """None if the batch may be appended (Kafka's `LogValidator`, `UnifiedLog.append`)."""
+    verdict = verdict_on(batch, policy, now_ms)
+    return verdict if isinstance(verdict, Failure) else None
+
+
+def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
+    """Why a batch may not be appended, or its largest timestamp in milliseconds.
+
+    That is what its header has to say when it is stored: the time of the append with
+    LogAppendTime; what the records have if they were looked at, or the header's own.
+    """
     size = len(batch)
     if size > policy.message_bytes_max:
         return Failure(
@@ -38,33 +50,47 @@ def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
     if problem is not None:
         return Failure(problem.error, problem.message)
     view = RecordBatchView(batch, 0, size)
-    return _timestamp_refusal(view, policy, now_ms) or _deep_refusal(view, policy, now_ms)
+    if view.attributes & TRANSACTIONAL_BIT:
+        # As Kafka answers for a partition that its coordinator has not in the transaction (KIP-890):
+        # no client sends it again.
+        return Failure(ErrorCode.INVALID_TXN_STATE, TRANSACTIONS_NOT_SERVED)
+    largest = _of_records(view, policy, now_ms) if policy.deep else _of_header(view, policy, now_ms)
+    return now_ms if policy.log_append_time and not isinstance(largest, Failure) else largest
 
 
-def _timestamp_refusal(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | None:
-    if policy.log_append_time or view.attributes & LOG_APPEND_TIME_BIT:
-        return None
-    latest = now_ms + policy.timestamp_after_ms_max
-    if view.max_timestamp > latest:
-        return Failure(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {view.max_timestamp} is more than message.timestamp.after.max.ms "
+def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
+    """By the header, which has the largest timestamp and the first: those between are not seen.
+
+    The largest may be wrong; retention and searches by time believe it, within these bounds.
+    """
+    header = view.header()
+    largest = header.max_timestamp
+    if policy.log_append_time:
+        return largest
+    if largest > now_ms + policy.timestamp_after_ms_max:
+        return _bad_timestamp(
+            header,
+            f"timestamp {largest} is more than message.timestamp.after.max.ms "
             f"({policy.timestamp_after_ms_max}) ahead of the broker's clock",
         )
-    # The header has the first timestamp and the largest; those between need deep validation.
-    oldest = min(view.header().base_timestamp, view.max_timestamp)
+    oldest = min(header.base_timestamp, largest)
     if oldest != NO_TIMESTAMP and oldest < now_ms - policy.timestamp_before_ms_max:
-        return Failure(
-            ErrorCode.INVALID_TIMESTAMP,
+        return _bad_timestamp(
+            header,
             f"timestamp {oldest} is more than message.timestamp.before.max.ms "
             f"({policy.timestamp_before_ms_max}) behind the broker's clock",
         )
-    return None
+    return largest
 
 
-def _deep_refusal(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | None:
-    if not policy.deep:
-        return None
+def _bad_timestamp(header: BatchHeader, message: str) -> Failure:
+    """Which record it is can be told without a look at them if there is only one."""
+    named = [RecordError(0, message)] if header.record_count == 1 else ()
+    return Failure(ErrorCode.INVALID_TIMESTAMP, message, record_errors=named)
+
+
+def _of_records(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
+    """By the records themselves."""
     stamped = policy.log_append_time
     verdict = validate_deep(
         view,
@@ -74,5 +100,5 @@ def _deep_refusal(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> F
         timestamp_max=None if stamped else now_ms + policy.timestamp_after_ms_max,
     )
     if isinstance(verdict, BatchProblem):
-        return Failure(verdict.error, verdict.message)
-    return None
+        return Failure(verdict.error, verdict.message, record_errors=verdict.record_errors)
+    return verdict.max_timestamp

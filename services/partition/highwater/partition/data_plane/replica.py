@@ -22,6 +22,8 @@ from highwater.kafka.records.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_BIT,
     MAGIC,
+    TRANSACTIONAL_BIT,
+    correct_max_timestamp,
     patched_prefix,
     restamp_log_append_time,
     set_base_offset_and_epoch,
@@ -30,14 +32,13 @@ from highwater.kafka.records.compression import Compression
 from highwater.kafka.records.record import RECORD_SIZE_MIN
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.producers import ACCEPT, SEQUENCE_MAX
 from highwater.partition.core.refusals import commit_timeout_code
 from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.core.succession import have_all
 from highwater.partition.data_plane.mixed_outcome import MixedOutcome
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.ranges import SegmentRange
-from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.refusals import verdict_on
 from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
 from highwater.partition.data_plane.replication_port import Alone, ReplicationPort
 from highwater.partition.data_plane.stalled_appends import StalledAppends
@@ -46,7 +47,7 @@ from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
 from highwater.partition.storage.log.log import PartitionLog
 
-_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from
 
 
@@ -214,15 +215,22 @@ class PartitionReplica(ReplicaRole):
                     and crc32c(batch[ATTRIBUTES_AT:]) == crc
                 )
             if not good:
-                failure = refusal_of(batch, policy, now_ms)
-                if failure is None and policy.log_append_time:
+                verdict = verdict_on(batch, policy, now_ms)
+                if isinstance(verdict, Failure):
+                    failure = verdict
+                elif policy.log_append_time or verdict != timestamp:
+                    timestamp = verdict
                     if not writable:
-                        batch = bytearray(batch)  # noqa: PLW2901 - a copy to be stamped.
-                    restamp_log_append_time(batch, 0, size, now_ms)
-                    timestamp = now_ms
+                        batch = bytearray(batch)  # noqa: PLW2901 - a copy to be changed.
+                    if policy.log_append_time:
+                        restamp_log_append_time(batch, 0, size, now_ms)
+                    else:
+                        correct_max_timestamp(batch, 0, size, timestamp)
             known = -1
             if failure is None and pid >= 0:
-                known = self._check_sequence(header, offset, timestamp)
+                known = log.producers.append(
+                    pid, header[10], header[11], last_delta, offset, timestamp
+                )
                 if known < -1:
                     failure = Failure(-known)
             if failure is not None or known >= 0:
@@ -272,18 +280,6 @@ class PartitionReplica(ReplicaRole):
             self._appended(group, offsets, None, offset, nbytes)
         else:
             self._appended(group, outcome.base_offsets, outcome.failures, offset, nbytes)
-
-    def _check_sequence(self, header: tuple[int, ...], offset: int, timestamp: int) -> int:
-        """-1 and noted if the batch is next in its producer's sequence; else see `check`."""
-        _, _, _, _, _, _, last_delta, _, _, producer_id, epoch, first, _ = header
-        last = (first + last_delta) & SEQUENCE_MAX
-        producers = self.log.producers
-        verdict = producers.check(producer_id, epoch, first, last)
-        if verdict == ACCEPT:
-            producers.record_append(
-                producer_id, epoch, first, last, offset, offset + last_delta, timestamp
-            )
-        return verdict
 
     def _log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
         self.log_failed(error)

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from highwater.partition.core.producer_budget import ProducerBudget
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.groups.runtime import GroupCoordinator
 from highwater.partition.node.repairs import Repairs
@@ -24,11 +25,18 @@ class PartitionCollector(Collector):
     """Prometheus' view of one node."""
 
     def __init__(
-        self, *, plane: DataPlane, groups: GroupCoordinator, scrubber: LogScrubber, repairs: Repairs
+        self,
+        *,
+        plane: DataPlane,
+        groups: GroupCoordinator,
+        scrubber: LogScrubber,
+        repairs: Repairs,
+        producers: ProducerBudget,
     ) -> None:
         self._plane = plane
         self._groups = groups
         self._scrubber = scrubber
+        self._budget = producers
         self._repairs = repairs
 
     def collect(self) -> Iterable[Metric]:
@@ -37,6 +45,7 @@ class PartitionCollector(Collector):
         yield from self._group_counts()
         yield from self._lag()
         yield from self._damage()
+        yield from self._producers()
 
     def _replicas(self) -> Iterable[Metric]:
         plane = self._plane
@@ -148,3 +157,15 @@ class PartitionCollector(Collector):
         yield GaugeMetricFamily(
             f"{_PREFIX}_damaged_logs", "Logs with records that cannot be read.", value=rotten
         )
+
+    def _producers(self) -> Iterable[Metric]:
+        """Idempotent producers that partitions remember."""
+        budget = self._budget
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_producer_ids", "Idempotent producers with state.", value=budget.count
+        )
+        evicted = CounterMetricFamily(
+            f"{_PREFIX}_producer_ids_evicted", "Forgotten because there were too many."
+        )
+        evicted.add_metric((), budget.evicted)
+        yield evicted

@@ -12,6 +12,7 @@ from highwater.model.errors import UsageError
 from highwater.model.ids import NodeId
 from highwater.model.time import Clock
 from highwater.partition.config import PartitionConfig
+from highwater.partition.core.producer_budget import ProducerLimits
 from highwater.partition.node.membership import Membership, NodeIdentity
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.storage.cleaning.cleaner import Cleaner
@@ -66,8 +67,12 @@ class NodeLogs:
             post=post,
             on_dir_failure=on_dir_failure,
             jitter_share=random.random,
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
             lineage=self._lineage,
+            producer_limits=ProducerLimits(
+                expiration_ms=config.producer_id_expiration_ms,
+                per_partition=config.producer_ids_per_partition_max,
+                per_node=config.producer_ids_per_node_max,
+            ),
         )
         self._damaged = DamagedLogs(self.manager)
         self._maintenance = LogMaintenance(
@@ -78,6 +83,7 @@ class NodeLogs:
                 checkpoint_ms=config.checkpoint_interval_ms,
                 high_watermark_ms=config.high_watermark_checkpoint_interval_ms,
             ),
+            log=log,
         )
         self.cleaner = Cleaner(
             self.manager,

@@ -1,11 +1,10 @@
 """What one log needs to know of its topic's configs, as plain numbers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from highwater.model.dynamic_config import broker_number
 from highwater.model.topic_config import TopicConfig
+from highwater.partition.core.producer_budget import PER_PARTITION_DEFAULT, ProducerLimits
 
 UNLIMITED: Final = -1
 NEVER: Final = (1 << 63) - 1
@@ -40,12 +39,16 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     """A share of bytes in [0, 1]."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
+    producers_max: int = PER_PARTITION_DEFAULT
+    """Producer ids with state; beyond it the longest silent one is forgotten."""
 
     @classmethod
-    def of_node(cls, broker_configs: Mapping[str, str]) -> Self:
-        """What a node's broker configs say of logs whose topic is not known yet."""
-        expiration_ms = broker_number("producer.id.expiration.ms", broker_configs)
-        return cls(producer_id_expiration_ms=int(expiration_ms))
+    def default(cls, producers: ProducerLimits) -> Self:
+        """For logs whose topic is not known yet."""
+        return cls(
+            producer_id_expiration_ms=producers.expiration_ms,
+            producers_max=producers.per_partition,
+        )
 
     @classmethod
     def of(
@@ -53,7 +56,7 @@ class LogConfig:
         topic: TopicConfig,
         *,
         jitter_share: float = 0.0,
-        producer_id_expiration_ms: int = 24 * 3600 * 1000,
+        producers: ProducerLimits,
     ) -> Self:
         """A topic's configs; `jitter_share` in [0, 1) is drawn once per log by the caller."""
         jitter_ms = min(topic.segment_jitter_ms, topic.segment_ms)
@@ -76,7 +79,8 @@ class LogConfig:
             min_compaction_lag_ms=topic.min_compaction_lag_ms,
             max_compaction_lag_ms=topic.max_compaction_lag_ms,
             min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
-            producer_id_expiration_ms=producer_id_expiration_ms,
+            producer_id_expiration_ms=producers.expiration_ms,
+            producers_max=producers.per_partition,
         )
 
 

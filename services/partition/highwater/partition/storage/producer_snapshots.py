@@ -1,9 +1,11 @@
 """Producer snapshots: `<offset>.snapshot`, the producers as they were before that offset.
 
 Kafka's format (`ProducerStateManager.java`, schema `ProducerSnapshot`, version 1), big endian:
-int16 version, uint32 CRC-32C of all that follows, int32 count, and per producer int64 id, int16
-epoch, int32 last sequence, int64 last offset, int32 offset delta, int64 timestamp, int32
-coordinator epoch, int64 first offset of the current transaction.
+int16 version, uint32 CRC-32C of all that follows, int32 count, and an entry for each producer as in
+`core.producer_entry`.
+
+What producers are (`ProducerStates.packed`) is gathered on the owner's thread, and put together
+and written on another one.
 """
 
 import os
@@ -13,7 +15,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from highwater.partition.core.producers import ProducerEntry
+from highwater.partition.core.producer_entry import ENTRY_BYTES, newest
 from highwater.partition.storage.errors import CorruptCheckpointError, LogDirFailure
 from highwater.partition.storage.filesystem import (
     FileSystem,
@@ -37,54 +39,35 @@ FILE_BYTES_MAX: Final = 256 << 20
 
 _HEAD: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
-_ENTRY: Final = Struct(">qhiqiqiq")
 
 
-def encode(entries: Sequence[ProducerEntry]) -> bytes:
-    """A snapshot file's bytes."""
-    body = _COUNT.pack(len(entries)) + b"".join(
-        _ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.offset_delta,
-            entry.timestamp,
-            entry.coordinator_epoch,
-            entry.current_txn_first_offset,
-        )
-        for entry in entries
-    )
+def encode(packed: Sequence[bytes]) -> bytes:
+    """A snapshot file's bytes, of producers' newest batches: Kafka knows one for each."""
+    return encode_history([newest(batches) for batches in packed])
+
+
+def encode_history(packed: Sequence[bytes]) -> bytes:
+    """The same with an entry for every batch that is remembered, a producer's oldest first."""
+    entries = b"".join(packed)
+    body = _COUNT.pack(len(entries) // ENTRY_BYTES) + entries
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
-def decode(data: bytes) -> list[ProducerEntry]:
-    """The producers in a snapshot file's bytes. Raises CorruptCheckpointError."""
+def decode(data: bytes) -> bytes:
+    """The entries in a snapshot file's bytes. Raises CorruptCheckpointError."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptCheckpointError("a producer snapshot is too short")
     version, checksum = _HEAD.unpack_from(data)
-    body = memoryview(data)[_HEAD.size :]
+    body = data[_HEAD.size :]
     if version != VERSION:
         raise CorruptCheckpointError(f"producer snapshot of version {version}")
     if crc32c(body) != checksum:
         raise CorruptCheckpointError("a producer snapshot's checksum does not match")
     (count,) = _COUNT.unpack_from(body)
     entries = body[_COUNT.size :]
-    if len(entries) != count * _ENTRY.size:
+    if len(entries) != count * ENTRY_BYTES:
         raise CorruptCheckpointError(f"a producer snapshot announces {count} producers")
-    return [
-        ProducerEntry(
-            producer_id=fields[0],
-            producer_epoch=fields[1],
-            last_sequence=fields[2],
-            last_offset=fields[3],
-            offset_delta=fields[4],
-            timestamp=fields[5],
-            coordinator_epoch=fields[6],
-            current_txn_first_offset=fields[7],
-        )
-        for fields in _ENTRY.iter_unpack(entries)
-    ]
+    return entries
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -92,19 +75,17 @@ def snapshot_path(directory: str, offset: int) -> str:
     return os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
 
 
-def write(filesystem: FileSystem, path: str, entries: Sequence[ProducerEntry]) -> None:
+def write(filesystem: FileSystem, path: str, packed: Sequence[bytes]) -> None:
     """Writes a snapshot so that it is whole when it has its name.
 
     A power cut may still damage it; its checksum shows that, and the producers are then rebuilt
     from an older one and the log.
     """
-    replace_file(
-        filesystem, path, encode(entries), temporary=path + TEMPORARY_SUFFIX, durable=False
-    )
+    replace_file(filesystem, path, encode(packed), temporary=path + TEMPORARY_SUFFIX, durable=False)
 
 
-def read(filesystem: FileSystem, path: str) -> list[ProducerEntry]:
-    """Reads a snapshot. Raises CorruptCheckpointError, or OSError."""
+def read(filesystem: FileSystem, path: str) -> bytes:
+    """A snapshot's entries. Raises CorruptCheckpointError, or OSError."""
     try:
         return decode(read_file(filesystem, path, limit=FILE_BYTES_MAX))
     except ValueError as error:
@@ -128,10 +109,10 @@ class SnapshotJob:
     __slots__ = (
         "_directory",
         "_directory_fd",
-        "_entries",
         "_filesystem",
         "_life",
         "_offset",
+        "_packed",
         "_truncations",
     )
 
@@ -140,7 +121,7 @@ class SnapshotJob:
         filesystem: FileSystem,
         directory: str,
         offset: int,
-        entries: Sequence[ProducerEntry],
+        packed: Sequence[bytes],
         *,
         life: LogLife,
     ) -> None:
@@ -149,7 +130,7 @@ class SnapshotJob:
         self._directory = directory
         self._directory_fd = filesystem.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._offset = offset
-        self._entries = entries
+        self._packed = packed
         self._life = life
         self._truncations = life.truncations
 
@@ -176,7 +157,7 @@ class SnapshotJob:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         fd = files.open(temporary, flags, 0o644, dir_fd=directory_fd)
         try:
-            write_all(files, fd, encode(self._entries), 0)
+            write_all(files, fd, encode(self._packed), 0)
             files.fsync(fd)
         finally:
             files.close(fd)

@@ -110,6 +110,16 @@ def restamp_log_append_time(
     """
     (attributes,) = _INT16.unpack_from(buf, pos + ATTRIBUTES_AT)
     _INT16.pack_into(buf, pos + ATTRIBUTES_AT, attributes | LOG_APPEND_TIME_BIT)
+    correct_max_timestamp(buf, pos, end, timestamp_ms)
+
+
+def correct_max_timestamp(
+    buf: bytearray | memoryview, pos: int, end: int, timestamp_ms: int
+) -> None:
+    """Write the largest timestamp that the records of buf[pos:end] have, with a new CRC.
+
+    For a header that has it wrong (Kafka's `DefaultRecordBatch.setMaxTimestamp`).
+    """
     _INT64.pack_into(buf, pos + MAX_TIMESTAMP_AT, timestamp_ms)
     _UINT32.pack_into(buf, pos + CRC_AT, crc_of(buf, pos, end))
 

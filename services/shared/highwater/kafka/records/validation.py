@@ -5,7 +5,9 @@ records decompressed is in `validate_deep`, which runs for compacted topics and 
 option asks for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -27,15 +29,25 @@ from highwater.kafka.records.compression import Compression, decompress
 from highwater.kafka.records.record import RECORD_SIZE_MIN, iter_raw_records
 
 NO_TIMESTAMP = -1
+RECORD_ERRORS_MAX = 1000
+"""Records at fault that an answer names; the messages come to some 100 KB. Kafka names all."""
+
+
+class RecordError(NamedTuple):
+    """Why one record is refused, and the batch with it (KIP-467)."""
+
+    batch_index: int
+    """The record's place in its batch, from 0."""
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProblem:
-    """Why a batch is refused; `batch_index` names the record at fault when one is."""
+    """Why a batch is refused, and the records at fault if some of them are."""
 
     error: ErrorCode
     message: str
-    batch_index: int | None = None
+    record_errors: Sequence[RecordError] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +129,15 @@ def validate_deep(
     each record needs a key; timestamps (CreateTime, ms) must lie within the given bounds. Records
     that are not what the header says are INVALID_RECORD (Kafka: DefaultRecordBatch's iterators
     throw InvalidRecordException); a payload that cannot be decompressed is CORRUPT_MESSAGE.
+
+    Keys and timestamps are looked at in all records before the batch is refused, as in Kafka
+    (`LogValidator.processRecordErrors`): INVALID_TIMESTAMP if one of them is for that, else
+    INVALID_RECORD.
     """
     header = batch.header()
     max_timestamp = NO_TIMESTAMP
     max_timestamp_delta = 0
+    faults = _Faults()
     try:
         payload = decompress(batch.compression, batch.payload, decompressed_size_max)
     except DecompressedTooLargeError as error:
@@ -131,25 +148,49 @@ def validate_deep(
         for index, record in enumerate(iter_raw_records(payload, header.record_count)):
             if record.offset_delta != index:
                 return _invalid(f"offset delta {record.offset_delta} at record {index}", index)
-            if compacted and record.key is None:
-                return _invalid("a compacted topic takes no record without a key", index)
             timestamp = header.base_timestamp + record.timestamp_delta
             if timestamp > max_timestamp:
                 max_timestamp, max_timestamp_delta = timestamp, index
-            if timestamp != NO_TIMESTAMP and (
+            if compacted and record.key is None:
+                faults.add(index, "a compacted topic takes no record without a key")
+            elif timestamp != NO_TIMESTAMP and (
                 (timestamp_min is not None and timestamp < timestamp_min)
                 or (timestamp_max is not None and timestamp > timestamp_max)
             ):
-                return BatchProblem(
-                    error=ErrorCode.INVALID_TIMESTAMP,
-                    message=f"timestamp {timestamp} is outside the accepted range",
-                    batch_index=index,
-                )
+                allowed = f"[{timestamp_min}, {timestamp_max}]"
+                faults.add(index, f"timestamp {timestamp} is not within {allowed}")
+                faults.error = ErrorCode.INVALID_TIMESTAMP
     except RecordsError as error:
         return _invalid(str(error))
+    if faults.count:
+        return faults.problem()
     return RecordsSummary(
         max_timestamp=max_timestamp, offset_delta_of_max_timestamp=max_timestamp_delta
     )
+
+
+class _Faults:
+    """The records of one batch that are at fault."""
+
+    __slots__ = ("count", "error", "named")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.error = ErrorCode.INVALID_RECORD
+        self.named: list[RecordError] = []
+
+    def add(self, batch_index: int, message: str) -> None:
+        self.count += 1
+        if self.count <= RECORD_ERRORS_MAX:
+            self.named.append(RecordError(batch_index, message))
+
+    def problem(self) -> BatchProblem:
+        if self.error is ErrorCode.INVALID_TIMESTAMP:
+            message = "one or more records have been rejected due to an invalid timestamp"
+        else:
+            first = "; ".join(f"record {index}: {text}" for index, text in self.named[:3])
+            message = f"the batch is rejected due to {self.count} record errors, the first: {first}"
+        return BatchProblem(error=self.error, message=message, record_errors=self.named)
 
 
 def _length_problem(batch_length: int, size: int) -> BatchProblem:
@@ -164,4 +205,5 @@ def _corrupt(message: str) -> BatchProblem:
 
 
 def _invalid(message: str, batch_index: int | None = None) -> BatchProblem:
-    return BatchProblem(error=ErrorCode.INVALID_RECORD, message=message, batch_index=batch_index)
+    named = () if batch_index is None else (RecordError(batch_index, message),)
+    return BatchProblem(error=ErrorCode.INVALID_RECORD, message=message, record_errors=named)

@@ -21,6 +21,7 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import GAPS_MARKER
 from highwater.partition.storage.recovery.segment_ends import INSIDE_ONLY
+from highwater.runtime.logging import silent_logger
 from tests.support.cleaned_node import CleanedNode, compacted_topic
 from tests.support.compacted_logs import keyed_batch, newest, records_in
 from tests.support.log_batches import append
@@ -214,7 +215,9 @@ async def test_what_is_compacted_is_deleted_in_the_end_if_the_topic_says_so(
     node.fill(log, keys=3)
     newer = newest([record for record in records_in(log) if record.offset >= 60])
     assert len(newer) == 4
-    maintenance = LogMaintenance(node.manager, clock=node.clock, intervals=MaintenanceIntervals())
+    maintenance = LogMaintenance(
+        node.manager, clock=node.clock, intervals=MaintenanceIntervals(), log=silent_logger()
+    )
     for _ in maintenance.retention():
         pass
     deletes = policy != "compact"

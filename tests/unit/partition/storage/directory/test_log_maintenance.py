@@ -11,6 +11,7 @@ from highwater.partition.storage.directory.log_maintenance import (
     MaintenanceIntervals,
 )
 from highwater.partition.storage.directory.log_manager import LogManager
+from highwater.runtime.logging import silent_logger
 from tests.support.log_batches import ManualClock
 
 PASSES = ("retention", "checkpoints", "high_watermarks", "flushes", "removals", "producers")
@@ -36,7 +37,9 @@ async def test_every_pass_is_made_at_its_interval(
         removal_ms=10,
         producer_expiration_ms=10,
     )
-    maintenance = LogMaintenance(manager, clock=ManualClock(), intervals=intervals)
+    maintenance = LogMaintenance(
+        manager, clock=ManualClock(), intervals=intervals, log=silent_logger()
+    )
     made: dict[str, int] = {}
     enough = asyncio.Event()
 

@@ -12,6 +12,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
+from highwater.partition.core.producer_budget import ProducerLimits
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.log_maintenance import (
     LogMaintenance,
@@ -24,6 +25,7 @@ from highwater.partition.storage.errors import (
     StorageError,
 )
 from highwater.partition.storage.filesystem import FileSystem
+from highwater.runtime.logging import Logger, silent_logger
 from tests.support.log_batches import ManualClock, append, append_info, make_batch, read_all
 from tests.unit.partition.storage.scrubbing.test_scrub import flip
 
@@ -67,7 +69,12 @@ def placed(name: str, number: int, *, replicas: tuple[tuple[int, ...], ...]) -> 
 class Node:
     """A manager, its clock, and the loop that it posts to."""
 
-    def __init__(self, *dirs: Path, filesystems: dict[str, FileSystem] | None = None) -> None:
+    def __init__(
+        self,
+        *dirs: Path,
+        filesystems: dict[str, FileSystem] | None = None,
+        producer_limits: ProducerLimits | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.failures: list[tuple[int, LogDirFailure]] = []
@@ -79,6 +86,7 @@ class Node:
             on_dir_failure=lambda index, failure: self.failures.append((index, failure)),
             limits=LIMITS,
             make_filesystem=lambda path: made.get(path) or FileSystem(),
+            producer_limits=producer_limits,
         )
         self.identity = self.manager.open()
         self.manager.start()
@@ -100,8 +108,13 @@ class Node:
                 continue
         raise AssertionError("the condition did not come true in time")
 
-    def maintenance(self) -> LogMaintenance:
-        return LogMaintenance(self.manager, clock=self.clock, intervals=MaintenanceIntervals())
+    def maintenance(self, log: Logger | None = None) -> LogMaintenance:
+        return LogMaintenance(
+            self.manager,
+            clock=self.clock,
+            intervals=MaintenanceIntervals(),
+            log=log or silent_logger(),
+        )
 
     def run(self, steps: Iterator[None]) -> None:
         for _ in steps:
@@ -475,21 +488,6 @@ def test_a_log_that_is_deleted_during_a_pass_is_left_alone(tmp_path: Path) -> No
     node.manager.close()
 
 
-def test_producers_expire(tmp_path: Path) -> None:
-    node = Node(tmp_path / "a")
-    log, _ = node.manager.open_log(topic(), 0)
-    batch = make_batch(
-        producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(node.clock.now_ms,)
-    )
-    append(log, batch, epoch=0)
-    node.run(node.maintenance().producers())
-    assert 5 in log.producers
-    node.clock.now_ms += 24 * 3600 * 1000
-    node.run(node.maintenance().producers())
-    assert 5 not in log.producers
-    node.manager.close()
-
-
 def test_broker_configs_are_topics_defaults(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(), 0)
@@ -525,20 +523,6 @@ def test_preallocate_reserves_a_whole_segment_when_it_begins(
     log.roll()
     append(log, make_batch(), epoch=0)
     assert calls == 2 * reserved
-    node.manager.close()
-
-
-def test_producers_are_forgotten_after_the_node_s_present_time(tmp_path: Path) -> None:
-    node = Node(tmp_path / "a")
-    log, _ = node.manager.open_log(topic(), 0)
-    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
-    node.manager.set_broker_configs({"producer.id.expiration.ms": "5000"})
-    node.manager.reconfigure(log, topic())
-    assert log.config.producer_id_expiration_ms == 5_000
-    node.manager.set_broker_configs({})
-    node.manager.reconfigure(log, topic())
-    assert log.config.producer_id_expiration_ms == 24 * 3600 * 1000
-
     node.manager.close()
 
 

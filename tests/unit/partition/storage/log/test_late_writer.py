@@ -14,7 +14,7 @@ from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log import late_writer, log_writer
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.partition.storage.log.log_producers import RECENT_ENTRIES
+from highwater.partition.storage.log.producer_tail import ENTRIES_MIN
 from highwater.partition.storage.log.stall import FAST_WRITES_TO_RECOVER
 from tests.support.log_batches import (
     ManualClock,
@@ -184,9 +184,9 @@ def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> 
     environment, clock = Threads(), ManualClock(1000)
     config = LogConfig(index_interval_bytes=50)
     log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
-    while len(log.active_segment.index) < RECENT_ENTRIES:
+    while len(log.active_segment.index) < ENTRIES_MIN:
         append(log, make_batch(), epoch=0)
-    log.producers.record_append(7, 0, 0, 0, log.log_end_offset, log.log_end_offset, 1000)
+    log.producers.record_append(7, 0, 0, log.log_end_offset, 0, 1000)
     append_later(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))
     log.shorten_tail()
     log.close(clean=False)

@@ -8,7 +8,7 @@ from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.errors import (
     LogDirFailure,
 )
-from highwater.partition.storage.log.log_producers import RECENT_ENTRIES
+from highwater.partition.storage.log.producer_tail import ENTRIES_MIN
 from highwater.partition.storage.segment.segment import TAIL_BYTES, TAIL_ENTRIES
 from tests.support.log_batches import (
     append,
@@ -49,7 +49,7 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log.shorten_tail()
     assert index.stat().st_size == TAIL_ENTRIES * 8
     assert not recent.exists()
-    while len(log.active_segment.index) < RECENT_ENTRIES:
+    while len(log.active_segment.index) < ENTRIES_MIN:
         append(
             log,
             make_batch(producer_id=1, producer_epoch=0, base_sequence=sequence, value=b"x" * 50),

@@ -8,7 +8,7 @@ from highwater.partition.core.producers import ACCEPT
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
-from highwater.partition.storage.log.log_producers import RECENT_ENTRIES
+from highwater.partition.storage.log.producer_tail import ENTRIES_MIN
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -22,9 +22,9 @@ def test_expired_producers_are_forgotten(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(producer_id_expiration_ms=100), clock=clock)
     batch = make_batch(producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(10_000,))
     append(log, batch, epoch=0)
-    assert log.expire_producers() == 0
+    assert list(log.expire_producers()) == [0]
     clock.now_ms += 100
-    assert log.expire_producers() == 1
+    assert list(log.expire_producers()) == [1]
 
 
 def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
 
     def grow() -> None:
         nonlocal sequence
-        wanted = len(log.active_segment.index) + RECENT_ENTRIES
+        wanted = len(log.active_segment.index) + ENTRIES_MIN
         while len(log.active_segment.index) < wanted:
             batch = make_batch(
                 timestamps=(sequence,), producer_id=1, producer_epoch=0, base_sequence=sequence
@@ -113,7 +113,7 @@ def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) ->
         batch = make_batch(
             producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
         )
-        log.producers.record_append(5, 0, sequence, sequence, sequence, sequence, now)
+        log.producers.record_append(5, 0, sequence, sequence, 0, now)
         append(log, batch, epoch=0)
     log.roll()
     log.truncate_to(1)

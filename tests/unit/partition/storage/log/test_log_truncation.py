@@ -14,7 +14,7 @@ from highwater.partition.storage.errors import (
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.log import PartitionLog
-from highwater.partition.storage.recovery.producer_recovery import write_recent
+from highwater.partition.storage.recovery.producer_recovery import encode_recent
 from tests.support.log_batches import (
     ManualClock,
     append,
@@ -95,13 +95,14 @@ def test_a_log_that_begins_anew_knows_no_producer(tmp_path: Path, clean: bool) -
         batch = make_batch(
             producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
         )
-        log.producers.record_append(5, 0, sequence, sequence, sequence, sequence, now)
+        log.producers.record_append(5, 0, sequence, sequence, 0, now)
         append(log, batch, epoch=0)
     if clean:
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True)
     else:
-        write_recent(FileSystem(), log.directory, 2, list(log.producers.history()))
+        recent = tmp_path / "topic-0" / ".highwater_producers"
+        recent.write_bytes(encode_recent(2, log.producers.packed()))
     assert log.producers.check(5, 0, 1, 1) == 1
     log.truncate_fully_and_start_at(10)
     assert log.producers.check(5, 0, 1, 1) == ACCEPT

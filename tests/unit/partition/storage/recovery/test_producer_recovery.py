@@ -5,9 +5,9 @@ from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.recovery.producer_recovery import (
-    newest_snapshot,
+    encode_recent,
+    load_newest_snapshot,
     replay,
-    write_recent,
 )
 from tests.support.log_batches import ManualClock, append, make_batch, open_log
 from tests.unit.partition.storage.directory.test_deletion_races import Waiting
@@ -17,15 +17,17 @@ FILES = FileSystem()
 
 def snapshot(directory: Path, offset: int, producer_id: int) -> Path:
     states = ProducerStates()
-    states.record_append(producer_id, 0, 0, 0, offset - 1, offset - 1, 1000)
+    states.record_append(producer_id, 0, 0, offset - 1, 0, 1000)
     path = Path(producer_snapshots.snapshot_path(str(directory), offset))
-    producer_snapshots.write(FILES, str(path), list(states.entries()))
+    producer_snapshots.write(FILES, str(path), states.packed())
     return path
 
 
 def load(directory: Path, limit: int | None, first: int = 0) -> tuple[list[int], int]:
-    states, offset = newest_snapshot(
-        FILES, str(directory), limit=limit, now_ms=1000, expiration_ms=10, first=first
+    states = ProducerStates()
+    states.record_append(99, 0, 0, 0, 0, 1000)
+    offset = load_newest_snapshot(
+        states, FILES, str(directory), limit=limit, now_ms=1000, expiration_ms=10, first=first
     )
     return [entry.producer_id for entry in states.entries()], offset
 
@@ -68,7 +70,8 @@ def test_producers_of_a_log_that_begins_anew_are_unknown(tmp_path: Path) -> None
     for sequence in range(2):
         append(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=sequence), epoch=0)
         log.roll()
-    write_recent(FILES, log.directory, log.log_end_offset, list(log.producers.history()))
+    recent = tmp_path / "topic-0" / ".highwater_producers"
+    recent.write_bytes(encode_recent(log.log_end_offset, log.producers.packed()))
     log.truncate_fully_and_start_at(100)
     assert log.producers.check(7, 0, 60, 60) == ACCEPT
     append(log, make_batch(producer_id=8, producer_epoch=0, base_sequence=0), epoch=1)

@@ -75,20 +75,30 @@ class AppendGroupResult(_message.Message):
     def __init__(self, message_id: _Optional[int] = ..., group: _Optional[int] = ..., base_offsets: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[AppendFailure, _Mapping]]] = ..., throttle_ms: _Optional[int] = ...) -> None: ...
 
 class AppendFailure(_message.Message):
-    __slots__ = ("batch", "error_code", "outcome", "message", "leader", "leader_epoch")
+    __slots__ = ("batch", "error_code", "outcome", "message", "leader", "leader_epoch", "record_errors")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RECORD_ERRORS_FIELD_NUMBER: _ClassVar[int]
     batch: int
     error_code: int
     outcome: AppendOutcome
     message: str
     leader: int
     leader_epoch: int
-    def __init__(self, batch: _Optional[int] = ..., error_code: _Optional[int] = ..., outcome: _Optional[_Union[AppendOutcome, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    record_errors: _containers.RepeatedCompositeFieldContainer[AppendRecordError]
+    def __init__(self, batch: _Optional[int] = ..., error_code: _Optional[int] = ..., outcome: _Optional[_Union[AppendOutcome, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., record_errors: _Optional[_Iterable[_Union[AppendRecordError, _Mapping]]] = ...) -> None: ...
+
+class AppendRecordError(_message.Message):
+    __slots__ = ("batch_index", "message")
+    BATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    batch_index: int
+    message: str
+    def __init__(self, batch_index: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("calls", "partitions", "instances", "topic_ids", "cancelled_call_ids", "accepts_references")

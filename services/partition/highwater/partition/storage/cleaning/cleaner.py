@@ -277,7 +277,7 @@ class Cleaner:
             segment_bytes=config.segment_bytes,
             index_bytes_max=config.segment_index_bytes,
             index_interval=config.index_interval_bytes,
-            producers={entry.producer_id: entry.last_offset for entry in log.producers.entries()},
+            producers=log.producers.last_offsets(),
             io_bytes_per_s=self.settings.io_bytes_per_s,
         )
 

@@ -434,7 +434,7 @@ class HostedDirectory:
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Runs `work` on the worker (`LogEnvironment`); nothing happens once it is offline."""
         assert self._worker is not None, "the directory was not started"
-        self._worker.submit(work, done)
+        self._worker.submit(work, partial(self._guarded, done))
 
     def write_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Runs `work` on the writer (`LogEnvironment`)."""

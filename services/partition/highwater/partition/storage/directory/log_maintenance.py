@@ -13,6 +13,7 @@ from highwater.model.time import Clock
 from highwater.partition.storage.config import NEVER
 from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.directory.log_manager import LogManager
+from highwater.runtime.logging import Logger
 
 LOGS_PER_STEP: Final = 50
 """Looked at before the loop gets to do something else; about half a millisecond's work."""
@@ -34,17 +35,25 @@ class MaintenanceIntervals:
     removal_ms: int = 200
     """How late file.delete.delay.ms may be: space that nobody uses is wanted back."""
     producer_expiration_ms: int = 600_000
+    evictions_ms: int = 60_000
+    """How often producers that were evicted are told of, if there were any."""
+
+
+def _evictions(entry: HostedLog) -> int:
+    return entry.log.producers.evicted
 
 
 class LogMaintenance:
     """Passes over the logs of one manager; each is an iterator that yields between steps."""
 
     def __init__(
-        self, manager: LogManager, *, clock: Clock, intervals: MaintenanceIntervals
+        self, manager: LogManager, *, clock: Clock, intervals: MaintenanceIntervals, log: Logger
     ) -> None:
         self._manager = manager
         self._clock = clock
         self._intervals = intervals
+        self._log = log
+        self._evictions_told = 0
 
     async def run(self) -> None:
         """Runs all passes for ever, each at its interval; to be cancelled."""
@@ -58,6 +67,7 @@ class LogMaintenance:
                 (self.tails, intervals.tails_ms),
                 (self.removals, intervals.removal_ms),
                 (self.producers, intervals.producer_expiration_ms),
+                (self.evictions, intervals.evictions_ms),
             ):
                 group.create_task(self._repeat(make_pass, interval_ms))
 
@@ -73,7 +83,28 @@ class LogMaintenance:
 
     def producers(self) -> Iterator[None]:
         """Forgets producers that have been silent for producer.id.expiration.ms."""
-        return self._each(lambda entry: entry.log.expire_producers())
+        for number, entry in enumerate(self._manager.entries(), start=1):
+            for part, _ in enumerate(entry.log.expire_producers()):
+                if part:
+                    yield
+            if number % LOGS_PER_STEP == 0:
+                yield
+
+    def evictions(self) -> Iterator[None]:
+        """Tells, once each interval, that there were too many producers."""
+        evicted = self._manager.producers.evicted
+        if evicted > self._evictions_told:
+            worst = max(self._manager.entries(), key=_evictions, default=None)
+            self._log.warning(
+                "producers_evicted",
+                count=evicted - self._evictions_told,
+                total=evicted,
+                most_of=None if worst is None else worst.name,
+                producers=self._manager.producers.count,
+                per_node_max=self._manager.producers.limit,
+            )
+            self._evictions_told = evicted
+        yield
 
     def flushes(self) -> Iterator[None]:
         """Starts a sync of logs whose last one is flush.ms ago."""

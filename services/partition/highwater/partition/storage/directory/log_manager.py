@@ -9,15 +9,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from highwater.model.cluster import ClusterImage, TopicState
+from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
 from highwater.model.topic_config import effective
+from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.directory.handle_limits import HandleLimits
 from highwater.partition.storage.directory.hosted_directory import (
@@ -30,6 +32,7 @@ from highwater.partition.storage.directory.log_directory import (
     LogDirectory,
 )
 from highwater.partition.storage.directory.node_lineage import NodeLineage
+from highwater.partition.storage.directory.storage_stats import StorageStats
 from highwater.partition.storage.errors import (
     CorruptCheckpointError,
     LogDirFailure,
@@ -44,27 +47,6 @@ STOP_TIMEOUT_S: Final = 10.0
 _TOKEN_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageStats:
-    """Sums over a node's logs, for metrics."""
-
-    logs: int
-    segments: int
-    size_bytes: int
-    records_not_synced: int
-    """Records that are not yet known to be on disk."""
-    open_files: int
-    open_maps: int
-    handle_evictions: int
-    waiting_jobs: int
-    """Disk work that the directories' workers have not begun."""
-    waiting_deletions: int
-    unusable_logs: int
-    offline_dirs: int
-    stalled_dirs: int
-    """Directories whose writes hang and run on a thread of their own."""
-
-
 class LogManager:
     """See the module. `dirs[i]` has index i in the node's registration."""
 
@@ -77,7 +59,7 @@ class LogManager:
         on_dir_failure: Callable[[int, LogDirFailure], None],
         limits: HandleLimits | None = None,
         jitter_share: Callable[[], float] = lambda: 0.0,
-        producer_id_expiration_ms: int = 24 * 3600 * 1000,
+        producer_limits: ProducerLimits | None = None,
         make_filesystem: Callable[[str], FileSystem] = lambda _: FileSystem(),
         lineage: NodeLineage | None = None,
     ) -> None:
@@ -88,7 +70,10 @@ class LogManager:
         self._lineage = lineage
         self._on_dir_failure = on_dir_failure
         self._jitter_share = jitter_share
-        self._default_config = LogConfig(producer_id_expiration_ms=producer_id_expiration_ms)
+        self._producer_limits = producer_limits or ProducerLimits()
+        self._default_config = LogConfig.default(self._producer_limits)
+        self.producers = ProducerBudget(self._producer_limits.per_node)
+        """Of all usable logs."""
         self._logs: dict[str, HostedLog] = {}
         self._doubles: list[HostedLog] = []
         """Logs of the same name as one of `_logs`, of other topics, in other directories."""
@@ -286,7 +271,7 @@ class LogManager:
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
-            producer_id_expiration_ms=self._default_config.producer_id_expiration_ms,
+            producers=self._producer_limits,
         )
         if topic.internal and not config.compact:
             # Nothing may expire that coordinators still need, whatever somebody has configured.
@@ -296,7 +281,9 @@ class LogManager:
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
         """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
-        self._default_config = LogConfig.of_node(configs)
+        expiration_ms = int(broker_number("producer.id.expiration.ms", configs))
+        self._producer_limits = replace(self._producer_limits, expiration_ms=expiration_ms)
+        self._default_config = LogConfig.default(self._producer_limits)
 
     def dir_index(self, log: PartitionLog) -> int:
         """The index of the directory that a log is in."""
@@ -425,6 +412,7 @@ class LogManager:
             raise StorageError(f"the same partition is in two log directories: {paths}")
         self._logs[entry.name] = entry
         entry.directory.log_count += 1
+        self.producers.adopt(entry.log.producers)
 
     def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
         """Makes way for a topic if a log that cannot be opened is a former one's."""
@@ -448,6 +436,7 @@ class LogManager:
     def _remove(self, entry: HostedLog) -> None:
         del self._logs[entry.name]
         entry.directory.log_count -= 1
+        self.producers.dismiss(entry.log.producers)
 
     def _entry(self, log: PartitionLog) -> HostedLog | None:
         entry = self._logs.get(os.path.basename(log.directory))

@@ -22,7 +22,7 @@ The log is put together from parts, each of which owns what it holds (Kafka's `U
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -377,7 +377,7 @@ class PartitionLog:
             return  # The producers are ahead of a log that is being written.
         try:
             self.extent.active.shorten_unindexed_tail()
-            self._producers.write_recent(high_watermark=self.high_watermark)
+            self._producers.write_recent(lambda: self.high_watermark)
         except OSError as error:
             raise LogDirFailure(self.directory, error) from error
 
@@ -385,11 +385,11 @@ class PartitionLog:
 
     @property
     def producers(self) -> ProducerStates:
-        """The idempotent producers; a truncation puts another object in its place."""
+        """The idempotent producers: the same object as long as the log; a truncation rebuilds it."""
         return self._producers.states
 
-    def expire_producers(self) -> int:
-        """Forgets producers that have been silent for too long; returns how many."""
+    def expire_producers(self) -> Iterator[int]:
+        """Forgets producers that have been silent for too long; see `ProducerStates.expire`."""
         return self._producers.expire()
 
     # -- compaction -----------------------------------------------------------------------------

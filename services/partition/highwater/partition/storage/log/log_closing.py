@@ -34,6 +34,7 @@ class LogClosing:
 
     def close(self, *, clean: bool) -> None:
         """Releases all files; see `PartitionLog.close`."""
+        self._producers.tail.close()
         try:
             self._cleaning.stop()
             if clean:
@@ -64,6 +65,7 @@ class LogClosing:
         place = self._place
         target = os.path.join(os.path.dirname(place.directory), name)
         self._cleaning.stop()
+        self._producers.tail.close()
         place.life.ended = True
         try:
             place.filesystem.rename(place.directory, target)

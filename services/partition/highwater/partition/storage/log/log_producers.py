@@ -4,26 +4,20 @@ A snapshot is taken when a segment ends. In between, a recent one is replaced fr
 start on the same kernel after kill -9: see `producer_recovery`.
 """
 
-from typing import Final
+from collections.abc import Callable, Iterator
 
 from highwater.partition.core.producers import ProducerStates
 from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
+from highwater.partition.storage.log.producer_tail import ProducerTail
 from highwater.partition.storage.producer_snapshots import SnapshotJob
 from highwater.partition.storage.recovery.producer_recovery import (
-    newest_snapshot,
+    load_newest_snapshot,
     remove_snapshots,
     replay,
-    write_recent,
 )
-
-RECENT_ENTRIES: Final = 128
-"""Index entries after which the recent snapshot is written again; a start reads only the headers of
-the batches behind it."""
-RECENT_PRODUCERS_MAX: Final = 1000
-"""Of a log with more producers the recent snapshot is not written: that would hold up the loop."""
 
 
 class LogProducers:
@@ -31,11 +25,10 @@ class LogProducers:
 
     __slots__ = (
         "_place",
-        "_recent_at",
-        "_recent_end",
         "_segments",
         "_snapshot_due",
         "states",
+        "tail",
     )
 
     def __init__(
@@ -50,16 +43,18 @@ class LogProducers:
         self._place = place
         self._segments = segments
         self.states = states
-        """Replaced by a truncation."""
+        """As long as the log: a truncation rebuilds them in place."""
         active = segments.active
-        self._recent_at = (active.base_offset, 0 if files_created else len(active.index))
-        """Base offset and index entries of the active segment when the recent one was written."""
-        self._recent_end = 0
-        """The log end offset then; 0 if it was not written, or is gone since."""
+        self.tail = ProducerTail(
+            place.environment,
+            place.directory,
+            place.life,
+            written=(active.base_offset, 0 if files_created else len(active.index)),
+        )
         self._snapshot_due = False
 
-    def expire(self) -> int:
-        """Forgets producers that have been silent for too long; returns how many."""
+    def expire(self) -> Iterator[int]:
+        """Forgets producers that have been silent for too long; see `ProducerStates.expire`."""
         place = self._place
         return self.states.expire(place.clock.wall_ms(), place.config.producer_id_expiration_ms)
 
@@ -83,7 +78,7 @@ class LogProducers:
                 place.filesystem,
                 place.directory,
                 self._segments.end_offset,
-                list(self.states.entries()),
+                self.states.packed(),
                 life=place.life,
             )
         except OSError as error:
@@ -96,32 +91,21 @@ class LogProducers:
         producer_snapshots.write(
             self._place.filesystem,
             producer_snapshots.snapshot_path(directory, self._segments.end_offset),
-            list(self.states.entries()),
+            self.states.packed(),
         )
 
-    def write_recent(self, *, high_watermark: int) -> None:
-        """Replaces the recent snapshot if the log has grown enough since. Raises OSError.
+    def write_recent(self, high_watermark: Callable[[], int]) -> None:
+        """Has the recent snapshot replaced if the log has grown enough since, on another thread.
 
-        The states are as of the log end offset. The one that is replaced is kept if its offset is
-        committed: a log is not cut below it.
+        The states are as of the log end offset. Raises OSError.
         """
         active = self._segments.active
-        base, entries = self._recent_at
-        written = entries if base == active.base_offset else 0
-        if 0 <= len(active.index) - written < RECENT_ENTRIES:
-            return
-        self._recent_at = active.base_offset, len(active.index)
-        if len(self.states) > RECENT_PRODUCERS_MAX:
-            return
-        end = self._segments.end_offset
-        write_recent(
-            self._place.filesystem,
-            self._place.directory,
-            end,
-            list(self.states.history()),
-            keep=self._recent_end <= high_watermark,
+        self.tail.follow(
+            self.states,
+            place=(active.base_offset, len(active.index)),
+            end_offset=self._segments.end_offset,
+            high_watermark=high_watermark,
         )
-        self._recent_end = end
 
     # -- truncation -----------------------------------------------------------------------------
 
@@ -130,10 +114,10 @@ class LogProducers:
 
         Raises OSError, CorruptLogError.
         """
-        if self._recent_end > end:
-            self._recent_end = 0
+        self.tail.cut(end)
         place, segments = self._place, self._segments
-        self.states, start = newest_snapshot(
+        start = load_newest_snapshot(
+            self.states,
             place.filesystem,
             place.directory,
             limit=end,

@@ -34,7 +34,11 @@ from highwater.partition.storage.names import DAMAGE, LEADER_EPOCH_CHECKPOINT
 from highwater.partition.storage.recovery.epoch_recovery import read_epochs, rebuild_epochs
 from highwater.partition.storage.recovery.findings import Findings
 from highwater.partition.storage.recovery.partition_files import PartitionFiles
-from highwater.partition.storage.recovery.producer_recovery import RECENT, newest_snapshot, replay
+from highwater.partition.storage.recovery.producer_recovery import (
+    RECENT,
+    load_newest_snapshot,
+    replay,
+)
 from highwater.partition.storage.recovery.recovery import (
     BatchReplay,
     ResumePoint,
@@ -149,7 +153,8 @@ class LogLoader:
             self._discard(segments, hole=before[0][1])
             segments = []
             self._log_start_offset = max(self._log_start_offset, before[0][1])
-        producers, snapshot = self._newest_snapshot(None)
+        producers = ProducerStates(self._config.producers_max)
+        snapshot = self._load_snapshot(producers, None)
         batch_replay = BatchReplay(epochs=epochs, producers=producers, producers_from=snapshot)
         end = self._find_end(segments, batch_replay)
         start = max(self._log_start_offset, segments[0].base_offset if segments else 0)
@@ -157,9 +162,9 @@ class LogLoader:
             self._discard(segments, hole=end)
             segments = [self._factory.create(start, now_ms=self._now_ms)]
             end = self._first_base = start
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+            batch_replay.producers_from = self._load_snapshot(producers, end)
         elif snapshot > end:
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(end)
+            batch_replay.producers_from = self._load_snapshot(producers, end)
             self._replay_producers(segments, batch_replay, end=end)
         if not self._epochs_known or not batch_replay.epochs_agree:
             epochs = rebuild_epochs(self._filesystem, segments)
@@ -174,7 +179,7 @@ class LogLoader:
             log_end_offset=end,
             recovery_point=min(end if self._clean else self._recovery_point, end),
             epochs=epochs,
-            producers=batch_replay.producers,
+            producers=producers,
             gaps=self._gaps is not Gaps.NOWHERE,
             recovered_segments=self._found.recovered_segments,
             files_created=created or not self._clean,
@@ -341,7 +346,7 @@ class LogLoader:
             self._replay_producers(segments, batch_replay, end=end, limit=end_position)
             end_position, end = self._recover(segment, batch_replay, start)
         if end_position == start.position:
-            batch_replay.producers, batch_replay.producers_from = self._newest_snapshot(None)
+            batch_replay.producers_from = self._load_snapshot(batch_replay.producers, None)
             return None
         if end_position < segment.size:
             self._cut(segment, end_position, end, last=True)
@@ -422,8 +427,9 @@ class LogLoader:
 
     # -- what is derived ------------------------------------------------------------------------
 
-    def _newest_snapshot(self, limit: int | None) -> tuple[ProducerStates, int]:
-        return newest_snapshot(
+    def _load_snapshot(self, producers: ProducerStates, limit: int | None) -> int:
+        return load_newest_snapshot(
+            producers,
             self._filesystem,
             self._directory,
             limit=limit,

@@ -3,12 +3,12 @@
 Snapshots are taken when a segment ends, which may be a gigabyte ago. `.highwater_producers` is one
 that is replaced every few hundred KiB and never synced: for a process that was killed, on the same
 kernel. After a power cut it may tell of batches that are gone, and is removed. The newest one whose
-offset was committed when it was replaced is kept beside it, for truncations.
+offset was committed when it was replaced is kept beside it, for truncations. `log.producer_tail`
+writes them.
 
     uint32 CRC-32C of all that follows, int64 offset, then what a snapshot file holds
 """
 
-import contextlib
 import os
 from collections.abc import Sequence
 from operator import itemgetter
@@ -17,20 +17,18 @@ from typing import Final
 
 from crc32c import crc32c
 
-from highwater.partition.core.producers import ProducerEntry, ProducerStates, last_sequence
+from highwater.partition.core.producers import ProducerStates, last_sequence
 from highwater.partition.storage import producer_snapshots
 from highwater.partition.storage.errors import CorruptCheckpointError, CorruptIndexError
 from highwater.partition.storage.filesystem import (
     FileSystem,
     read_file,
-    replace_file,
     unlink_if_present,
 )
 from highwater.partition.storage.names import (
     COMMITTED_PRODUCERS,
     RECENT_PRODUCERS,
     SNAPSHOT_SUFFIX,
-    TEMPORARY_SUFFIX,
     offset_file,
 )
 from highwater.partition.storage.segment.batches import headers
@@ -49,15 +47,15 @@ def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
         producers.record_append(
             producer_id,
             fields[10],
-            sequence,
             last_sequence(sequence, delta),
             base_offset,
-            base_offset + delta,
+            delta,
             fields[8],
         )
 
 
-def newest_snapshot(
+def load_newest_snapshot(
+    producers: ProducerStates,
     filesystem: FileSystem,
     directory: str,
     *,
@@ -66,24 +64,24 @@ def newest_snapshot(
     expiration_ms: int,
     first: int = 0,
     names: Sequence[str] | None = None,
-) -> tuple[ProducerStates, int]:
-    """Producers of the newest readable snapshot from `first` up to `limit`, and its offset (0 if
-    none).
+) -> int:
+    """Makes `producers` what the newest readable snapshot from `first` up to `limit` says; its
+    offset, 0 if there is none.
 
     Snapshots beyond `limit` are removed: they tell of batches that are not in the log. Those from
     before `first`, where the log's first segment begins, are not used: of what came between nothing
     is known here, and a producer whose sequence is behind would be refused (OUT_OF_ORDER), while one
     without any may go on. `names` are those of the directory, if the caller knows them.
     """
-    producers = ProducerStates()
+    producers.clear()
     present = filesystem.listdir(directory) if names is None else names
     recent, recent_offset = max(
         (_recent(filesystem, directory, name, limit) for name in RECENT if name in present),
         key=itemgetter(1),
-        default=([], 0),
+        default=(b"", 0),
     )
     if recent_offset < first:
-        recent, recent_offset = [], 0
+        recent, recent_offset = b"", 0
     for offset in reversed(producer_snapshots.offsets(present)):
         path = os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX))
         if limit is not None and offset > limit:
@@ -96,9 +94,9 @@ def newest_snapshot(
         except (CorruptCheckpointError, FileNotFoundError):
             continue
         producers.load(entries, now_ms=now_ms, expiration_ms=expiration_ms)
-        return producers, offset
+        return offset
     producers.load(recent, now_ms=now_ms, expiration_ms=expiration_ms)
-    return producers, recent_offset
+    return recent_offset
 
 
 def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
@@ -111,53 +109,29 @@ def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
             unlink_if_present(filesystem, os.path.join(directory, name))
 
 
-def write_recent(
-    filesystem: FileSystem,
-    directory: str,
-    offset: int,
-    entries: Sequence[ProducerEntry],
-    *,
-    keep: bool = False,
-) -> None:
-    """Replaces `.highwater_producers`, not durably. Raises OSError.
-
-    With `keep` the former content is kept in `.highwater_producers_committed`: a log is not cut below
-    it, and the loop need not read headers from the last roll on.
-    """
-    if keep:
-        with contextlib.suppress(FileNotFoundError):
-            filesystem.rename(
-                os.path.join(directory, RECENT_PRODUCERS),
-                os.path.join(directory, COMMITTED_PRODUCERS),
-            )
-    content = _OFFSET.pack(offset) + producer_snapshots.encode(entries)
-    path = os.path.join(directory, RECENT_PRODUCERS)
-    replace_file(
-        filesystem,
-        path,
-        _CRC.pack(crc32c(content)) + content,
-        temporary=path + TEMPORARY_SUFFIX,
-        durable=False,
-    )
+def encode_recent(offset: int, packed: Sequence[bytes]) -> bytes:
+    """What `.highwater_producers` holds of the producers as they are before `offset`."""
+    content = _OFFSET.pack(offset) + producer_snapshots.encode_history(packed)
+    return _CRC.pack(crc32c(content)) + content
 
 
 def _recent(
     filesystem: FileSystem, directory: str, name: str, limit: int | None
-) -> tuple[list[ProducerEntry], int]:
+) -> tuple[bytes, int]:
     """What one of `RECENT` says, and its offset; (nothing, 0) if it is of no use."""
     path = os.path.join(directory, name)
     try:
         data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
         content = data[_CRC.size :]
         if len(content) < _OFFSET.size or _CRC.unpack_from(data)[0] != crc32c(content):
-            return [], 0
+            return b"", 0
         offset = int(_OFFSET.unpack_from(content)[0])
         if limit is not None and offset > limit:
             unlink_if_present(filesystem, path)
-            return [], 0
+            return b"", 0
         return producer_snapshots.decode(content[_OFFSET.size :]), offset
     except (CorruptCheckpointError, FileNotFoundError, ValueError):
-        return [], 0
+        return b"", 0
 
 
 def replay(

@@ -1,0 +1,24 @@
+"""What a node's logs come to, for metrics."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageStats:
+    """Sums over a node's logs, for metrics."""
+
+    logs: int
+    segments: int
+    size_bytes: int
+    records_not_synced: int
+    """Records that are not yet known to be on disk."""
+    open_files: int
+    open_maps: int
+    handle_evictions: int
+    waiting_jobs: int
+    """Disk work that the directories' workers have not begun."""
+    waiting_deletions: int
+    unusable_logs: int
+    offline_dirs: int
+    stalled_dirs: int
+    """Directories whose writes hang and run on a thread of their own."""
