@@ -32,7 +32,7 @@ class AppendSink(Protocol):
         ...
 
     def append_broken(self, error: Exception) -> None:
-        """`append_done` raised: a bug of the sink, which ends what it alone stands for."""
+        """`append_done` raised: a bug of the sink, which ends only its own connection."""
         ...
 
 
@@ -80,7 +80,7 @@ class AppendRoute:
         self.open_group: AppendGroup | None = None
         """The group that still takes batches, if any; only the gatherer touches it."""
         self.on_open: Callable[[AppendGroup], None] | None = None
-        """Hears of each new group, while somebody has to know what is under way."""
+        """Hears of each new group, while somebody has to know the groups under way."""
 
 
 Offer = Callable[["AppendGroup", list[int], Mapping[int, "Failure"]], bool]
@@ -196,12 +196,12 @@ class AppendGroup:
 
     @property
     def last_deadline_ms(self) -> int:
-        """Until when somebody waits for a batch of the group."""
+        """The latest of the batches' deadlines."""
         later = self.later_deadlines
         return max(self.deadline_ms, *later.values()) if later else self.deadline_ms
 
     def release_bytes(self) -> None:
-        """Lets go of what is in the log already, if nobody here could want to send it again.
+        """Lets go of bytes that are in the log, if nobody here could want to send them again.
 
         A group that came over a stream may wait long for followers; its sender has the bytes.
         """

@@ -131,7 +131,7 @@ def answer_others(group: AppendGroup, failure: Failure) -> None:
 
 
 def drop_answered(group: AppendGroup) -> None:
-    """Takes out what must not be sent again: its client was told, and may have sent it anew.
+    """Takes out batches that must not be sent again: their clients may have sent them anew.
 
     Idempotent batches stay, as a log knows them, and others of their producer may be behind.
     """

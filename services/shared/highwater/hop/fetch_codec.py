@@ -21,7 +21,7 @@ from highwater.model.ids import InstanceId, TopicId
 PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
 
-# What the columns are is said in partition_service.proto.
+# partition_service.proto says what the columns are.
 _CALL: Final = Struct("<QiIiiiB")
 _ASKED: Final = Struct("<Iiiqii")
 _ANSWER: Final = Struct("<QiiIB")
@@ -266,7 +266,7 @@ class Answer:
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
         """The results with their bytes, once all of the payload is here.
 
-        Raises HopFramingError if it is not what the results promise.
+        Raises HopFramingError if the payload has not the bytes that the results promise.
         """
         promised = 0 if self.references else sum([r.nbytes for r in self.results])
         if len(payload) != promised:

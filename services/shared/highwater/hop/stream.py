@@ -62,7 +62,7 @@ class Stream:
             self._under_way.cancel()
 
     def end_writing(self) -> None:
-        """Closes our side of the connection of now; what the peer still says is heard."""
+        """Closes our side of the present connection; messages of the peer are still read."""
         self._writes = False
         self.wake()
 

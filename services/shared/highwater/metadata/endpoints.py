@@ -122,7 +122,7 @@ class ControllerEndpoints:
         self._listeners.append(listener)
 
     def prefer(self, address: str) -> None:
-        """Takes a controller's word, or another part's finding, for who is active."""
+        """Notes the active controller, as a controller or a part of the service named it."""
         if not address or address == self._present:
             return
         if address not in self._addresses:

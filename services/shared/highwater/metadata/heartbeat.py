@@ -83,7 +83,7 @@ class HeartbeatLoop:
         self._failed_pause_s = _FAILED_PAUSE_S[0]
         self._address = endpoints.present
         self._answered = ""
-        """Who has answered since the last heartbeat that took too long."""
+        """Address of the controller that has answered since the last slow heartbeat; else empty."""
         self._loop_watch = LoopWatch(
             self._on_loop, monotonic_ms=monotonic_ms, on_return=self._due.set
         )

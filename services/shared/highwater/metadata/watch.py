@@ -39,7 +39,7 @@ Subscriber = Callable[[ClusterImage, ClusterDelta | None], Steps[None] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Who watches. A node's or gateway's session is tied to its stream; tools leave this empty."""
+    """The watcher's identity, to which a session is tied; tools leave this empty."""
 
     node_id: int = 0
     node_epoch: int = 0
@@ -160,7 +160,7 @@ class ClusterWatch:
         self._waiters.clear()
 
     def set_watcher(self, watcher: Watcher) -> None:
-        """Says who watches, after a registration; a running stream is opened again."""
+        """Sets the watcher's identity, after a registration; a running stream is opened again."""
         if watcher != self._watcher:
             self._watcher = watcher
             self._restart()
@@ -290,7 +290,7 @@ class ClusterWatch:
             self._moved.set()
 
     def _cancel_stream(self) -> None:
-        """At once, or when what it hands out has been taken by all: half an image is none."""
+        """At once, or when all have taken the image that it hands out: half an image is none."""
         if self._streaming is not None and not self._stream_takes:
             self._streaming.cancel()
 

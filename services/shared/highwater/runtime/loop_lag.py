@@ -1,4 +1,4 @@
-"""How late the event loop runs, and who holds it up when it does not run at all.
+"""How late the event loop runs, and which call holds it up when it does not run at all.
 
 The monitor sleeps a short while on the loop and measures how much too late it wakes. A watchdog
 thread sees what the loop itself cannot report: when no beat came for a while it writes the stack

@@ -72,7 +72,7 @@ _S = TypeVar("_S", bound=ServiceSettings)
 
 
 def env_prefix(settings_type: type[ServiceSettings]) -> str:
-    """What the service's environment variables begin with."""
+    """The prefix of the service's environment variables."""
     assert settings_type.service, f"{settings_type.__name__} does not name its service"
     return f"HIGHWATER_{settings_type.service.upper()}_"
 
@@ -226,7 +226,7 @@ def _explain_one(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{name} is not set"
     message = detail["msg"].removeprefix("Value error, ").replace("\n", " ")
-    # What a whole group was given may have a password in it, and its message says enough.
+    # The values of a whole group may hold a password, and its message says enough.
     if not name or isinstance(detail["input"], Mapping):
         return f"{name}: {message}" if name else message
     return f"{name}: {message} (got {detail['input']!r})"

@@ -49,7 +49,7 @@ class TaskOwner:
         return task
 
     async def close(self, *, timeout_s: float) -> bool:
-        """Cancels what runs and waits for it; False if some task ignored its cancellation."""
+        """Cancels running tasks and waits for them; False if one ignored its cancellation."""
         self._closed = True
         # A task may close its own owner; waiting for itself would never end.
         pending = {task for task in self._tasks if task is not asyncio.current_task()}

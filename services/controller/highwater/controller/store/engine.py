@@ -38,7 +38,7 @@ class Plan:
     """Entries with the lease of each, 0 for none."""
     deleted: tuple[str, ...] = ()
     events: tuple[WatchEvent, ...] = ()
-    """What watchers hear."""
+    """The changes that watchers hear of."""
 
 
 class Engine:

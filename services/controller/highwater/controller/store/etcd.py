@@ -130,7 +130,7 @@ class EtcdStore:
             await batches.aclose()
 
     async def compact(self, revision: int) -> None:
-        """See the port; it is the whole etcd that forgets, not only what is under the prefix."""
+        """See the port; the whole etcd forgets, not only the keys under the prefix."""
         await self._in_thread(self._on_some_member, lambda member: _compact(member, revision))
 
     async def grant(self, ttl_ms: int) -> int:
@@ -419,7 +419,7 @@ def _raise_if_refused(error: Exception) -> None:
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         raise StoreUnavailableError("etcd's database is full") from error
     if "auth" in str(error):
-        # What the token says is out of date; after logging in again it can be carried out.
+        # The token is out of date; after logging in again the call can be carried out.
         return
     if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED):
         raise error

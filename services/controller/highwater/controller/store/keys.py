@@ -57,7 +57,7 @@ class UnknownFormatError(Exception):
 
 
 def node_registration(node: NodeId) -> str:
-    """The key whose mod revision is the node epoch."""
+    """The key that has the node epoch as its mod revision."""
     return f"{NODES}{node}/registration"
 
 

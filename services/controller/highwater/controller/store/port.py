@@ -148,7 +148,7 @@ class OutcomeUnknownError(HighwaterError):
 
 
 class StoreBrokenError(HighwaterError):
-    """The store cannot be used any more by this process: what it holds has to be read again."""
+    """This process cannot use the store any more: its contents have to be read again."""
 
     reason = "STORE_BROKEN"
 
@@ -218,7 +218,7 @@ class MetadataStore(Protocol):
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forgets what keys were before that revision; harmless if that is forgotten already.
+        """Forgets the values that keys had before that revision; harmless if that is done already.
 
         Keys stay as they are now, with their revisions; watches from before it end with
         CompactedError. Raises StoreUnavailableError.

@@ -21,7 +21,7 @@ _TOLD: Final[Mapping[int, ErrorCode]] = {
 
 
 def told(append_error: int) -> ErrorCode:
-    """The code for clients; what no retry can help (a batch too large) is a server's error."""
+    """The code for clients; if no retry can help (a batch too large), it is a server's error."""
     return _TOLD.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -100,7 +100,7 @@ class CommitQueue:
         """Number of the batch that was appended last."""
         self._flush_scheduled = False
         self._failure: int | None = None
-        """What everybody is told since the queue is finished."""
+        """The error that every caller gets since the queue is finished."""
         self._loaded: _Batch | None = None
         if not caught_up:
             self._loaded = _Batch(0, next_offset, next_offset, 0)
@@ -155,13 +155,13 @@ class CommitQueue:
         return self._waiting[0].deadline_ms if self._waiting else None
 
     def expire(self, now_ms: int, error: int) -> None:
-        """Tell `error` to those who have waited for too long; their records stay."""
+        """Tell `error` to callers that have waited for too long; their records stay."""
         waiting = self._waiting
         while waiting and waiting[0].deadline_ms <= now_ms:
             waiting.popleft().deliver(error)
 
     def catch_up(self) -> None:
-        """The high watermark has reached what was loaded."""
+        """The high watermark has reached the end of the loaded records."""
         loaded, self._loaded = self._loaded, None
         if loaded is not None and self._failure is None:
             loaded.committed = True
@@ -195,7 +195,7 @@ class CommitQueue:
         self._append_batch(data, partial(self._appended, batch))
 
     def fail(self, error: int) -> None:
-        """Finish: everybody who waits gets `error`, and what is still under way is ignored."""
+        """Finish: all callers that wait get `error`, and results still under way are ignored."""
         self._failure = error
         waiting, self._waiting = self._waiting, deque()
         self._in_flight.clear()

@@ -32,7 +32,7 @@ from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.log.log_slice import LogSlice
 
 _UNREADABLE: Final = (CorruptIndexError, CorruptLogError, LogDirFailure)
-"""What a read raises because of the log or the disk, and not of the offset."""
+"""Raised by a read because of the log or the disk, not of the offset."""
 
 
 class PartitionAwayError(HighwaterError):
@@ -46,7 +46,7 @@ class DataPlaneLog:
         self._plane = plane
         self.topic: TopicState | None = None
         self._lookers: dict[int, Listener] = {}
-        """By partition, who has asked last to be told of a high watermark."""
+        """By partition, the last listener that asked for a high watermark."""
 
     def append(
         self,

@@ -74,7 +74,7 @@ class CoordinatorLog(Protocol):
         ...
 
     def high_watermark(self, partition: int) -> int:
-        """Everything below is committed; that of a new leader may lag behind what really is."""
+        """Everything below is committed; a new leader's may lag behind the true one."""
         ...
 
     def when_committed(self, partition: int, offset: int, tell: Callable[[], object]) -> None:

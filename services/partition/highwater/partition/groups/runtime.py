@@ -291,7 +291,7 @@ class GroupCoordinator:
         for host in list(self._hosts.values()):
             shard = host.shard
             if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
-                # As in Kafka, who loads at that moment keeps them until their retention ends.
+                # As in Kafka, a shard that is loading keeps them until their retention ends.
                 continue
             try:
                 shard.topics_deleted(instance, topics, host.moment())

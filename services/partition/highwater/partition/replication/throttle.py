@@ -30,7 +30,7 @@ HELD: Final = -1
 
 
 class Side(enum.Enum):
-    """Whose traffic; the values begin the names of the configs."""
+    """The end of the stream that is throttled; the values begin the names of the configs."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -52,11 +52,11 @@ class Throttle:
     def __init__(self, side: Side) -> None:
         self.side = side
         self.partitions: frozenset[Key] = frozenset()
-        """Whose replicas on this node are throttled."""
+        """The partitions that are throttled on this node."""
         self.passed_bytes = 0
         """Of throttled replicas that were not in sync."""
         self.holds = 0
-        """How often one of them had to wait; counted by who makes it wait."""
+        """How often one of them had to wait; the caller that lets it wait adds one."""
         self._bucket = TokenBucket()
         self._rate: int | None = None
         self._image_topics: Mapping[TopicId, TopicState] = {}

@@ -163,7 +163,7 @@ def delete_topics(state: ShardState, key: GroupKey, topics: frozenset[str], now:
 
 
 def expire_offsets(state: ShardState, group: ClassicGroup, now: Moment) -> None:
-    """Delete what has expired, and the group itself when it is empty and nothing is left."""
+    """Delete expired offsets, and the group itself when it is empty and nothing is left."""
     if group.state is DEAD:
         return
     topics = subscribed_topics(group)

@@ -187,7 +187,7 @@ class GroupCoordinatorShard:
         return self._state.timers.next_deadline_ms()
 
     def expire(self, now: Moment) -> None:
-        """Let everything happen whose time has come."""
+        """Let everything happen that is due."""
         self._state.timers.expire(now)
 
     def _expire_offsets(self, now: Moment) -> None:
@@ -224,7 +224,7 @@ class GroupCoordinatorShard:
         return token in self._state.parked
 
     def parked_tokens(self) -> list[object]:
-        """Everybody who waits, for when the shard is given up."""
+        """All callers that wait, for when the shard is given up."""
         return list(self._state.parked)
 
     # -- views --------------------------------------------------------------------------------

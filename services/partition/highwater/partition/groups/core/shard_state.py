@@ -47,7 +47,7 @@ class ShardState:
         self.metadata_bytes = 0
         """Sum over the members of all groups."""
         self.parked: dict[object, tuple[ClassicGroup, Member]] = {}
-        """Token of a parked JoinGroup or SyncGroup -> who waits."""
+        """Token of a parked JoinGroup or SyncGroup -> the caller that waits."""
         self.records: list[Record] = []
         self.replies: list[Reply] = []
 

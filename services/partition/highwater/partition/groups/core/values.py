@@ -95,7 +95,7 @@ class SyncResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """Who leaves: by member id, or by instance id with an empty member id (KIP-345)."""
+    """A member that leaves: by member id, or by instance id with an empty member id (KIP-345)."""
 
     member_id: str
     instance_id: str | None = None

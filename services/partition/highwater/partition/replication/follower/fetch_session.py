@@ -67,7 +67,7 @@ class FetchSession:
         """Due, but for the throttle; longest first."""
         self._throttled_until_ms = 0
         self._named: set[Key] = set()
-        """What the leader may have in its session."""
+        """Partitions that the leader may have in its session."""
         self._forgotten: dict[Key, None] = {}
         self._last_id = 0
         self._under_way: deque[int] = deque()
@@ -90,7 +90,7 @@ class FetchSession:
         """All followed ones."""
         return (followed.replica for followed in self._followed.values())
 
-    # ---- what is followed ----
+    # ---- followed partitions ----
 
     def add(self, replica: PartitionReplica, *, due: bool = True) -> None:
         """Follows a replica from its present place, in its present epoch; if `due`, at once."""
@@ -147,7 +147,7 @@ class FetchSession:
     def next_request(self, node_id: int, node_epoch: int, now_ms: int = 0) -> bytes | None:
         """The message to send now, if there is one; `now_ms` is the throttle's clock.
 
-        Nothing is sent while nothing is asked: who only holds partitions has nothing to wait for.
+        Nothing is sent while nothing is asked: a session with held partitions waits for nothing.
         """
         if self._throttled and now_ms >= self._throttled_until_ms:
             self._release(now_ms)
@@ -194,7 +194,7 @@ class FetchSession:
         return questions
 
     def _bytes_only(self, asked: list[Asked]) -> list[Key]:
-        """Who is to be answered with bytes; who has caught up tries places again."""
+        """The partitions that need bytes; one that has caught up tries places again."""
         if not self._accepts_references:
             return []
         wanted: list[Key] = []

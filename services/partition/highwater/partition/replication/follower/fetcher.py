@@ -147,7 +147,7 @@ class ReplicaFetcher:
     def _broken(self, reason: str) -> None:
         self.session.begin()
         for replica in list(self.session.replicas()):
-            # Who leads by now would be found out by an answer, and none may ever come.
+            # An answer would tell that another node leads by now, and none may ever come.
             if not replica.core.may_fetch(replica.leader_epoch):
                 self._over(replica)
         if not self._broken_before:
@@ -157,7 +157,7 @@ class ReplicaFetcher:
     def _received(self, message: bytes) -> None:
         nbytes = from_files = 0
         for answered in self.session.answered(message):
-            # One by one: what an answer does may change whom the next is for.
+            # One by one: carrying out an answer may change which replica the next one is for.
             replica = self.session.take(answered)
             if replica is None:
                 continue

@@ -24,7 +24,7 @@ from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
 RETRY_S: Final = 0.1
-"""After a refusal; what it waits for is an image, or a disk."""
+"""Pause after a refusal, until a new image comes or the disk has caught up."""
 IDLE_S: Final = 5.0
 """A stream without partitions is kept for so long: leaders come back."""
 CHECK_S: Final = 1.0

@@ -37,13 +37,13 @@ class Outcome(enum.Enum):
     REFUSED = "refused"
     """After a while: the leader cannot answer now, or too much waits for the disk."""
     STALE = "stale"
-    """At once, as bytes: what lies in the leader's file is not what it promised."""
+    """At once, as bytes: the leader's file does not hold the records that it promised."""
     OVER = "over"
     """Not before a new `follow`: this replica does not follow in that epoch any more."""
 
 
 class UnsoundAnswerError(Exception):
-    """The leader's answer cannot be carried out; what was sound before it has been taken."""
+    """The leader's answer cannot be carried out; sound batches before it have been taken."""
 
 
 def asked_of(replica: PartitionReplica) -> Asked | None:
@@ -204,7 +204,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
 
 
 def _flushed(replica: PartitionReplica, late: LateRows) -> Outcome:
-    """What flush.messages demands comes before the next fetch, which acknowledges the records."""
+    """A flush that flush.messages demands comes before the next fetch, which acknowledges."""
     log = replica.log
     if log.extent.end_offset < log.durability.flush_at_offset:
         return Outcome.DONE

@@ -38,7 +38,7 @@ class LeaderFiles:
         try:
             count = read_cached(found.fd, view, place.position)
         except OSError:
-            # The leader finds out by itself what its disk has, when it is asked for bytes.
+            # Asked for bytes, the leader finds out by itself whether its disk has them.
             return None
         finally:
             found.release()

@@ -44,7 +44,7 @@ class ColdReads:
     """One session's reads. Single owner, on the node's loop."""
 
     def __init__(self, look_again: Callable[[SessionRow], None]) -> None:
-        """`look_again` is told of a row whose records are there, or which has room now."""
+        """`look_again` gets a row when its records are there, or when it has room."""
         self._look_again = look_again
         self._reads: dict[SessionRow, _Read] = {}
         self._nbytes = 0
@@ -82,7 +82,7 @@ class ColdReads:
         return memoryview(read.data)[: found.length]
 
     def forget(self, row: SessionRow) -> None:
-        """Nobody wants the row's records any more; who waits for room is looked at."""
+        """Nobody wants the row's records any more; rows that wait for room are looked at."""
         read = self._reads.pop(row, None)
         if read is not None:
             self._nbytes -= read.length
@@ -93,7 +93,7 @@ class ColdReads:
             self._look_again(following)
 
     def clear(self) -> None:
-        """The session has ended; what is being read is dropped when it comes."""
+        """The session has ended; reads under way are dropped when they end."""
         self._waiting.clear()
         self._reads.clear()
         self._nbytes = 0

@@ -82,7 +82,7 @@ class IsrProposals:
         self._waiting: deque[_Waiting] = deque()
         """At most one per replica and change of its record: it has one attempt under way."""
         self._again_ms: dict[PartitionReplica, int] = {}
-        """When replicas may try again whose last attempt failed."""
+        """After a failed attempt, when the replica may try again."""
         self._refusals: dict[PartitionReplica, int] = {}
         """Refusals since a proposal was committed, of leaders here."""
         self._failures = 0
@@ -97,7 +97,7 @@ class IsrProposals:
         self._wake.set()
 
     async def run(self) -> None:
-        """Sends until cancelled. What is under way then has no end."""
+        """Sends until cancelled. A call that is under way then has no end."""
         while True:
             self._wake.clear()
             self._try_again()
@@ -107,7 +107,7 @@ class IsrProposals:
             else:
                 await self._pause()
 
-    # ---- what leaves ----
+    # ---- sending ----
 
     def _take(self) -> list[_Waiting]:
         """The next call's proposals, in order; those that were overtaken end here."""
@@ -145,7 +145,7 @@ class IsrProposals:
         now_ms = self._clock.monotonic_ms()
         due = list(self._again_ms.values())
         if self._waiting and self._quiet_until_ms > now_ms:
-            # Otherwise what waits is that of replicas in a pause of their own.
+            # Otherwise only replicas in a pause of their own wait.
             due.append(self._quiet_until_ms)
         wait_s = max(min(due) - now_ms, 1) / 1000 if due else None
         with contextlib.suppress(TimeoutError):
@@ -174,7 +174,7 @@ class IsrProposals:
                 self.expands += bool(frozenset(one.proposal.isr) - one.before)
             self._answered(one.replica, one.proposal, result)
 
-    # ---- what comes back ----
+    # ---- answers ----
 
     def _answered(self, replica: PartitionReplica, proposal: ProposeIsr, result: Any) -> None:
         code = result.error.error_code

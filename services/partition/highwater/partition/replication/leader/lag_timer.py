@@ -1,4 +1,4 @@
-"""The clock of leaders: who has not caught up for replica.lag.time.max.ms leaves the ISR.
+"""The clock of leaders: followers behind for replica.lag.time.max.ms leave the ISR.
 
 So do appends that have waited for followers until their deadline; their gateways have answered
 them by then, so this is only to forget them, and half of that time late at most.

@@ -101,7 +101,7 @@ class LeaderSession:
         self._uncounted: deque[SessionRow] = deque()
         """Rows that the last sign of life has not yet been counted for."""
         self._unasked: deque[tuple[Asked, bool]] = deque()
-        """What was asked for and not yet looked at, and whether bytes are wanted."""
+        """Questions not yet looked at, and whether bytes are wanted."""
         self._life_ms = NEVER_MS
         self._request_id = 0
         self._under_way = False
@@ -148,7 +148,7 @@ class LeaderSession:
         if len(request.asked) > SESSION_ROWS_MAX:
             raise HopFramingError(f"{len(request.asked)} partitions in one request")
         if request.node_epoch != self._node_epoch:
-            # What the replicas know of a node's places does not outlive its epoch.
+            # A node's places, as the replicas know them, do not outlive its epoch.
             self._life_ms = NEVER_MS
             self._uncounted.clear()
         self._node = request.node_id
@@ -175,7 +175,7 @@ class LeaderSession:
         self._source.forget(row)
 
     def _take_asked(self, request: FollowerRequest, now_ms: int) -> None:
-        """Looks at what is asked for, at no more than `ASKED_AT_ONCE` in a turn, and in order."""
+        """Looks at the questions in order, at no more than `ASKED_AT_ONCE` in a turn."""
         bytes_only = frozenset(request.bytes_only)
         if not self._unasked and len(request.asked) <= ASKED_AT_ONCE:
             for asked in request.asked:
@@ -327,7 +327,7 @@ class LeaderSession:
         return told
 
     def _tell_offsets(self, answered: list[Answered], now_ms: int) -> None:
-        """Adds the rows whose offsets have waited for records in vain."""
+        """Adds the rows that got no records for their offsets to ride on."""
         lingering = self._lingering
         while (
             lingering
@@ -343,7 +343,7 @@ class LeaderSession:
     # ---- time ----
 
     def _arm(self, now_ms: int) -> None:
-        """One timer, for the earliest of what may have to be told."""
+        """One timer, for the earliest time at which something may have to be told."""
         at_ms = self._deadline_ms
         if self._lingering:
             at_ms = min(at_ms, self._lingering[0][0] + HW_LINGER_MS)

@@ -104,7 +104,7 @@ async def _load(found: LogSlice) -> bytes:
 
 
 def find_unsound(data: bytes, found: LogSlice, log_end_offset: int) -> DamagedBatchError | None:
-    """The first batch of a slice whose checksum does not hold, or None."""
+    """The first batch of a slice that has a wrong checksum, or None."""
     view = memoryview(data)
     at = 0
     while at + HEADER_BYTES <= len(view):

@@ -57,7 +57,7 @@ class RecordSource:
             row.held = True
             throttle.holds += 1
             self._held.append(row)
-            # Others want to read meanwhile; what it has read is in memory when its turn comes.
+            # Other rows want to read meanwhile; these stay in memory until its turn.
             self.cold.forget(row)
             return HELD
         row.throttled = True
