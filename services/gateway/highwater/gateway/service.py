@@ -193,7 +193,7 @@ class GatewayService:
             log=self._log,
         )
         requests = Requests(
-            produce=ProducePath(now_ms=self._clock.monotonic_ms),
+            produce=ProducePath(),
             fetch=FetchPath(),
             backend=backend,
             meters=self.meters,

@@ -93,10 +93,26 @@ def test_a_produce_without_an_answer_counts_when_it_is_done(peer, clock):
     peer.session.replies.clear()
     clock.now_ns += 3 * MS
     peer.session.complete_unanswered(reply)
+    peer.world.run()
     produce = meter(peer, PRODUCE)
     assert (produce.requests, produce.bytes_in, produce.bytes_out) == (1, 60, 0)
     assert latencies_ms(produce) == (3, [1])
     assert peer.session.outstanding == peer.world.budget.used == 0
+
+
+def test_produce_without_answers_counts_by_arrival_and_after_the_connections_end(peer, clock):
+    peer.feed(request(PRODUCE, 1, 60) + request(PRODUCE, 2, 70))
+    clock.now_ns += 10 * MS
+    peer.feed(request(PRODUCE, 3, 80))
+    clock.now_ns += 2 * MS
+    peer.session.replies.clear()
+    for number in (1, 2, 3):
+        peer.session.complete_unanswered(peer.handler.open.pop(number)[0])
+    peer.session.connection_closed()
+    peer.world.run()
+    produce = meter(peer, PRODUCE)
+    assert (produce.requests, produce.bytes_in) == (3, 210)
+    assert latencies_ms(produce) == (12 + 12 + 2, [1, 2])
 
 
 def test_what_the_client_does_not_get_is_not_counted(peer):

@@ -61,7 +61,7 @@ class World:
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=client)
         self.wire.session = self.session
-        self.fetch = FetchPath()
+        self.fetch = FetchPath().start
 
     def send(self, frame):
         data = len(frame).to_bytes(4, "big") + frame

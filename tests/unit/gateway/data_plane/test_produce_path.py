@@ -1,6 +1,5 @@
 """Produce from frame to reply: the short way and the long way answer alike."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -57,7 +56,7 @@ class World:
         ]
         self.routing.apply(image_of(topics=self.topics))
         self.shared = SharedInput(
-            turn=Turn(self.due.append, time.monotonic_ns),
+            turn=Turn(self.due.append, lambda: 1000 * 10**6),
             budget=MemoryBudget(1 << 20),
             meters=RequestMeters(),
             frame_bytes_max=1 << 20,
@@ -65,7 +64,7 @@ class World:
         )
         self.session = Session(shared=self.shared, handler=self, wire=self.wire, client=self)
         self.wire.session = self.session
-        self.produce = ProducePath(now_ms=lambda: 1000)
+        self.produce = ProducePath().start
         self.muted = []
         self.wire.unmute_after = self.muted.append
 

@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from highwater.gateway.data_plane.fetch_path import FetchPath
+from highwater.gateway.data_plane.produce_path import ProducePath
 from highwater.gateway.requests.requests import Requests
 from highwater.runtime.log_limit import LINES_PER_WINDOW
 from tests.unit.gateway.core.session_world import World
@@ -32,7 +34,12 @@ def test_refusals_close_each_connection_and_log_ten_a_second(frame):
     backend = FakeBackend()
     meters = world.shared.meters
     requests = Requests(
-        produce=None, fetch=None, backend=backend, meters=meters, tasks=Tasks(), log=log
+        produce=ProducePath(),
+        fetch=FetchPath(),
+        backend=backend,
+        meters=meters,
+        tasks=Tasks(),
+        log=log,
     )
     count = 5 * LINES_PER_WINDOW
     for _ in range(count):
@@ -64,7 +71,12 @@ def test_a_bug_in_an_answer_ends_its_connection_and_gives_back_its_memory(monkey
     peer = world.connect()
     peer.session.client = SimpleNamespace(peer=None)
     peer.session.handler = Requests(
-        produce=None, fetch=None, backend=FakeBackend(), meters=meters, tasks=Tasks(), log=log
+        produce=ProducePath(),
+        fetch=FetchPath(),
+        backend=FakeBackend(),
+        meters=meters,
+        tasks=Tasks(),
+        log=log,
     )
     frame = b"\x00\x03\x00\x01" + bytes(4) + b"\xff\xff"
     peer.feed(len(frame).to_bytes(4, "big") + frame)
@@ -79,7 +91,12 @@ def test_a_reply_that_fails_ends_its_connection_and_is_counted():
     log = SimpleNamespace(error=lambda event, **values: lines.append((event, values["exc_info"])))
     meters = world.shared.meters
     requests = Requests(
-        produce=None, fetch=None, backend=FakeBackend(), meters=meters, tasks=Tasks(), log=log
+        produce=ProducePath(),
+        fetch=FetchPath(),
+        backend=FakeBackend(),
+        meters=meters,
+        tasks=Tasks(),
+        log=log,
     )
     peer, other = world.connect(), world.connect()
     bug = RuntimeError("a bug")

@@ -107,7 +107,10 @@ class MemoryBudget:
             waiting, self._on_room = self._on_room, []
             for call in waiting:
                 call()
-        self._grant()
+        if self._waiting:
+            self._grant()
+        else:
+            self.scarce_at = self.limit - self.begun - self.replies
 
     def when_replies_fit(self, call: Callable[[], None]) -> None:
         """Calls back, once, as soon as replies are not scarce any more."""

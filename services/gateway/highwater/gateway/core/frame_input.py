@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from highwater.gateway.core.frame_memory import uncleared
 from highwater.gateway.core.reading import MEMORY_AWAITED
 from highwater.gateway.core.shared_input import SharedInput
+from highwater.gateway.core.turn import NS_PER_MS
 
 SCARCE_READ: Final = 4 * 1024
 """Bytes per read while the memory budget is exhausted."""
@@ -96,7 +97,9 @@ class FrameInput:
     def buffer_updated(self, nbytes: int) -> None:
         """Takes what was read: cuts out whole frames and has them started."""
         shared = self._shared
-        self._owner.arrived_ns = shared.turn.clock_ns()
+        clock_ns = shared.turn.clock_ns  # Called as a method it would be looked for in the class.
+        self._owner.arrived_ns = now_ns = clock_ns()
+        shared.now_ms = now_ns // NS_PER_MS
         if self._large is not None:
             self._take_large(self._large, nbytes)
             return

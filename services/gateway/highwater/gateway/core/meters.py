@@ -1,7 +1,8 @@
 """Counters of requests, one set for each API, cheap enough for Produce and Fetch.
 
 Plain numbers in slotted objects; `metrics.gateway` turns them into Prometheus' families at a scrape.
-A session counts its replies where they leave, those of one API and one arrival together.
+A session counts its replies where they leave, those of one API and one read together. Latency is
+measured from the read that completed a frame to the end of the loop turn in which the reply left.
 """
 
 from bisect import bisect_left

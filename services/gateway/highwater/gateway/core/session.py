@@ -41,6 +41,7 @@ from highwater.gateway.core.produce_shape import ProduceShape
 from highwater.gateway.core.reply import Part, Reply, length_of, memory_of, release_parts
 from highwater.gateway.core.session_ports import RequestHandler, Wire
 from highwater.gateway.core.shared_input import OUTSTANDING_MAX, SharedInput
+from highwater.gateway.core.turn import NS_PER_MS
 
 WAITING_FRAMES_MAX: Final = 128
 """Frames behind a barrier above which nothing more is read; those of one read are all kept."""
@@ -62,6 +63,7 @@ class Session(Generic[Client]):
 
     __slots__ = (
         "_barrier",
+        "_unanswered",
         "_waiting",
         "arrived_ns",
         "buffer_updated",
@@ -123,6 +125,8 @@ class Session(Generic[Client]):
         self.reply_bytes = 0
         """Held likewise: replies to Fetch that were ready and wait behind another."""
         self._barrier = False
+        self._unanswered: list[Reply] = []
+        """Produce with acks=0 that are done; counted at the turn's end."""
         self._waiting: deque[tuple[bytearray, int]] = deque()
         """Whole frames that may not start yet, and when each arrived."""
 
@@ -155,7 +159,21 @@ class Session(Generic[Client]):
             del frames[STARTS_PER_TURN_MAX:]
         else:
             rest = None
+        handler = self.handler
+        fetches_max = shared.fetches_max
         for frame in frames:
+            # As `_start`, which takes the rare ones: a call less pays for counting the request.
+            if not waiting and not self._barrier and not self.closed:
+                (key,) = _unpack_key(frame)
+                if key == PRODUCE:
+                    self.outstanding += 1
+                    handler.produce(self, frame)
+                    continue
+                if key == FETCH and self.fetching < fetches_max:
+                    self.fetching += 1
+                    self.outstanding += 1
+                    handler.fetch(self, frame)
+                    continue
             if waiting or not self._start(frame):
                 waiting.append((frame, self.arrived_ns))
         if rest is not None:
@@ -207,6 +225,7 @@ class Session(Generic[Client]):
     def go_on(self) -> None:
         """Starts requests that waited, as many as one turn may; the next turn goes on."""
         waiting = self._waiting
+        self.shared.now_ms = self.shared.turn.clock_ns() // NS_PER_MS
         for _ in range(STARTS_PER_TURN_MAX):
             if not waiting or self.closed or self.paused & reading.SOCKET_FULL:
                 break
@@ -251,27 +270,38 @@ class Session(Generic[Client]):
         """As `complete`, of a Fetch: the next one may start, and what waits behind another counts."""
         self.fetching -= 1
         if not self.closed and self.replies[0] is not reply:
-            nbytes = memory_of(parts)
+            nbytes = len(parts) if isinstance(parts, bytes) else memory_of(parts)
             self.reply_bytes += nbytes
             self.shared.budget.hold_replies(nbytes)
             if self.reply_bytes > WAITING_REPLY_BYTES_MAX:
                 self.wire.close("too many bytes of replies wait behind another")
-        self.complete(reply, parts)
+        if self.closed:
+            self.complete(reply, parts)
+            return
+        reply.parts = parts
+        if not self.dirty and self.replies[0] is reply:
+            self.dirty = True
+            self.shared.turn.flush_later(self)
+        self.finished(reply.request_bytes)
         if self._waiting:
             self._look_again()
 
     def complete_unanswered(self, reply: Reply) -> None:
         """A Produce with acks=0 is done: it had no place among the replies."""
-        shared = self.shared
-        latency_ns = shared.turn.clock_ns() - reply.arrived_ns
-        shared.meters.produce.answered(1, reply.request_bytes, 0, latency_ns)
+        self._unanswered.append(reply)
+        if not self.dirty:
+            self.dirty = True
+            self.shared.turn.flush_later(self)
         self.finished(reply.request_bytes)
 
     def finished(self, request_bytes: int) -> None:
         """One request less under way; also called for those that take no reply."""
         self.outstanding -= 1
         self.in_flight_bytes -= request_bytes
-        self.shared.budget.release(request_bytes)
+        budget = self.shared.budget
+        budget.used -= request_bytes
+        if budget.scarce_at <= 0:
+            budget.release(0)  # Large frames may wait for room.
         if self.outstanding == 0:
             self._barrier = False
             if self._waiting:
@@ -288,28 +318,30 @@ class Session(Generic[Client]):
     def flush(self) -> None:
         """Sends the replies that are ready, in order, and starts requests that waited."""
         self.dirty = False
+        if self._unanswered:
+            self._count_unanswered()
         if self.closed:
             return
         replies = self.replies
         shared = self.shared
-        apis = shared.meters.apis
-        now_ns = shared.turn.now_ns
         out: list[Part] = []
-        requests = bytes_in = bytes_out = arrived_ns = api_key = 0
+        # Replies of one read have one stamp, the same object, and are counted together.
+        behind = len(replies)
+        bytes_in = bytes_out = arrived_ns = api_key = 0
         while replies:
             reply = replies[0]
             parts = reply.parts
             if parts is None:
                 break
-            replies.popleft()
-            # Those of one arrival are counted together: clients send several at a time.
-            if reply.arrived_ns != arrived_ns or reply.api_key != api_key:
-                if requests:
-                    apis[api_key].answered(requests, bytes_in, bytes_out, now_ns - arrived_ns)
-                    requests = bytes_in = bytes_out = 0
+            if reply.arrived_ns is not arrived_ns or reply.api_key is not api_key:
+                if bytes_in:
+                    meter = shared.meters.apis[api_key]
+                    requests, behind = behind - len(replies), len(replies)
+                    meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
+                    bytes_in = bytes_out = 0
                 arrived_ns = reply.arrived_ns
                 api_key = reply.api_key
-            requests += 1
+            replies.popleft()
             bytes_in += reply.request_bytes
             if isinstance(parts, bytes):
                 out.append(parts)
@@ -319,13 +351,31 @@ class Session(Generic[Client]):
                 bytes_out += length_of(parts)
         if self.reply_bytes:
             self._count_waiting()
-        if requests:
-            apis[api_key].answered(requests, bytes_in, bytes_out, now_ns - arrived_ns)
+        if bytes_in:  # Every request has some.
+            requests = behind - len(replies)
+            meter = shared.meters.apis[api_key]
+            meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
             self.wire.send(out)
         if self._waiting and not self.paused & reading.TURN_OVER:
             self.go_on()
         elif self.paused:
             self.update_reading()
+
+    def _count_unanswered(self) -> None:
+        """Counts Produce with acks=0, those of one read together."""
+        done, self._unanswered = self._unanswered, []
+        answered = self.shared.meters.produce.answered
+        now_ns = self.shared.turn.now_ns
+        requests = bytes_in = arrived_ns = 0
+        for reply in done:
+            if reply.arrived_ns is not arrived_ns:
+                if requests:
+                    answered(requests, bytes_in, 0, now_ns - arrived_ns)
+                    requests = bytes_in = 0
+                arrived_ns = reply.arrived_ns
+            requests += 1
+            bytes_in += reply.request_bytes
+        answered(requests, bytes_in, 0, now_ns - arrived_ns)
 
     def _count_waiting(self) -> None:
         """Replies have left: what is still held for those that wait? Few fetch so far ahead."""

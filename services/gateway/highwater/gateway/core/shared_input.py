@@ -23,6 +23,7 @@ class SharedInput:
         "in_flight_bytes_max",
         "large_frame",
         "meters",
+        "now_ms",
         "turn",
         "view",
     )
@@ -41,6 +42,8 @@ class SharedInput:
         self.turn = turn
         self.budget = budget
         self.meters = meters
+        self.now_ms = 0
+        """When the requests that are being started were read, or went on; deadlines count from it."""
         self.fetches_max = fetches_max
         self.frame_bytes_max = frame_bytes_max
         self.large_frame = min(LARGE_FRAME, frame_bytes_max)

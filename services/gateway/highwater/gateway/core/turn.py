@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+NS_PER_MS: Final = 1_000_000
+
 CONTINUED_SESSIONS_MAX: Final = 8
 """Sessions with more frames than one turn takes that go on in one turn; the others come next.
 

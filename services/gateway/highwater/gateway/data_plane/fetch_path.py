@@ -276,7 +276,7 @@ def _current_leader(
 class SinglePartitionFetch(FailingReply):
     """A Fetch for one partition in the shape of the connection's last one."""
 
-    __slots__ = ("_correlation_id", "_link", "_partition", "_shape", "_work")
+    __slots__ = ("_correlation_id", "_link", "_partition", "_shape", "work")
 
     def __init__(
         self,
@@ -296,16 +296,12 @@ class SinglePartitionFetch(FailingReply):
         self._partition = partition
         self._shape = shape
         self._link = link
-        self._work: FetchWork | None = None
-
-    def start(self, work: FetchWork) -> None:
-        """Sends the work; the answer may come at once."""
-        self._work = work
-        self._link.fetch(work)
+        self.work: FetchWork | None = None
+        """What was asked of the node, until it answers."""
 
     def work_done(self, work: FetchWork) -> None:
         """Packs the reply."""
-        self._work = None
+        self.work = None
         try:
             self._pack(work)
         except Exception as error:  # noqa: BLE001 - one client's bug, not the node's.
@@ -353,16 +349,18 @@ class SinglePartitionFetch(FailingReply):
 
     def abandon(self) -> None:
         """The client is gone."""
-        if self._work is not None:
-            self._link.cancel_fetch(self._work)
-            self._work = None
+        if self.work is not None:
+            self._link.cancel_fetch(self.work)
+            self.work = None
             self.session.finished(self.request_bytes)
 
 
 class FetchPath:
     """Handles the Fetch frames of all sessions of a loop."""
 
-    def __call__(self, session: ClientSession, frame: bytearray) -> None:
+    __slots__ = ()
+
+    def start(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
         shape: FetchShape[TopicRoutes] | None = session.fetch_shape
@@ -422,26 +420,25 @@ class FetchPath:
             return False
         reply = SinglePartitionFetch(session, len(frame), correlation_id, partition, shape, link)
         session.replies.append(reply)
-        reply.start(
-            FetchWork(
-                instance=route.instance,
-                partitions=[
-                    FetchPartition(
-                        route.topic_id,
-                        partition,
-                        current_leader_epoch,
-                        offset,
-                        last_fetched_epoch,
-                        max(0, max_bytes),
-                    )
-                ],
-                max_wait_ms=shape.max_wait_ms,
-                min_bytes=shape.min_bytes,
-                max_bytes=shape.max_bytes,
-                isolation_level=shape.isolation_level,
-                done=reply.work_done,
-            )
+        work = reply.work = FetchWork(
+            instance=route.instance,
+            partitions=[
+                FetchPartition(
+                    route.topic_id,
+                    partition,
+                    current_leader_epoch,
+                    offset,
+                    last_fetched_epoch,
+                    max(0, max_bytes),
+                )
+            ],
+            max_wait_ms=shape.max_wait_ms,
+            min_bytes=shape.min_bytes,
+            max_bytes=shape.max_bytes,
+            isolation_level=shape.isolation_level,
+            done=reply.work_done,
         )
+        link.fetch(work)  # The answer may come at once.
         return True
 
     def _route(

@@ -12,7 +12,6 @@ Deviations
   acks=all by it.
 """
 
-from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
@@ -280,11 +279,9 @@ def encode_reply(
 class ProducePath:
     """Handles the Produce frames of all sessions of a loop."""
 
-    def __init__(self, *, now_ms: Callable[[], int]) -> None:
-        """`now_ms` may be coarse; it only bounds waiting."""
-        self._now_ms = now_ms
+    __slots__ = ()
 
-    def __call__(self, session: ClientSession, frame: bytearray) -> None:
+    def start(self, session: ClientSession, frame: bytearray) -> None:
         """Starts one request; it counts as outstanding already."""
         _, version, correlation_id = _unpack_head(frame)
         shape: ProduceShape[TopicRoutes] | None = session.tail
@@ -311,7 +308,7 @@ class ProducePath:
             end - start,
             reply,
             0,
-            self._now_ms() + shape.timeout_ms,
+            session.shared.now_ms + shape.timeout_ms,
         )
 
     def _decode(
@@ -339,7 +336,7 @@ class ProducePath:
             return
         if len(places) == len(request.topic_data) == 1:
             self._learn(session, frame, version, request, topics)
-        deadline_ms = self._now_ms() + bounded_timeout_ms(request.timeout_ms)
+        deadline_ms = session.shared.now_ms + bounded_timeout_ms(request.timeout_ms)
         index = 0
         for topic in request.topic_data:
             routes = topics.get(topic.name.encode())

@@ -76,7 +76,8 @@ def _requests(apis: dict[str, ApiMeter]) -> Iterable[Metric]:
     )
     latency = HistogramMetricFamily(
         f"{PREFIX}_request_latency_seconds",
-        "From a whole request's arrival to its reply's departure, in the order of the connection;"
+        "From a whole request's arrival to the loop turn in which its reply left, in the order of the"
+        " connection;"
         " a Fetch that waits for records counts its wait.",
         labels=["api"],
     )

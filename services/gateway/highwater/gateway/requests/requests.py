@@ -55,8 +55,9 @@ class Requests:
         tasks: TaskOwner,
         log: Logger,
     ) -> None:
-        self.produce = produce
-        self.fetch = fetch
+        # Methods of theirs, not the objects, whose calls take a detour through their types.
+        self.produce = produce.start
+        self.fetch = fetch.start
         self._backend = backend
         self._meters = meters
         self._tasks = tasks
