@@ -9,12 +9,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.partition.core import invariants
+from highwater.partition.core.producer_entry import ProducerEntry
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.replication.follower.following import (
@@ -128,11 +130,8 @@ def batches_of(log: PartitionLog) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(log.directory).glob("*.log")))
 
 
-def producers_of(log: PartitionLog) -> dict[int, tuple[int, int, list[tuple[int, ...]]]]:
-    return {
-        producer_id: (state.epoch, state.last_sequence, list(state.batches))
-        for producer_id, state in log.producers._producers.items()
-    }
+def producers_of(log: PartitionLog) -> list[ProducerEntry]:
+    return sorted(log.producers.history(), key=attrgetter("producer_id", "last_offset"))
 
 
 @settings(max_examples=60, deadline=None)

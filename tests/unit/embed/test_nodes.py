@@ -21,7 +21,7 @@ async def controller():
     client = ControllerClient(endpoints)
     service.client = client
     service.first = await node(client, 1).join()
-    await node(client, 2).join()
+    service.second = await node(client, 2).join()
     await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t", 2, 2)]))
     yield service
     await endpoints.close()
@@ -48,11 +48,13 @@ async def test_too_few_others(controller):
 
 
 async def test_steps_until_nothing_is_left(controller):
-    await node(controller.client, 3).join()
+    third = await node(controller.client, 3).join()
     steps = []
 
     async def leaders_catch_up(_seconds):
-        """What the nodes do between two steps: the one that is added is in sync."""
+        """What the nodes do between two steps: the one that is added is in sync, and leaders that are
+        asked to hand over have done so.
+        """
         image = controller.active.image
         for state in image.topics.values():
             for part in state.partitions:
@@ -73,6 +75,19 @@ async def test_steps_until_nothing_is_left(controller):
                             ],
                         )
                     )
+
+        for member in (controller.first, controller.second, third):
+            ready = [
+                pb.HandedOver(
+                    topic_id=asked.topic_id,
+                    partition=asked.partition,
+                    leader_epoch=asked.leader_epoch,
+                    ready=True,
+                )
+                for asked in (await member.beat()).hand_over
+            ]
+            if ready:
+                await member.beat(handed_over=ready)
 
     loop = asyncio.get_running_loop()
 
