@@ -144,6 +144,7 @@ def test_who_catches_up_is_held_to_the_rate_and_nobody_else(
     other = make_replicated_topic(
         replicated.bootstrap, "other", partitions=1, configs={"min.insync.replicas": "2"}
     )
+    throttle(replicated, str(RATE))  # While all nodes are there: clients send each its own.
     replicated.kill_node(behind)
     wait_for_view(
         replicated.bootstrap,
@@ -160,7 +161,6 @@ def test_who_catches_up_is_held_to_the_rate_and_nobody_else(
         leader_replication_throttled_replicas="*",
         follower_replication_throttled_replicas=f"0:{behind}",
     )
-    throttle(replicated, str(RATE))
     begun = time.monotonic()
     replicated.restart_node(behind)
     directory = replicated.data_dir(behind) / f"{topic}-0"
