@@ -68,7 +68,7 @@ def test_a_length_that_has_changed_is_damage_and_not_a_cut(
 
 
 def test_an_index_that_leads_nowhere_does_not_matter(log: PartitionLog) -> None:
-    path = Path(log.active_segment.index.path)
+    path = Path(log.active_segment.index.file.path)
     path.write_bytes(path.read_bytes()[:-8] + (9).to_bytes(4) + (50).to_bytes(4))
     assert segment_end(FILES, log.active_segment) == 10
 

@@ -142,7 +142,7 @@ class CleaningRun:
             return
         rename = self.entry.directory.filesystem.rename
         try:
-            for path in (new.index.path, new.time_index.path, new.file):
+            for path in reversed(new.paths()):
                 rename(path, path.removesuffix(SWAP_SUFFIX))
         except OSError as error:
             self.fail(LogDirFailure(new.file, error))

@@ -205,7 +205,7 @@ class LogWriter:
                 since = -entry_end
                 batch = bisect_right(ends, interval + entry_end, batch) + 1
         except OSError as error:
-            raise LogDirFailure(segment.index.path, error) from error
+            raise LogDirFailure(segment.index.file.path, error) from error
         segment.bytes_since_index = since + ends[-1]
         segment.referenced = True
         if segment.index.is_full() or segment.time_index.is_full():
