@@ -57,7 +57,7 @@ def carry_out(directory: Path, groups: list[GroupWritten], budget: int) -> bool:
 
 
 def sequences(log: PartitionLog) -> dict[int, tuple[int, int, int]]:
-    return {e.producer_id: _place(e) for e in log.producers.entries()}
+    return {e.producer_id: _place(e) for e in log.producers.states.entries()}
 
 
 def _place(entry: ProducerEntry) -> tuple[int, int, int]:
@@ -68,7 +68,7 @@ def write(
     log: PartitionLog, batches: list[tuple[list[tuple[bytes, bytes | None]], int, int]]
 ) -> None:
     for pairs, codec, producer in batches:
-        known = {e.producer_id: e.last_sequence for e in log.producers.entries()}
+        known = {e.producer_id: e.last_sequence for e in log.producers.states.entries()}
         append(
             log,
             keyed_batch(
@@ -98,14 +98,14 @@ def test_the_table_outlives_cleanings_and_crashes(rounds: list[tuple[object, ...
             groups, next_dirty = rewritten(
                 job_of(log, keys_max=keys_max, segment_bytes=segment_bytes)  # type: ignore[arg-type]
             )
-            log.mark_gaps()
+            log.cleaning.mark_gaps()
             log.close(clean=orderly)  # type: ignore[arg-type]
             done = carry_out(directory, groups, budget)  # type: ignore[arg-type]
             if not orderly:
                 for snapshot in directory.glob("*.snapshot"):
                     snapshot.unlink()
             log = open_log(directory, CONFIG, clock=clock, clean=bool(orderly), recovery_point=1)
-            log.first_dirty = next_dirty if done else 0
+            log.cleaning.first_dirty = next_dirty if done else 0
             found = records_in(log)
             assert newest(found) == expected
             assert [r.offset for r in found] == sorted({r.offset for r in found})

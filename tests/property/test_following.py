@@ -101,7 +101,7 @@ def lead(log: PartitionLog, history: list[Group]) -> None:
 def answer(replica: PartitionReplica, leader: PartitionLog, fetch: Fetch) -> Answered:
     asked = asked_of(replica)
     assert asked is not None
-    found = leader.read(
+    found = leader.reader.read(
         asked.fetch_offset,
         fetch.max_bytes,
         end_offset=leader.log_end_offset,
@@ -131,7 +131,7 @@ def batches_of(log: PartitionLog) -> bytes:
 
 
 def producers_of(log: PartitionLog) -> list[ProducerEntry]:
-    return sorted(log.producers.history(), key=attrgetter("producer_id", "last_offset"))
+    return sorted(log.producers.states.history(), key=attrgetter("producer_id", "last_offset"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -178,12 +178,12 @@ def test_a_follower_ends_with_its_leaders_log(history: list[Group], ways: list[F
                 assert append_from_leader(replica, answered, late) is Outcome.DONE
                 assert own.log_end_offset == end
         assert batches_of(own) == batches_of(leader)
-        assert own.epochs.entries() == leader.epochs.entries()
+        assert own.epochs.cache.entries() == leader.epochs.cache.entries()
         assert producers_of(own) == producers_of(leader)
         own.close(clean=False)
         again = open_log(root / "follower-0", CONFIG)
         assert again.log_end_offset == leader.log_end_offset
-        assert again.epochs.entries() == leader.epochs.entries()
+        assert again.epochs.cache.entries() == leader.epochs.cache.entries()
         again.close(clean=False)
         leader.close(clean=False)
     finally:

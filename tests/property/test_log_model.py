@@ -118,8 +118,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
-        assert self.log.recovery_point == self.end
+        self.log.durability.flush()
+        assert self.log.durability.recovery_point == self.end
 
     @rule()
     def reopen_clean(self) -> None:
@@ -131,8 +131,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
         """Unflushed bytes of the last segment are cut or overwritten; indexes may vanish."""
-        recovery_point = self.log.recovery_point
-        active = self.log.active_segment
+        recovery_point = self.log.durability.recovery_point
+        active = self.log.extent.active
         file, size, base = Path(active.file), active.size, active.base_offset
         self.log.close(clean=False)
         durable = sum(
@@ -190,8 +190,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
         self.start = data.draw(st.integers(self.start, self.end), label="start")
-        self.log.advance_log_start(self.start)
-        first = self.log.segments[0].base_offset
+        self.log.deletion.advance_start(self.start)
+        first = self.log.extent.all[0].base_offset
         self.model = [e for e in self.model if e.base_offset >= first]
 
     @precondition(lambda self: self.model)
@@ -202,7 +202,9 @@ class LogMachine(RuleBasedStateMachine):
         end_offset = data.draw(st.sampled_from(bounds), label="end offset")
         max_bytes = data.draw(st.integers(0, 3000), label="max bytes")
         at_least_one = data.draw(st.booleans(), label="min one batch")
-        found = self.log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=at_least_one)
+        found = self.log.reader.read(
+            offset, max_bytes, end_offset=end_offset, min_one_batch=at_least_one
+        )
         wanted = [e for e in self.model if e.next_offset > offset and e.next_offset <= end_offset]
         headers = headers_in(slice_bytes(found))
         assert [h.base_offset for h in headers] == [e.base_offset for e in wanted[: len(headers)]]
@@ -228,7 +230,7 @@ class LogMachine(RuleBasedStateMachine):
             if e.base_offset + number >= self.start
         ]
         wanted = next((record for record in records if record[0] >= target), None)
-        found = self.log.offset_for_timestamp(target)
+        found = self.log.search.first_at_or_after(target)
         assert (found and found[:2]) == wanted
 
     @invariant()
@@ -240,9 +242,9 @@ class LogMachine(RuleBasedStateMachine):
         assert [(h.base_offset, h.record_count, h.leader_epoch) for h in read_all(log, 900)] == [
             (e.base_offset, e.count, e.epoch) for e in visible
         ]
-        assert log.size_bytes == sum(segment.size for segment in log.segments)
-        assert log.size_bytes == sum(Path(s.file).stat().st_size for s in log.segments)
-        assert all(segment.size <= CONFIG.segment_bytes for segment in log.segments)
+        assert log.extent.size_bytes == sum(segment.size for segment in log.extent.all)
+        assert log.extent.size_bytes == sum(Path(s.file).stat().st_size for s in log.extent.all)
+        assert all(segment.size <= CONFIG.segment_bytes for segment in log.extent.all)
 
     @invariant()
     def epochs_begin_where_batches_say(self) -> None:
@@ -251,7 +253,7 @@ class LogMachine(RuleBasedStateMachine):
             epochs.assign(entry.epoch, entry.base_offset)
         epochs.truncate_from_start(self.start)
         epochs.truncate_from_end(self.end)
-        in_use = [entry for entry in self.log.epochs.entries() if entry[1] < self.end]
+        in_use = [entry for entry in self.log.epochs.cache.entries() if entry[1] < self.end]
         assert in_use == epochs.entries()
 
     @invariant()
@@ -260,12 +262,12 @@ class LogMachine(RuleBasedStateMachine):
             last = [e for e in self.model if e.producer == producer]
             expected = _sequence_after(last)
             if expected is not None:
-                assert _next_sequence(self.log.producers, producer) == expected
+                assert _next_sequence(self.log.producers.states, producer) == expected
 
     @invariant()
     def largest_timestamp_is_found(self) -> None:
         largest = max((max(e.timestamps) for e in self.model), default=-1)
-        assert self.log.max_timestamp()[0] == largest
+        assert self.log.search.first_with_largest()[0] == largest
 
 
 def _sequence_after(entries: list[Entry]) -> int | None:

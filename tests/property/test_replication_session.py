@@ -125,7 +125,7 @@ class World:
 
     def delete(self, partition: int) -> None:
         replica = self.replicas[partition]
-        replica.log.advance_log_start(replica.high_watermark)
+        replica.log.deletion.advance_start(replica.high_watermark)
         replica.core.log_start_moved(replica.log.log_start_offset)
 
     def elect(self) -> None:

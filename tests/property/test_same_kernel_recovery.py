@@ -99,21 +99,21 @@ class Writer:
             case 0:
                 self.epoch += 1
                 if self.chance.random() < 0.7:
-                    self.log.begin_epoch(self.epoch)
+                    self.log.epochs.begin(self.epoch)
             case 1 | 12 | 13:
                 self.log.shorten_tail()
             case 2:
-                self.log.active_segment.index.flush()
-            case 3 if self.log.active_segment.size:
+                self.log.extent.active.index.flush()
+            case 3 if self.log.extent.active.size:
                 self.log.roll()
             case 4:
-                self.log.flush()
+                self.log.durability.flush()
             case 5 if self.log.log_end_offset:
                 low = max(0, self.log.log_end_offset - 12)
                 self.log.truncate_to(self.chance.randint(low, self.log.log_end_offset))
                 self.sequences = [n + 100 for n in self.sequences]
             case _:
-                epoch = max(self.epoch, self.log.epochs.latest)
+                epoch = max(self.epoch, self.log.epochs.cache.latest)
                 batches = [self.batch() for _ in range(self.chance.randint(1, 4))]
                 append(self.log, *batches, epoch=epoch)
 
@@ -122,15 +122,15 @@ def state(log: PartitionLog) -> dict[str, object]:
     """Everything that is derived from the batches, and the batches."""
     end = log.log_end_offset
     return {
-        "end": (log.log_start_offset, end, log.size_bytes),
+        "end": (log.log_start_offset, end, log.extent.size_bytes),
         "batches": [(h.base_offset, h.crc) for h in read_all(log, 700)],
-        "epochs": log.epochs.entries(),
-        "producers": sorted(log.producers.entries(), key=repr),
-        "segments": [(s.base_offset, s.size) for s in log.segments],
-        "largest": log.max_timestamp(),
-        "timestamps": [log.offset_for_timestamp(t) for t in range(0, 40_000, 3000)],
-        "index": [list(s.index.entries()) for s in log.segments],
-        "time index": [list(s.time_index.entries()) for s in log.segments[:-1]],
+        "epochs": log.epochs.cache.entries(),
+        "producers": sorted(log.producers.states.entries(), key=repr),
+        "segments": [(s.base_offset, s.size) for s in log.extent.all],
+        "largest": log.search.first_with_largest(),
+        "timestamps": [log.search.first_at_or_after(t) for t in range(0, 40_000, 3000)],
+        "index": [list(s.index.entries()) for s in log.extent.all],
+        "time index": [list(s.time_index.entries()) for s in log.extent.all[:-1]],
     }
 
 
@@ -147,10 +147,10 @@ def test_both_ways_find_the_same(
     with mock.patch.object(producer_tail, "ENTRIES_MIN", 2):
         for _ in range(steps):
             writer.step()
-    recovery_point = log.recovery_point
-    before, history = state(log), set(log.producers.history())
+    recovery_point = log.durability.recovery_point
+    before, history = state(log), set(log.producers.states.history())
     next_batch = make_batch(base_offset=log.log_end_offset, value=b"n" * 400)
-    path = Path(log.active_segment.file)
+    path = Path(log.extent.active.file)
     log.close(clean=False)
     with path.open("ab") as file:
         file.write(next_batch[: min(torn, len(next_batch) - 1)])
@@ -169,7 +169,7 @@ def test_both_ways_find_the_same(
     assert found["epochs"] == epochs
     for again in (scanned, resumed):
         append(again, make_batch(timestamps=(50_000,)), epoch=99)
-        assert again.offset_for_timestamp(45_000) is not None
+        assert again.search.first_at_or_after(45_000) is not None
         again.close(clean=False)
     last = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
     assert last.log_end_offset == resumed.log_end_offset

@@ -51,19 +51,19 @@ def job_of(
     segment_bytes: int = 1 << 20,
 ) -> CleaningJob:
     """Everything that is sealed."""
-    spans = log.spans()
+    spans = log.cleaning.spans()
     return CleaningJob(
         directory=log.directory,
         segments=[(span.base_offset, span.next_offset, span.size) for span in spans],
         index_bytes=[span.index_bytes for span in spans],
-        first_dirty=log.first_dirty,
+        first_dirty=log.cleaning.first_dirty,
         now_ms=now_ms,
         delete_retention_ms=delete_retention_ms,
         keys_max=keys_max,
         segment_bytes=segment_bytes,
         index_bytes_max=log.config.segment_index_bytes,
         index_interval=log.config.index_interval_bytes,
-        producers=log.producers.last_offsets(),
+        producers=log.producers.states.last_offsets(),
     )
 
 
@@ -79,7 +79,7 @@ def batches_in(log: PartitionLog, max_bytes: int = 1 << 20) -> list[RecordBatchV
     found: list[RecordBatchView] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = slice_bytes(log.read(offset, max_bytes, end_offset=log.log_end_offset))
+        data = slice_bytes(log.reader.read(offset, max_bytes, end_offset=log.log_end_offset))
         batches = list(iter_batches(data))
         assert batches, f"nothing at {offset} of {log.log_end_offset}"
         assert all(batch.crc_ok() for batch in batches)

@@ -64,7 +64,7 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
     offsets: list[int] = []
     buffers: list[bytearray] = []
     largest, largest_offset = -1, offset
-    epoch = max(log.epochs.latest, 0) if epoch is None else epoch
+    epoch = max(log.epochs.cache.latest, 0) if epoch is None else epoch
     for original in batches:
         batch = bytearray(original)
         set_base_offset_and_epoch(batch, 0, offset, epoch)
@@ -74,7 +74,7 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
         buffers.append(batch)
         last = offset + header.last_offset_delta
         if header.producer_id >= 0:
-            log.producers.record_append(
+            log.producers.states.record_append(
                 header.producer_id,
                 header.producer_epoch,
                 last_sequence(header.base_sequence, header.last_offset_delta),
@@ -88,7 +88,7 @@ def append(log: PartitionLog, *batches: bytes | bytearray, epoch: int | None = N
     info = append_info(
         buffers, offsets, next_offset=offset, max_timestamp=(largest, largest_offset), epoch=epoch
     )
-    log.append(info)
+    log.writer.append(info)
     return offsets
 
 
@@ -119,7 +119,7 @@ def forget_positions(log: PartitionLog) -> None:
 
 def write_with(log: PartitionLog, pwritev: Callable[..., int]) -> None:
     """Replaces the function that the log bound when it was opened: a disk fails later."""
-    log._writer._pwritev = pwritev
+    log.writer._pwritev = pwritev
 
 
 def slice_bytes(log_slice: LogSlice | None) -> bytes:
@@ -150,7 +150,7 @@ def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
     found: list[BatchHeader] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = slice_bytes(log.read(offset, max_bytes, end_offset=log.log_end_offset))
+        data = slice_bytes(log.reader.read(offset, max_bytes, end_offset=log.log_end_offset))
         headers = headers_in(data)
         assert headers
         found += headers

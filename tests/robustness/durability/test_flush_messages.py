@@ -29,7 +29,7 @@ class Flushes:
 
     def end(self) -> None:
         log, done = self.waiting.pop(0)
-        log.flush()
+        log.durability.flush()
         done()
 
 
@@ -96,7 +96,7 @@ def test_neither_acknowledged_nor_visible_before_the_flush(tmp_path: Path) -> No
     flushes.end()
     assert results == [([0], 0), ([1], 0)]
     assert replica.high_watermark == 2
-    assert replica.log.recovery_point == 2
+    assert replica.log.durability.recovery_point == 2
 
 
 def test_every_second_message_asks_for_a_flush(tmp_path: Path) -> None:

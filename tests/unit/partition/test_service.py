@@ -166,14 +166,14 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     for _ in range(3):
         append(log, make_batch(), epoch=replica.leader_epoch)
     replica.moved(replica.core.appended(log.log_end_offset, log.log_end_offset))
-    damaged = log.active_segment
+    damaged = log.extent.active
     flip_magic(damaged.file, damaged.size // 3)
     forget_positions(log)
     asked = FetchPartition(replica.topic_id, 0, -1, 1, -1, 1 << 20)
     fetched = Fetched((asked,))
     service.plane.fetch(fetched.work)
     assert fetched.codes == [ErrorCode.CORRUPT_MESSAGE]
-    assert log.active_segment is not damaged
+    assert log.extent.active is not damaged
     append(log, make_batch(), make_batch(), epoch=replica.leader_epoch)
 
     def recovery_points() -> list[int]:
@@ -195,8 +195,8 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
         recovery_point=3,
         cache_intact=cache_intact,
     )
-    assert (again.log_end_offset, again.lost) == (5, ((1, 3),))
-    found = again.read(3, 1 << 20, end_offset=5)
+    assert (again.log_end_offset, again.lost.ranges) == (5, ((1, 3),))
+    found = again.reader.read(3, 1 << 20, end_offset=5)
     assert found is not None
     assert found.next_offset == 5
     again.close(clean=False)
@@ -319,7 +319,7 @@ def image_state(image: ClusterImage, key: tuple[TopicId, int]) -> PartitionState
 
 
 def bytes_of(log: PartitionLog) -> list[bytes]:
-    return [Path(segment.file).read_bytes() for segment in log.segments]
+    return [Path(segment.file).read_bytes() for segment in log.extent.all]
 
 
 class Wired:
@@ -371,13 +371,13 @@ async def test_two_replicas_with_another_bad_batch_each_heal_from_the_other(
             replica.log.roll()
         replica.log.high_watermark = replica.log.log_end_offset
     before = bytes_of(replicas[0].log)
-    flip(replicas[0].log.segments[0].file, 100)
-    flip(replicas[1].log.segments[1].file, 16, 0x40)
-    flip(replicas[1].log.segments[2].file, 300)
+    flip(replicas[0].log.extent.all[0].file, 100)
+    flip(replicas[1].log.extent.all[1].file, 16, 0x40)
+    flip(replicas[1].log.extent.all[2].file, 300)
     for service in (first, second):
         await service.logs.scrubber.round(service.logs.manager.dirs[0])
     async with asyncio.timeout(20):
-        while any(replica.log.lost for replica in replicas):
+        while any(replica.log.lost.ranges for replica in replicas):
             await asyncio.sleep(0.01)
     assert first.repairs.stats.healed + second.repairs.stats.healed == 3
     for service, replica in ((first, replicas[0]), (second, replicas[1])):

@@ -365,7 +365,7 @@ class PartitionService:
 
     def _leaders_by_instance(self) -> dict[InstanceId, tuple[int, int]]:
         return {
-            instance: (len(replicas), sum(replica.log.size_bytes for replica in replicas))
+            instance: (len(replicas), sum(replica.log.extent.size_bytes for replica in replicas))
             for instance, replicas in self.replicas.leaders_by_instance().items()
         }
 

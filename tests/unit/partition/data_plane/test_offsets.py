@@ -1,6 +1,7 @@
 """ListOffsets' special timestamps, and where epochs end."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,17 +107,17 @@ def test_a_follower_answers_nobody(queries, replica):
 @pytest.mark.parametrize("error", [LogDirFailure("x", OSError(5, "I/O")), CorruptIndexError("x")])
 def test_storage_errors_are_answers(node, queries, replica, error):
     class Unreadable:
-        def offset_for_timestamp(self, timestamp):
+        def first_at_or_after(self, timestamp):
             raise error
 
-    replica.log = Unreadable()
+    replica.log = SimpleNamespace(search=Unreadable())
     assert offset_of(queries, 5) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
     assert len(node.log_failures) == isinstance(error, LogDirFailure)
 
 
 @pytest.mark.parametrize("dealt_with", [True, False])
 def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica, dealt_with):
-    segment = replica.log.active_segment
+    segment = replica.log.extent.active
     replica.log.roll()
     node.append(make_batch(timestamps=(5000,)), epoch=EPOCH + 2)
     with Path(segment.file).open("r+b") as file:
@@ -128,7 +129,7 @@ def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica,
     def on_damage(replica, error):
         told.append((error.first, error.end))
         if dealt_with:
-            replica.log.note_damage(error.first, error.end)
+            replica.log.lost.add(error.first, error.end)
         return dealt_with
 
     node.plane._on_damage = on_damage
@@ -145,10 +146,10 @@ def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica,
 
 def test_a_replica_that_is_to_be_fetched_again_answers_nothing(node, queries, replica):
     class Damaged:
-        def offset_for_timestamp(self, timestamp):
+        def first_at_or_after(self, timestamp):
             raise CorruptLogError("x")
 
-    replica.log = Damaged()
+    replica.log = SimpleNamespace(search=Damaged())
     node.plane._on_damage = lambda replica, _error: replica.fail() or True
     assert offset_of(queries, 5) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
 

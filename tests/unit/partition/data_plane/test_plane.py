@@ -181,12 +181,11 @@ def test_a_read_that_fails_is_that_partitions_error(node, error, log_failures, b
     node.append(make_batch(), partition=1)
 
     class Unreadable:
-        extent = SimpleNamespace(start_offset=0, end_offset=1)
-
         def read(self, *_args, **_kwargs):
             raise error
 
-    replica.log = Unreadable()
+    extent = SimpleNamespace(start_offset=0, end_offset=1)
+    replica.log = SimpleNamespace(extent=extent, reader=Unreadable())
     fetched = node.fetch(ask(0), ask(0, 1))
     assert fetched.codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
     assert fetched.sizes[1] > 0
@@ -202,7 +201,7 @@ def damaged(node, *, known):
     replica = node.add()
     for _ in range(3):
         node.append(make_batch())
-    segment = replica.log.active_segment
+    segment = replica.log.extent.active
     replica.log.roll()
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + 16)
@@ -213,7 +212,7 @@ def damaged(node, *, known):
     def on_damage(replica, error):
         told.append(error)
         if known:
-            replica.log.note_damage(error.first, error.end)
+            replica.log.lost.add(error.first, error.end)
         return known
 
     node.plane._on_damage = on_damage
@@ -226,7 +225,7 @@ def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(no
         assert node.fetch(ask(offset)).codes == [ErrorCode.CORRUPT_MESSAGE]
     assert [(error.first, error.end) for error in told] == [(1, 3)]
     before = node.fetch(ask(0))
-    assert (before.codes, before.sizes) == ([0], [replica.log.segments[0].size // 3])
+    assert (before.codes, before.sizes) == ([0], [replica.log.extent.all[0].size // 3])
     release(before)
     assert node.append(make_batch()).codes == {0: 0}
     behind = node.fetch(ask(3))
@@ -243,19 +242,19 @@ def test_who_asks_for_what_may_soon_be_healed_waits_and_comes_again(node):
     assert node.fetch(ask(1), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
     waiting = node.fetch(ask(1), max_wait_ms=500)
     assert waiting.work.waiting is not None
-    with Path(replica.log.segments[0].file).open("r+b") as file:
-        file.seek(replica.log.segments[0].size // 3 + 16)
+    with Path(replica.log.extent.all[0].file).open("r+b") as file:
+        file.seek(replica.log.extent.all[0].size // 3 + 16)
         file.write(b"\x02")
-    replica.log.note_healed(1, 3)
+    replica.log.lost.healed(1, 3)
     replica.waiters.caught_up()
     node.turn()
-    assert (waiting.codes, waiting.sizes) == ([0], [2 * replica.log.segments[0].size // 3])
+    assert (waiting.codes, waiting.sizes) == ([0], [2 * replica.log.extent.all[0].size // 3])
     release(waiting)
 
 
 def test_what_can_be_read_before_the_damage_is_read_at_once(node):
     replica, _ = damaged(node, known=True)
-    size = replica.log.segments[0].size
+    size = replica.log.extent.all[0].size
     fetched = node.fetch(ask(0), max_bytes=size - 1)
     assert (fetched.codes, fetched.sizes) == ([0], [size // 3])
     release(fetched)

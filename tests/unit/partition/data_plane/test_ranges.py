@@ -12,7 +12,7 @@ def test_place_and_life(tmp_path):
     replica = node.add()
     node.append(make_batch())
     node.append(make_batch())
-    found = replica.log.read(1, 1000, end_offset=2)
+    found = replica.log.reader.read(1, 1000, end_offset=2)
     held = SegmentRange(found, 3)
     path = tmp_path / held.path
     assert path.stat().st_ino == held.inode

@@ -3,6 +3,7 @@
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.kafka.records.batch import CRC_AT, MAX_TIMESTAMP_AT, crc_of
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.validation import RECORD_ERRORS_MAX
 from highwater.partition.data_plane.policy import AppendPolicy
@@ -79,10 +80,51 @@ def test_the_list_of_records_at_fault_has_a_limit():
     assert len(records(bytearray(builder.build()), compacted=True)) == RECORD_ERRORS_MAX
 
 
-def test_a_batch_of_one_record_has_only_that_one_to_name():
-    future = make_batch(timestamps=(NOW + 9_999_999,))
-    assert records(future) == [0]
-    assert records(make_batch(timestamps=(NOW + 9_999_999, NOW))) == []
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_a_header_that_has_a_bad_timestamp_has_the_records_named(compression):
+    """As with deep validation: a batch that is refused anyway may be looked into."""
+    future, old = NOW + 9_999_999, NOW - 5000
+    batch = make_batch(timestamps=(NOW, future, NOW, future), compression=compression)
+    failure = refusal_of(batch, AppendPolicy(), NOW)
+    assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert "after.max.ms" in failure.message
+    assert [index for index, _ in failure.record_errors] == [1, 3]
+    assert all(str(future) in message for _, message in failure.record_errors)
+    batch = make_batch(timestamps=(old, NOW, old), compression=compression)
+    failure = refusal_of(batch, AppendPolicy(timestamp_before_ms_max=1000), NOW)
+    assert "before.max.ms" in failure.message
+    assert [index for index, _ in failure.record_errors] == [0, 2]
+    assert all(str(old) in message for _, message in failure.record_errors)
+
+
+def test_a_record_is_told_the_end_that_its_timestamp_is_beyond():
+    """Also where the other end has no limit."""
+    for policy in ({}, {"validate_records": True}):
+        [(_, message)] = refusal_of(
+            make_batch(timestamps=(NOW + 9_999_999,)), AppendPolicy(**policy), NOW
+        ).record_errors
+        assert str(NOW + 3_600_000) in message
+        assert str(-(2**62))[:4] not in message
+        assert "None" not in message
+
+
+def test_records_that_cannot_be_looked_at_are_not_named_but_the_only_one():
+    """The header has refused the batch, and what is behind it says nothing of a timestamp."""
+    packed = make_batch(timestamps=(NOW + 9_999_999, NOW), value=b"\0" * 50_000, compression=1)
+    failure = refusal_of(packed, AppendPolicy(decompressed_bytes_max=1000), NOW)
+    assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert not failure.record_errors
+    one = make_batch(timestamps=(NOW + 9_999_999,), value=b"\0" * 50_000, compression=1)
+    assert records(one, decompressed_bytes_max=1000) == [0]
+
+
+def test_a_header_that_is_later_than_its_records_is_refused_without_naming_one():
+    batch = make_batch(timestamps=(NOW, NOW))
+    batch[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = (NOW + 9_999_999).to_bytes(8, "big")
+    batch[CRC_AT : CRC_AT + 4] = crc_of(batch, 0, len(batch)).to_bytes(4, "big")
+    failure = refusal_of(batch, AppendPolicy(), NOW)
+    assert failure.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert not failure.record_errors
 
 
 def test_unpacking_has_a_limit():

@@ -91,7 +91,7 @@ def test_out_of_range(node, replica, offset):
 
 
 def test_before_the_log_start(node, replica):
-    replica.log.advance_log_start(2)
+    replica.log.deletion.advance_start(2)
     assert node.fetch(ask(1)).codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
     (result,) = node.fetch(ask(2)).results
     assert (result.error_code, result.log_start_offset) == (0, 2)
@@ -157,7 +157,7 @@ def test_a_range_outlives_its_segment(node):
     before = stored(replica)
     (result,) = node.fetch(ask(0)).results
     length = result.nbytes
-    replica.log.advance_log_start(7)
+    replica.log.deletion.advance_start(7)
     assert content(result) == before[:length]
     fd = result.records.fd
     result.release()
@@ -291,7 +291,7 @@ def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
     assert fetched.codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert others[1].codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert (others[0].answers, node.plane.waiting_fetches) == (0, 1)
-    segment = behind.log.active_segment
+    segment = behind.log.extent.active
     for result in fetched.results:
         result.release()
     assert segment.pins == 0

@@ -43,7 +43,7 @@ def node(tmp_path: Path) -> Node:
 def test_a_leader_notes_its_epoch_and_writes_it_with_the_first_append(node: Node) -> None:
     replica = node.add()
     checkpoint = Path(replica.log.directory) / "leader-epoch-checkpoint"
-    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+    assert replica.log.epochs.cache.entries() == [(EPOCH, 0)]
     assert not checkpoint.exists()
     node.append(make_batch())
     assert checkpoint.read_text().splitlines() == ["0", "1", f"{EPOCH} 0"]
@@ -53,7 +53,7 @@ def test_an_epoch_without_records_is_forgotten_where_the_leader_never_had_it(nod
     replica = node.add()
     node.append(make_batch())
     lead(replica, EPOCH + 1)
-    assert replica.log.epochs.latest == EPOCH + 1
+    assert replica.log.epochs.cache.latest == EPOCH + 1
     replica.port = Port()
     follow(replica, 2, EPOCH + 2)
     replica.handle(
@@ -65,7 +65,7 @@ def test_an_epoch_without_records_is_forgotten_where_the_leader_never_had_it(nod
             end_offset=1,
         )
     )
-    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+    assert replica.log.epochs.cache.entries() == [(EPOCH, 0)]
     assert replica.log.log_end_offset == 1
     assert replica.core.may_fetch(EPOCH + 2)
 
@@ -221,7 +221,7 @@ def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) 
     replica = node.add()
     for _ in range(3):
         node.append(make_batch())
-    segment = replica.log.active_segment
+    segment = replica.log.extent.active
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")

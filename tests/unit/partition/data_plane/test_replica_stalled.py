@@ -230,7 +230,7 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
     assert (waiting.answers, replica.high_watermark, third.results) == (1, 1, [])
     disk.finish()
     assert third.offsets == {0: 1}
-    assert replica.log.epochs.latest == EPOCH + 2
+    assert replica.log.epochs.cache.latest == EPOCH + 2
     assert len(first.results) == len(second.results) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_topic_is_deleted_during_a_write(node: Node, disk: SlowDisk) -> None:
     replica = node.add(environment=disk)
     first = node.append(make_batch())
     follow(replica, -1, EPOCH + 1)
-    replica.log.delete("0" * 32)
+    replica.log.closing.delete("0" * 32)
     disk.finish()
     assert outcomes(first) == [(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)]
 
@@ -264,7 +264,7 @@ def test_a_bug_leaves_nobody_waiting(
     def bug(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(type(replica.log.producers), "check", bug)
+    monkeypatch.setattr(type(replica.log.producers.states), "check", bug)
     node.append(make_batch(producer_id=5, producer_epoch=0, base_sequence=0))
     disk.finish()
     disk.finish()

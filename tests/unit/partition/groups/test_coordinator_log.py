@@ -157,7 +157,7 @@ def damage(node):
 
 def flip(replica, batch, at):
     """Changes a byte of one of three equal batches."""
-    segment = replica.log.segments[0]
+    segment = replica.log.extent.all[0]
     with Path(segment.file).open("r+b") as file:
         file.seek(batch * segment.size // 3 + at)
         (byte,) = file.read(1)
@@ -203,7 +203,7 @@ def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, mo
     def read(*_place, **_limits):
         raise CorruptLogError("what is this?")
 
-    monkeypatch.setattr(type(replica.log), "read", read)
+    monkeypatch.setattr(type(replica.log.reader), "read", read)
     with pytest.raises(CorruptLogError):
         log.read(0, 0, 1 << 20)
     assert replica.failed
@@ -219,7 +219,7 @@ def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, closed):
     with pytest.raises(DamagedBatchError):
         log.recheck(0, 1)
     ((first, end, file),) = [(error.first, error.end, error.file) for error in damage]
-    assert (first, end, file) == (1, 2, replica.log.segments[0].path)
+    assert (first, end, file) == (1, 2, replica.log.extent.all[0].path)
 
 
 @pytest.mark.parametrize("closed", [False, True])
@@ -232,8 +232,10 @@ def test_a_batch_that_does_not_fit_is_told(node, log, damage, closed):
     with pytest.raises(DamagedHeaderError):
         log.recheck(0, 1)
     ((first, end, file),) = [(error.first, error.end, error.file) for error in damage]
-    assert (first, file) == (1, replica.log.segments[0].path)
-    assert end == (replica.log.segments[1].base_offset if closed else -1), "the rest of its segment"
+    assert (first, file) == (1, replica.log.extent.all[0].path)
+    assert end == (replica.log.extent.all[1].base_offset if closed else -1), (
+        "the rest of its segment"
+    )
 
 
 def test_a_batch_that_is_longer_than_its_segment_is_told(node, log, damage):
@@ -263,7 +265,7 @@ def test_an_io_error_is_told_as_the_directorys(node, log, monkeypatch):
 
 def test_an_offset_that_is_gone_is_not_the_logs_fault(node, log, damage):
     replica = three_batches(node, log, closed=True)
-    replica.log.advance_log_start(3)
+    replica.log.deletion.advance_start(3)
     with pytest.raises(OffsetOutOfRange):
         log.read(0, 0, 1 << 20)
     assert (damage, replica.failed) == ([], False)

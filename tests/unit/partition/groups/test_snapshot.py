@@ -146,5 +146,5 @@ def test_the_log_opens_and_goes_with_the_file_in_its_directory(tmp_path):
     FileSnapshotStore().save(here, b"kept")
     log = open_log()
     assert FileSnapshotStore().load(here) == b"kept"
-    log.delete("0" * 32)
+    log.closing.delete("0" * 32)
     assert FileSnapshotStore().load(here) is None

@@ -62,11 +62,11 @@ async def test_one_batch_is_noted_and_given_to_the_repairs(found: Found) -> None
 
 async def test_damage_without_an_end_closes_the_active_segment(found: Found) -> None:
     log = found.node.replica.log
-    end, segments = log.log_end_offset, len(log.segments)
+    end, segments = log.log_end_offset, len(log.extent.all)
     error = DamagedHeaderError("no batch", file="file", position=0, first=6)
     assert found.found.by_read(found.node.replica, error)
     assert found.noted == [(6, end)]
-    assert (len(log.segments), log.segments[-1].base_offset) == (segments + 1, end)
+    assert (len(log.extent.all), log.extent.all[-1].base_offset) == (segments + 1, end)
     assert found.flushed == [log]
 
 

@@ -52,7 +52,7 @@ class Node:
             append(log, make_batch(timestamps=(1, 2), value=b"v" * 50), epoch=4)
         log.roll()
         append(log, make_batch(), epoch=4)
-        self.file = Path(log.segments[0].file)
+        self.file = Path(log.extent.all[0].file)
         self.sound = self.file.read_bytes()
         self.replica = PartitionReplica(
             node=1,
@@ -116,7 +116,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(repairs, "RETRY_MS_MIN", 20)
     made = Node(tmp_path)
     flip(str(made.file), len(made.sound) // 3 + 100)
-    made.replica.log.note_damage(2, 4)
+    made.replica.log.lost.add(2, 4)
     running = asyncio.ensure_future(made.repairs.run())
     yield made
     running.cancel()
@@ -127,7 +127,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
     log = node.replica.log
-    await node.until(lambda: not log.lost)
+    await node.until(lambda: not log.lost.ranges)
     assert node.asked == [2]
     await node.until(lambda: node.repairs.stats.waiting == 0)
     assert (node.repairs.stats.healed, node.healed) == (1, [log])
@@ -142,7 +142,7 @@ async def test_a_peer_that_is_damaged_or_silent_is_passed_over_and_asked_again(n
     assert node.repairs.hopeful(node.replica)
     assert (node.replica.failed, node.repairs.stats.waiting) == (False, 1)
     del node.answers[3]
-    await node.until(lambda: not node.replica.log.lost)
+    await node.until(lambda: not node.replica.log.lost.ranges)
     assert node.stepped_back == []
 
 
@@ -163,7 +163,7 @@ async def test_what_cannot_be_healed_in_place_is_left_to_those_who_live(node: No
 
 async def test_damage_that_nobody_can_place_takes_a_live_peer(node: Node) -> None:
     log = node.replica.log
-    await node.until(lambda: not log.lost)
+    await node.until(lambda: not log.lost.ranges)
     node.answers = {2: Outcome.SILENT, 3: Outcome.UNWILLING}
     node.asked.clear()
     assert node.repairs.damaged(node.replica, unplaced="no batch at position 0")

@@ -55,7 +55,7 @@ class Logs:
         """There is nothing."""
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
-        log.flush()
+        log.durability.flush()
         done()
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
@@ -80,7 +80,7 @@ class Node:
         self.replicas = Replicas(
             plane=self.plane,
             logs=self.logs,
-            policies=TopicPolicies({"log.flush.interval.ms": "9"}),
+            policies=TopicPolicies({"log.durability.flush.interval.ms": "9"}),
             roles=Roles(),
             clock=SystemClock(),
             log=silent_logger(),
@@ -107,7 +107,7 @@ def test_new_replicas_have_their_topic_s_configs() -> None:
     node = Node()
     node.apply(image_with(2, topics=[A, B]))
     assert node.bytes_max(A, B) == [100, DEFAULT]
-    assert node.logs.broker_configs == [{"log.flush.interval.ms": "9"}]
+    assert node.logs.broker_configs == [{"log.durability.flush.interval.ms": "9"}]
     assert node.logs.reconfigured == []
 
 

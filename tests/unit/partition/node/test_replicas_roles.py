@@ -252,7 +252,7 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
-    leader.log.note_damage(0, 1)
+    leader.log.lost.add(0, 1)
     assert not f.replicas.step_back(leader, set()), "nobody has proven that it lives"
     assert not f.replicas.step_back(leader, {1, 3}), "nor one that is in sync"
     assert leader.leading
@@ -286,7 +286,7 @@ def test_a_replica_goes_on_where_nobody_took_over(f, isr):
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
-    leader.log.note_damage(0, 1)
+    leader.log.lost.add(0, 1)
     assert f.replicas.step_back(leader, {2})
     nobody = moved(T, 0, -1, isr=isr)
     f.apply(nobody)
@@ -304,7 +304,7 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
     f.apply(alone)
     replica = f.of(alone, 0)
     append(replica.log, make_batch(), make_batch(), make_batch(), epoch=5)
-    replica.log.note_damage(1, 2)
+    replica.log.lost.add(1, 2)
     assert not f.replicas.step_back(replica, {2})
     assert replica.leading
     assert not replica.failed
@@ -329,7 +329,7 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
     f.apply(behind)
     replica = f.of(behind)
     append(replica.log, make_batch(), make_batch(), epoch=5)
-    replica.log.note_damage(0, 1)
+    replica.log.lost.add(0, 1)
     assert not f.replicas.step_back(replica, {2})
     f.apply(replace(behind, configs={"retention.ms": "5"}))
     assert not replica.failed
@@ -453,7 +453,7 @@ def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
     f.apply(joined)
     replica = f.of(joined)
     append(replica.log, make_batch(), make_batch(), epoch=5)
-    replica.log.note_damage(0, 1)
+    replica.log.lost.add(0, 1)
     assert f.replicas.step_back(replica, {2})
     before = joined.partitions[0]
     lagged = replace(before, isr=(2,), partition_epoch=before.partition_epoch + 1)

@@ -50,7 +50,7 @@ class Member(Node):
         self.traffic = ReplicaTraffic()
         self.fetchers = ReplicaFetchers(
             identity=lambda: (node, 100 + node),
-            flush=lambda log, done: loop.call_soon(lambda: (log.flush(), done())),
+            flush=lambda log, done: loop.call_soon(lambda: (log.durability.flush(), done())),
             on_bug=lambda _replica, error: self.bugs.append(error),
             on_failure=lambda _name, error: self.failures.append(error),
             clock=self.clock,
@@ -273,7 +273,8 @@ class Partition:
         return all(
             stored(other.replica) == stored(first.replica)
             and _epochs(other) == _epochs(first)
-            and list(other.log.producers.entries()) == list(first.log.producers.entries())
+            and list(other.log.producers.states.entries())
+            == list(first.log.producers.states.entries())
             and other.replica.high_watermark == first.replica.high_watermark
             for other in others
         )
@@ -285,7 +286,7 @@ class Partition:
 def _epochs(member: Member) -> list[tuple[int, int]]:
     """Without those that have no records: a follower does not hear of them."""
     end = member.log.log_end_offset
-    return [(epoch, start) for epoch, start in member.log.epochs.entries() if start < end]
+    return [(epoch, start) for epoch, start in member.log.epochs.cache.entries() if start < end]
 
 
 def _state(node: int, directory: Path) -> NodeState:

@@ -82,17 +82,17 @@ class OffsetQueries:
             return _found(NONE, replica.high_watermark, epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = log.log_start_offset
-            return _found(NONE, offset, log.epochs.epoch_for(offset))
+            return _found(NONE, offset, log.epochs.cache.epoch_for(offset))
         if timestamp == LATEST_TIERED:
             return _found(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
-            latest, offset = log.max_timestamp()
+            latest, offset = log.search.first_with_largest()
             if offset < 0 or offset >= replica.high_watermark:
                 return _found(NONE, NONE, NONE)
-            return _found(latest, offset, log.epochs.epoch_for(offset))
+            return _found(latest, offset, log.epochs.cache.epoch_for(offset))
         if timestamp < 0:
             return _failed(ErrorCode.UNSUPPORTED_VERSION)
-        found = log.offset_for_timestamp(timestamp)
+        found = log.search.first_at_or_after(timestamp)
         if found is None or found[1] >= replica.high_watermark:
             return _found(NONE, NONE, NONE)
         return _found(*found)
@@ -101,7 +101,7 @@ class OffsetQueries:
         replica, refused = self._replica(asked)
         if replica is None or refused:
             return pb.EpochAnswer(error_code=refused, leader_epoch=NONE, end_offset=NONE)
-        epoch, end_offset = replica.log.end_offset_for_epoch(asked.leader_epoch)
+        epoch, end_offset = replica.log.epochs.end_offset_for(asked.leader_epoch)
         return pb.EpochAnswer(leader_epoch=epoch, end_offset=end_offset)
 
 

@@ -1,14 +1,15 @@
-"""The slow half of append validation: why a batch is refused, or that it is fine after all.
+"""The slow half of append validation: says why a batch is refused, or that it is good after all.
 
-The fast path in `replica` decides only good or not good; everything that is not plainly good
-comes here, among it every batch of topics with deep validation or LogAppendTime.
+The fast path in `replica` decides only whether a batch is plainly good. All others come here, and
+every batch of a topic with deep validation or LogAppendTime.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.records.batch import TRANSACTIONAL_BIT, BatchHeader, RecordBatchView
+from highwater.kafka.records.batch import TRANSACTIONAL_BIT, RecordBatchView
 from highwater.kafka.records.validation import (
     NO_TIMESTAMP,
     BatchProblem,
@@ -24,7 +25,7 @@ TRANSACTIONS_NOT_SERVED: Final = (
 
 
 def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
-    """None if the batch may be appended (Kafka's `LogValidator`, `UnifiedLog.append`)."""
+    """Why the batch may not be appended; None if it may (Kafka's `LogValidator`, `UnifiedLog.append`)."""
     verdict = verdict_on(batch, policy, now_ms)
     return verdict if isinstance(verdict, Failure) else None
 
@@ -32,8 +33,8 @@ def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
 def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
-    That is what its header has to say when it is stored: the time of the append with
-    LogAppendTime; what the records have if they were looked at, or the header's own.
+    The stored header has to say that timestamp: the time of the append with LogAppendTime,
+    otherwise the records' largest if they were looked at, or what the header says.
     """
     size = len(batch)
     if size > policy.message_bytes_max:
@@ -61,31 +62,33 @@ def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
 def _of_header(view: RecordBatchView, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """By the header, which has the largest timestamp and the first: those between are not seen.
 
-    The largest may be wrong; retention and searches by time believe it, within these bounds.
+    The largest may be wrong; retention and searches by time believe it, within these bounds. If the
+    batch is refused the records are looked at, too, so that the answer names those at fault.
     """
     header = view.header()
     largest = header.max_timestamp
     if policy.log_append_time:
         return largest
-    if largest > now_ms + policy.timestamp_after_ms_max:
-        return _bad_timestamp(
-            header,
-            f"timestamp {largest} is more than message.timestamp.after.max.ms "
-            f"({policy.timestamp_after_ms_max}) ahead of the broker's clock",
-        )
     oldest = min(header.base_timestamp, largest)
-    if oldest != NO_TIMESTAMP and oldest < now_ms - policy.timestamp_before_ms_max:
-        return _bad_timestamp(
-            header,
-            f"timestamp {oldest} is more than message.timestamp.before.max.ms "
-            f"({policy.timestamp_before_ms_max}) behind the broker's clock",
+    if largest > now_ms + policy.timestamp_after_ms_max:
+        message = (
+            f"timestamp {largest} is more than message.timestamp.after.max.ms "
+            f"({policy.timestamp_after_ms_max}) ahead of the broker's clock"
         )
-    return largest
-
-
-def _bad_timestamp(header: BatchHeader, message: str) -> Failure:
-    """Which record it is can be told without a look at them if there is only one."""
-    named = [RecordError(0, message)] if header.record_count == 1 else ()
+    elif oldest != NO_TIMESTAMP and oldest < now_ms - policy.timestamp_before_ms_max:
+        message = (
+            f"timestamp {oldest} is more than message.timestamp.before.max.ms "
+            f"({policy.timestamp_before_ms_max}) behind the broker's clock"
+        )
+    else:
+        return largest
+    named: Sequence[tuple[int, str]] = ()
+    found = _of_records(view, policy, now_ms)
+    if isinstance(found, Failure) and found.error_code == ErrorCode.INVALID_TIMESTAMP:
+        named = found.record_errors
+    elif header.record_count == 1:
+        # The record cannot be read, or has another timestamp than the header says.
+        named = [RecordError(0, message)]
     return Failure(ErrorCode.INVALID_TIMESTAMP, message, record_errors=named)
 
 

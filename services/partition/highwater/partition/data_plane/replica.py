@@ -52,7 +52,7 @@ _unpack_header = BATCH_HEADER.unpack_from
 
 
 def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
-    log.flush()
+    log.durability.flush()
     done()
 
 
@@ -228,7 +228,7 @@ class PartitionReplica(ReplicaRole):
                         correct_max_timestamp(batch, 0, size, timestamp)
             known = -1
             if failure is None and pid >= 0:
-                known = log.producers.append(
+                known = log.producers.states.append(
                     pid, header[10], header[11], last_delta, offset, timestamp
                 )
                 if known < -1:
@@ -268,11 +268,11 @@ class PartitionReplica(ReplicaRole):
                     appended = offsets if outcome is None else outcome.base_offsets
                     failures = None if outcome is None else outcome.failures
                     wait = CommitWait(group, appended, failures, offset, nbytes)
-                    if log.append_later(info, partial(self._written, wait)):
+                    if log.late_writer.append(info, partial(self._written, wait)):
                         self._in_hand = wait
                         return
                 else:
-                    log.append(info)
+                    log.writer.append(info)
             except LogDirFailure as error:
                 self._log_failed(group, error)
                 return
@@ -468,7 +468,7 @@ class PartitionReplica(ReplicaRole):
         if isolation_level == READ_COMMITTED:
             result.aborted_transactions = []
         if asked.last_fetched_epoch >= 0:
-            epoch, end = log.end_offset_for_epoch(asked.last_fetched_epoch)
+            epoch, end = log.epochs.end_offset_for(asked.last_fetched_epoch)
             if end < 0:
                 # Nothing is known of that epoch, so nor whether the client's log is this one.
                 return FetchedPartition(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -483,7 +483,7 @@ class PartitionReplica(ReplicaRole):
             return FetchedPartition(ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset >= high_watermark or (max_bytes <= 0 and not first):
             return result
-        found = log.read(
+        found = log.reader.read(
             offset,
             min(max_bytes, asked.max_bytes),
             end_offset=high_watermark,

@@ -76,7 +76,7 @@ class ReplicaRole:
             node=node,
             node_epoch=node_epoch,
             lag_ms_max=lag_ms_max,
-            epochs=log.epochs,
+            epochs=log.epochs.cache,
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
             high_watermark=log.high_watermark,
@@ -148,7 +148,7 @@ class ReplicaRole:
                 self._take_high_watermark(wanted.high_watermark)
             case effect.StartLeading():
                 self.ask_port(effect.StopFollowing())
-                self.log.begin_epoch(wanted.leader_epoch)
+                self.log.epochs.begin(wanted.leader_epoch)
             case effect.BeginEpochBehind():
                 self._begin_epoch_behind(wanted)
             case effect.StopLeading():
@@ -165,10 +165,10 @@ class ReplicaRole:
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
         log = self.log
-        _, start = log.epochs.entries()[-1]
-        log.epochs.truncate_from_end(start)
-        log.assign_epoch(wanted.late_epoch, start)
-        log.begin_epoch(wanted.leader_epoch)
+        _, start = log.epochs.cache.entries()[-1]
+        log.epochs.cache.truncate_from_end(start)
+        log.epochs.assign(wanted.late_epoch, start)
+        log.epochs.begin(wanted.leader_epoch)
 
     def _log_cut(self) -> None:
         log = self.log
@@ -187,9 +187,9 @@ class ReplicaRole:
     def counted_end(self) -> int:
         """How much of the log counts now: not what waits for a flush that flush.messages asks for."""
         log = self.log
-        if log.log_end_offset < log.flush_at_offset:
+        if log.log_end_offset < log.durability.flush_at_offset:
             return log.log_end_offset
-        return max(log.recovery_point, self.core.counted_end_offset)
+        return max(log.durability.recovery_point, self.core.counted_end_offset)
 
     def log_end_moved(self) -> None:
         """A write that an earlier role began, or a flush, has ended: the log, or what counts of it,

@@ -114,7 +114,7 @@ class DataPlaneLog:
         replica = self._replica(partition)
         log = replica.log
         # Half: those that were copied were deleted by another node's clock.
-        age_ms_max = log.config.delete_retention_ms // 2 if log.gaps else None
+        age_ms_max = log.config.delete_retention_ms // 2 if log.extent.gaps else None
         return LogPlace(
             topic_id=replica.topic_id,
             partition=partition,
@@ -160,7 +160,7 @@ class DataPlaneLog:
             or not replica.log.log_start_offset < offset <= replica.log.log_end_offset
         ):
             return NO_EPOCH
-        return replica.log.epochs.epoch_for(offset - 1)
+        return replica.log.epochs.cache.epoch_for(offset - 1)
 
     def _leads(self, partition: int, leader_epoch: int) -> bool:
         replica = self._find(partition)
@@ -183,7 +183,7 @@ def _read(log: PartitionLog, offset: int, max_bytes: int) -> tuple[LogSlice | No
     """Where the batches lie, and the batches. Raises CorruptLogError, LogDirFailure."""
     if offset >= log.log_end_offset:
         return None, b""
-    found = log.read(offset, max_bytes, end_offset=log.log_end_offset, min_one_batch=True)
+    found = log.reader.read(offset, max_bytes, end_offset=log.log_end_offset, min_one_batch=True)
     if found is None:
         return None, b""
     segment = found.segment
@@ -205,7 +205,7 @@ def _check(log: PartitionLog, offset: int) -> None:
     segment = found.segment
     batch = next(iter_batches(data), None)
     if batch is None:
-        bases = [known.base_offset for known in log.segments]
+        bases = [known.base_offset for known in log.extent.all]
         following = bases[bisect_right(bases, segment.base_offset) :]
         raise DamagedHeaderError(
             f"no whole batch at position {found.position}",

@@ -74,7 +74,7 @@ class PartitionCollector(Collector):
             leo.add_metric(labels, replica.log.log_end_offset)
             hw.add_metric(labels, replica.high_watermark)
             start.add_metric(labels, replica.log.log_start_offset)
-            size.add_metric(labels, replica.log.size_bytes)
+            size.add_metric(labels, replica.log.extent.size_bytes)
         appended.add_metric((), plane.appended_bytes)
         fetched.add_metric((), plane.fetched_bytes)
         leaders = sum(replica.leading for replica in plane.replicas.values())

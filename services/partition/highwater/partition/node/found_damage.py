@@ -60,7 +60,7 @@ class FoundDamage:
             return True
         end = error.end
         if end < 0:
-            if log.writing:
+            if log.late_writer.writing:
                 return True  # It is met again when the writer thread has ended.
             try:
                 log.roll()

@@ -116,5 +116,7 @@ def _asked(topics: Iterable[pb.LogDirTopic]) -> Mapping[bytes, frozenset[int]]:
 
 def _described(replica: PartitionReplica) -> pb.LogDirReplica:
     return pb.LogDirReplica(
-        topic_id=replica.topic_id, partition=replica.partition, size_bytes=replica.log.size_bytes
+        topic_id=replica.topic_id,
+        partition=replica.partition,
+        size_bytes=replica.log.extent.size_bytes,
     )

@@ -224,7 +224,7 @@ class NodeLogs:
     def note_damage(self, log: PartitionLog, damage: Damage) -> None:
         """Records are not read any more that are known to be damaged, now and after a restart."""
         try:
-            log.note_damage(damage.first, damage.end)
+            log.lost.add(damage.first, damage.end)
         except LogDirFailure as failure:
             self.manager.fail_dir(self.manager.dir_index(log), failure)
 

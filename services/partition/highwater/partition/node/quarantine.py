@@ -97,7 +97,7 @@ class Quarantine:
         found = self._waiting.get((replica.topic_id, replica.partition))
         if found is None:
             return None
-        able = has_log and not replica.log.writing
+        able = has_log and not replica.log.late_writer.writing
         if nobody_took_over(state, found.leader_epoch):
             return Next.GO_ON if able else Next.WAIT
         if not counts_no_more(state, replica.core.node):

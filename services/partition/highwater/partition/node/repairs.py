@@ -145,7 +145,7 @@ class Repairs:
         """Whether records that are damaged now may soon be read: it is worth to ask again."""
         case = self._cases.get((replica.topic_id, replica.partition))
         if case is None:
-            return bool(replica.log.lost) and bool(self._sources(replica))
+            return bool(replica.log.lost.ranges) and bool(self._sources(replica))
         if case.told is Verdict.KEEP or not self._sources(replica):
             return False
         return self._clock.monotonic_ms() - case.since_ms < HOPE_MS
@@ -179,7 +179,7 @@ class Repairs:
         """Forgets whatever is damaged no more."""
         for key, replica in list(self._plane.replicas.items()):
             case = self._cases.get(key)
-            if replica.log.lost or case is not None:
+            if replica.log.lost.ranges or case is not None:
                 if replica.log_dir != hosted.index:
                     continue
                 if replica.failed or not (replica.log.rotten or (case and case.unplaced)):
@@ -231,8 +231,8 @@ class Repairs:
         entry = next((e for e in self._manager.entries() if e.log is log), None)
         if entry is None:
             return Verdict.RETRY, {}
-        bases = [segment.base_offset for segment in log.segments]
-        parts = damaged_parts(log.lost, log.log_start_offset, bases, log.log_end_offset)
+        bases = [segment.base_offset for segment in log.extent.all]
+        parts = damaged_parts(log.lost.ranges, log.log_start_offset, bases, log.log_end_offset)
         nodes = self._sources(replica)
         if not parts:
             return await self._ask_who_lives(replica, nodes)

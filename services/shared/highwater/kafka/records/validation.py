@@ -153,13 +153,12 @@ def validate_deep(
                 max_timestamp, max_timestamp_delta = timestamp, index
             if compacted and record.key is None:
                 faults.add(index, "a compacted topic takes no record without a key")
-            elif timestamp != NO_TIMESTAMP and (
-                (timestamp_min is not None and timestamp < timestamp_min)
-                or (timestamp_max is not None and timestamp > timestamp_max)
-            ):
-                allowed = f"[{timestamp_min}, {timestamp_max}]"
-                faults.add(index, f"timestamp {timestamp} is not within {allowed}")
-                faults.error = ErrorCode.INVALID_TIMESTAMP
+            elif timestamp == NO_TIMESTAMP:
+                continue
+            elif timestamp_min is not None and timestamp < timestamp_min:
+                faults.add_timestamp(index, f"timestamp {timestamp} is before {timestamp_min}")
+            elif timestamp_max is not None and timestamp > timestamp_max:
+                faults.add_timestamp(index, f"timestamp {timestamp} is after {timestamp_max}")
     except RecordsError as error:
         return _invalid(str(error))
     if faults.count:
@@ -183,6 +182,10 @@ class _Faults:
         self.count += 1
         if self.count <= RECORD_ERRORS_MAX:
             self.named.append(RecordError(batch_index, message))
+
+    def add_timestamp(self, batch_index: int, message: str) -> None:
+        self.add(batch_index, message)
+        self.error = ErrorCode.INVALID_TIMESTAMP
 
     def problem(self) -> BatchProblem:
         if self.error is ErrorCode.INVALID_TIMESTAMP:

@@ -363,7 +363,7 @@ async def test_who_is_throttled_is_asked_for_when_there_is_room(node: Follower) 
 
 
 def damage_second_of_three(replica: PartitionReplica) -> None:
-    segment = replica.log.active_segment
+    segment = replica.log.extent.active
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")

@@ -205,7 +205,7 @@ async def test_rows_are_flushed_before_they_are_acknowledged(node: Follower) -> 
     node.fetchers._retry(replica)
     await asyncio.sleep(module.RETRY_S + 0.05)
     assert len(call.requests) == 1
-    replica.log.flush()
+    replica.log.durability.flush()
     node.flushes.pop()()
     await node.requested(2)
     assert call.asked[0].fetch_offset == 1

@@ -30,7 +30,7 @@ class Follower:
         self.clock = ManualClock()
         self.fetchers = ReplicaFetchers(
             identity=lambda: (FOLLOWER, 70),
-            flush=lambda log, done: (log.flush(), done()),
+            flush=lambda log, done: (log.durability.flush(), done()),
             on_bug=lambda _replica, error: self.failures.append(error),
             on_failure=lambda _name, error: self.failures.append(error),
             clock=self.clock,

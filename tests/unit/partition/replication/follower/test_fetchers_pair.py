@@ -90,7 +90,7 @@ async def test_the_tail_that_only_the_old_leader_has_is_cut(pair: Partition) -> 
     pair.publish()
     assert lost.codes == dict.fromkeys(range(3), ErrorCode.REQUEST_TIMED_OUT)
     await pair.converged()
-    assert pair[1].log.epochs.entries() == [(1, 0), (2, 1)]
+    assert pair[1].log.epochs.cache.entries() == [(1, 0), (2, 1)]
     assert [(b.base_offset, b.leader_epoch) for b in read_all(pair[1].log)] == [
         (0, 1),
         (1, 2),
@@ -118,7 +118,7 @@ async def test_fast_failovers_are_undone_epoch_by_epoch(pair: Partition) -> None
     pair.heal(2)
     pair.elect(2, isr=(2,))
     await pair.converged()
-    assert pair[1].log.epochs.entries()[:2] == [(1, 0), (3, 1)]
+    assert pair[1].log.epochs.cache.entries()[:2] == [(1, 0), (3, 1)]
     assert len(read_all(pair[1].log)) == 3
 
 
@@ -136,7 +136,7 @@ async def test_a_follower_begins_where_the_leaders_log_does(tmp_path: Path) -> N
         pair.elect(1, isr=(1,), tell=(1,))
         pair.append(make_batch(timestamps=(1, 2, 3)), make_batch(timestamps=(1, 2, 3)))
         leader = pair[1]
-        leader.log.advance_log_start(4)
+        leader.log.deletion.advance_start(4)
         leader.replica.core.log_start_moved(4)
         pair.publish()
         sink = pair.append(make_batch(), acks=-1)
@@ -154,7 +154,7 @@ async def test_followers_flush_before_they_acknowledge(tmp_path: Path) -> None:
         pair.elect(1)
         sink = pair.append(make_batch(), make_batch())
         await until(lambda: sink.results)
-        assert pair[2].log.recovery_point == 2
+        assert pair[2].log.durability.recovery_point == 2
     finally:
         await pair.close()
 

@@ -111,18 +111,18 @@ def test_records_are_taken_as_they_come(follower: Follower) -> None:
     ]
     assert follower.answer(*batches, high_watermark=4) is Outcome.DONE
     assert stored(follower.replica) == b"".join(batches)
-    assert follower.log.epochs.entries() == [(1, 0), (3, 4), (EPOCH, 5)]
+    assert follower.log.epochs.cache.entries() == [(1, 0), (3, 4), (EPOCH, 5)]
     assert follower.ends == (0, 4, 6, 6)
     # Past what the follower has, nothing is committed for it.
     assert follower.answer(idempotent(6, 41), high_watermark=100) is Outcome.DONE
     assert follower.ends == (0, 7, 7, 7)
-    (entry,) = follower.log.producers.entries()
+    (entry,) = follower.log.producers.states.entries()
     assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (7, 41, 6)
 
 
 def test_sequences_are_noted_and_never_refused(follower: Follower) -> None:
     assert follower.answer(idempotent(0, 9), idempotent(1, 3), idempotent(2, 3)) is Outcome.DONE
-    (entry,) = follower.log.producers.entries()
+    (entry,) = follower.log.producers.states.entries()
     assert (entry.last_sequence, entry.last_offset) == (3, 2)
 
 
@@ -195,8 +195,8 @@ def test_diverging_logs_are_cut_until_they_do_not(follower: Follower) -> None:
     follower.answer(*batches, idempotent(4, 0, epoch=3), high_watermark=2)
     assert follower.answer(diverging_epoch=2, diverging_end_offset=3) is Outcome.DONE
     assert follower.ends == (0, 2, 3, 3)
-    assert follower.log.epochs.entries() == [(1, 0), (2, 2)]
-    assert len(follower.log.producers) == 0
+    assert follower.log.epochs.cache.entries() == [(1, 0), (2, 2)]
+    assert len(follower.log.producers.states) == 0
     assert follower.answer(diverging_epoch=1, diverging_end_offset=2) is Outcome.DONE
     assert follower.ends == (0, 2, 2, 2)
     assert stored(follower.replica) == b"".join(batches[:2])
@@ -233,7 +233,7 @@ def test_a_leaders_log_may_begin_inside_a_batch(follower: Follower) -> None:
     assert follower.answer(batch, high_watermark=74, log_start_offset=72) is Outcome.DONE
     assert stored(follower.replica) == batch
     assert follower.ends == (72, 74, 74, 74)
-    assert follower.log.epochs.entries() == [(2, 72)]
+    assert follower.log.epochs.cache.entries() == [(2, 72)]
 
 
 def test_a_batch_that_overlaps_is_unsound_in_a_log_that_has_records(follower: Follower) -> None:
@@ -247,11 +247,11 @@ def test_gaps_of_a_compacted_leader_are_taken_and_noted(tmp_path: Path) -> None:
     follower.answer(make_batch(base_offset=0))
     with pytest.raises(UnsoundAnswerError, match="9 instead of 1"):
         follower.answer(make_batch(base_offset=9), high_watermark=8)
-    assert not follower.log.gaps
+    assert not follower.log.extent.gaps
     first, second = make_batch(base_offset=9), make_batch(base_offset=15, timestamps=(1, 2))
     assert follower.answer(first, second, high_watermark=15) is Outcome.DONE
     assert follower.ends == (0, 15, 17, 17)
-    assert follower.log.gaps
+    assert follower.log.extent.gaps
     assert (Path(follower.log.directory) / GAPS_MARKER).exists()
 
 
@@ -307,7 +307,7 @@ def test_a_stalled_disk_is_waited_for_elsewhere(slow: Slow) -> None:
     slow.disk.finish()
     assert follower.ends == (0, 2, 2, 2)
     assert stored(slow.replica) == b"".join(batches)
-    assert follower.log.epochs.entries() == [(1, 0), (2, 1)]
+    assert follower.log.epochs.cache.entries() == [(1, 0), (2, 1)]
 
 
 def test_a_late_row_is_flushed_before_it_ends(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_who_comes_to_lead_meanwhile_leads_from_behind_the_late_row(slow: Slow) 
         (1, EPOCH + 1),
         (2, EPOCH + 1),
     ]
-    assert follower.log.epochs.entries() == [(EPOCH, 0), (EPOCH + 1, 1)]
+    assert follower.log.epochs.cache.entries() == [(EPOCH, 0), (EPOCH + 1, 1)]
     assert replica.core.epoch_start_offset == 1
     follower_fetched(replica, LEADER, 3)
     assert replica.high_watermark == 3
@@ -423,7 +423,7 @@ def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
     assert follower.ends == (0, 0, 1, 1)
     assert follower.replica.core.counted_end_offset == 0
     assert asked_of(follower.replica) is None, "a fetch would claim what is not on disk"
-    follower.log.flush()
+    follower.log.durability.flush()
     flushes.pop()()
     assert follower.replica.core.counted_end_offset == 1
     asked = asked_of(follower.replica)
@@ -443,7 +443,7 @@ def test_who_leads_on_in_another_epoch_sees_the_end_of_a_flush(tmp_path: Path) -
     lead(node.replica, EPOCH + 2)
     assert node.ends == (0, 0, 1, 1)
     assert node.replica.core.counted_end_offset == 0
-    node.log.flush()
+    node.log.durability.flush()
     flushes.pop()()
     assert node.ends == (0, 1, 1, 1)
 
@@ -454,6 +454,6 @@ def test_a_new_leader_does_not_count_what_it_has_not_flushed_as_a_follower(tmp_p
     assert follower.answer(make_batch(base_offset=0)) is Outcome.LATE
     lead(follower.replica, EPOCH + 1)
     assert follower.ends == (0, 0, 1, 1)
-    follower.log.flush()
+    follower.log.durability.flush()
     follower.flushes.pop()()
     assert follower.ends == (0, 1, 1, 1)

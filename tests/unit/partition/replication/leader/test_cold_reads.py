@@ -56,7 +56,7 @@ def reads(looked):
 
 def found_in(row, max_bytes=1 << 20):
     log = row.replica.log
-    return log.read(0, max_bytes, end_offset=log.log_end_offset)
+    return log.reader.read(0, max_bytes, end_offset=log.log_end_offset)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_another_place_is_read_anew(reads, rows, slow):
     row = rows[0]
     reads.take(row, found_in(row))
     slow.end()
-    following = row.replica.log.read(1, 1 << 20, end_offset=2)
+    following = row.replica.log.reader.read(1, 1 << 20, end_offset=2)
     assert reads.take(row, following) is None
     slow.end()
     assert bytes(reads.take(row, following)) == stored(row.replica)[-following.length :]
@@ -161,7 +161,7 @@ def test_who_is_forgotten_makes_room(reads, rows, slow, looked, monkeypatch):
     assert looked == [rows[2]]
     slow.end()
     assert looked == [rows[2]], "nobody waits for those bytes any more"
-    assert rows[0].replica.log.active_segment.pins == 0
+    assert rows[0].replica.log.extent.active.pins == 0
 
 
 def test_nothing_is_told_after_the_end(reads, rows, slow, looked):

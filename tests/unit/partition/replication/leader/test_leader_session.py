@@ -193,7 +193,7 @@ def test_a_log_that_parts_hears_where_and_is_no_progress(leader, peer):
     assert row.records == b""
     assert replica.core.followers[FOLLOWER].log_end_offset == -1
     assert peer.ask() is None, "it is answered once"
-    size = replica.log.size_bytes // 2
+    size = replica.log.extent.size_bytes // 2
     assert bytes(peer.one(place(1, last=2)).records) == stored(replica)[size:]
 
 
@@ -210,12 +210,12 @@ def test_out_of_range_comes_with_the_leaders_offsets(leader, peer, asked):
     replica = leader.add_led()
     leader.append(*[make_batch() for _ in range(4)])
     commit_all(leader, replica)
-    replica.log.advance_log_start(2)
+    replica.log.deletion.advance_start(2)
     row = peer.one(asked)
     assert told(row) == (ErrorCode.OFFSET_OUT_OF_RANGE, 4, 2, 4)
     assert replica.core.followers[FOLLOWER].log_end_offset == -1
     assert peer.ask() is None
-    assert len(peer.one(place(2)).records) == replica.log.size_bytes // 2
+    assert len(peer.one(place(2)).records) == replica.log.extent.size_bytes // 2
 
 
 def test_records_deleted_while_their_reader_waits_are_out_of_range(leader, peer):
@@ -223,7 +223,7 @@ def test_records_deleted_while_their_reader_waits_are_out_of_range(leader, peer)
     leader.append(make_batch(), make_batch())
     commit_all(leader, replica)
     peer.request(place(0))
-    replica.log.advance_log_start(1)
+    replica.log.deletion.advance_start(1)
     (row,) = peer.turn()
     assert told(row) == (ErrorCode.OFFSET_OUT_OF_RANGE, 2, 1, 2)
 
@@ -368,7 +368,7 @@ def test_an_answer_that_cannot_be_sent_breaks_the_session(leader, peer):
 def batches(leader, partition, count, size=1000):
     leader.append(*[make_batch(value=b"v" * size) for _ in range(count)], partition=partition)
     log = leader.plane.replicas[TOPIC, partition].log
-    return log.size_bytes // count
+    return log.extent.size_bytes // count
 
 
 def test_who_found_no_room_comes_first_in_the_next_answer(leader, peer):
@@ -460,7 +460,7 @@ def copied(peer, for_ms, partition=0):
 
 def batch_size(leader, partition):
     log = leader.plane.replicas[TOPIC, partition].log
-    return log.size_bytes // log.log_end_offset
+    return log.extent.size_bytes // log.log_end_offset
 
 
 def test_who_catches_up_gets_no_more_than_the_rate(leader, peer):
@@ -471,7 +471,7 @@ def test_who_catches_up_gets_no_more_than_the_rate(leader, peer):
     assert 45_000 <= total <= 50_000 + half_burst + batch_size(leader, 0)
     assert leader.throttle.passed_bytes == total
     assert leader.traffic.bytes_out == {FOLLOWER: total}
-    assert replica.log.size_bytes > total, "or nothing was limited"
+    assert replica.log.extent.size_bytes > total, "or nothing was limited"
 
 
 def test_the_timer_of_a_throttle_ends_with_it(leader, peer):
@@ -484,7 +484,7 @@ def test_the_timer_of_a_throttle_ends_with_it(leader, peer):
     assert peer.pending_timers == 1, "one look after the other, none in between"
     leader.limit_catch_up(None)
     (row,) = peer.wait(100)
-    assert len(row.records) == leader.plane.replicas[TOPIC, 0].log.size_bytes
+    assert len(row.records) == leader.plane.replicas[TOPIC, 0].log.extent.size_bytes
 
 
 def test_others_are_not_held_back_with_it(leader, peer):
@@ -545,7 +545,7 @@ def test_reads_of_a_follower_that_is_gone_are_dropped(leader, peer, monkeypatch)
     cold = out_of_sync(leader, 0, count=2)
     loads = []
     monkeypatch.setattr(record_source, "read_in_memory", lambda _found: None)
-    monkeypatch.setattr(type(cold.log), "load", lambda _log, found, done: loads.append(done))
+    monkeypatch.setattr(type(cold.log.reader), "load", lambda _log, found, done: loads.append(done))
     assert peer.ask(place(0)) is None
     peer.session.close()
     loads[0](b"late")
@@ -562,9 +562,9 @@ def test_large_records_are_told_by_their_place(leader, peer):
     leader.append(make_batch(), partition=1)
     large, small = peer.ask(place(0, 0), place(0, 1), accepts_references=True)
     replica = leader.plane.replicas[TOPIC, 0]
-    segment = replica.log.active_segment
+    segment = replica.log.extent.active
     assert large.records == SegmentPlace(
-        segment.path, 0, segment.inode, 0, replica.log.size_bytes, EPOCH
+        segment.path, 0, segment.inode, 0, replica.log.extent.size_bytes, EPOCH
     )
     assert bytes(small.records) == stored(leader.plane.replicas[TOPIC, 1])
     assert leader.traffic.bytes_out[FOLLOWER] == len(large.records) + len(small.records)

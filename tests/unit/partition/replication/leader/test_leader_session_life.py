@@ -212,7 +212,7 @@ def test_a_log_start_that_moved_is_told(leader, peer):
     leader.append(make_batch(), make_batch())
     peer.ask(place(2))
     peer.wait(HW_LINGER_MS)
-    replica.log.advance_log_start(1)
+    replica.log.deletion.advance_start(1)
     peer.ask()
     peer.wait(500)
     peer.ask()

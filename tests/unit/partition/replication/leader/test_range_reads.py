@@ -74,14 +74,14 @@ async def test_who_may_not_answer(replica: PartitionReplica) -> None:
 
 
 async def test_what_is_damaged_here_too_is_refused_and_told(replica: PartitionReplica) -> None:
-    file = replica.log.segments[0].file
-    third = replica.log.segments[0].size // 3
+    file = replica.log.extent.all[0].file
+    third = replica.log.extent.all[0].size // 3
     flip(file, third + 100)
     told = Told()
     assert await ask(replica, 2, 4, told=told) == (ErrorCode.CORRUPT_MESSAGE, b"")
     (error,) = told
     assert isinstance(error, DamageFoundError)
     assert (error.first, error.end, error.position) == (2, 4, third)
-    replica.log.note_damage(2, 4)
+    replica.log.lost.add(2, 4)
     assert (await ask(replica, 2, 4))[0] == ErrorCode.CORRUPT_MESSAGE
     assert (await ask(replica, 4, 6))[0] == 0

@@ -56,7 +56,7 @@ def row_of(leader, partition=0, isr=OUT_OF_SYNC, size=1000):
 
 def found_in(row):
     log = row.replica.log
-    return log.read(0, 1 << 20, end_offset=log.log_end_offset)
+    return log.reader.read(0, 1 << 20, end_offset=log.log_end_offset)
 
 
 # ---- what ----
@@ -110,7 +110,7 @@ def test_the_epoch_of_a_place_is_that_of_its_last_record(leader, source):
     image_says(replica, leader=NODE, epoch=EPOCH + 2, replicas=(NODE, FOLLOWER))
     leader.append(make_batch(value=b"v" * 40_000), epoch=EPOCH + 2)
     for end, epoch in ((1, EPOCH), (2, EPOCH), (3, EPOCH + 2)):
-        found = replica.log.read(0, 1 << 20, end_offset=end)
+        found = replica.log.reader.read(0, 1 << 20, end_offset=end)
         assert found.next_offset == end
         assert source.records(row, found).last_epoch == epoch
 

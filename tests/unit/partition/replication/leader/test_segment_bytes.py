@@ -20,7 +20,7 @@ def leader(tmp_path):
 def test_a_slice_is_read_whole_and_not_kept_open(leader):
     replica = leader.add_led()
     leader.append(make_batch(), make_batch())
-    found = replica.log.read(0, 1 << 20, end_offset=2)
+    found = replica.log.reader.read(0, 1 << 20, end_offset=2)
     assert read_slice(found) == stored(replica)
     assert found.segment.pins == 0
     os.ftruncate(found.segment.open(), found.length - 1)
@@ -32,7 +32,7 @@ def test_a_slice_is_read_whole_and_not_kept_open(leader):
 def test_what_is_in_memory_is_read_and_nothing_else(leader, monkeypatch):
     replica = leader.add_led()
     leader.append(make_batch(), make_batch())
-    found = replica.log.read(0, 1 << 20, end_offset=2)
+    found = replica.log.reader.read(0, 1 << 20, end_offset=2)
     assert bytes(read_in_memory(found)) == stored(replica)
     monkeypatch.setattr(module, "read_cached", lambda *_args: found.length - 1)
     assert read_in_memory(found) is None
@@ -42,7 +42,7 @@ def test_what_is_in_memory_is_read_and_nothing_else(leader, monkeypatch):
 def test_a_disk_that_fails_is_told(leader, monkeypatch):
     replica = leader.add_led()
     leader.append(make_batch())
-    found = replica.log.read(0, 1 << 20, end_offset=1)
+    found = replica.log.reader.read(0, 1 << 20, end_offset=1)
 
     def fail(*_args):
         raise OSError(5, "Input/output error")

@@ -86,7 +86,7 @@ def test_it_is_behind_and_untold_until_it_is_answered(leader):
     assert row.waiting
     source = source_of(lambda found: b"x" * found.length)
     answer = row.answer(FOLLOWER, NODE_EPOCH, 10, True, source)
-    assert len(answer.records) == replica.log.size_bytes
+    assert len(answer.records) == replica.log.extent.size_bytes
     assert not row.waiting
     row.ask(place(1), FOLLOWER, NODE_EPOCH, 1001)
     assert not row.behind

@@ -48,11 +48,11 @@ def test_sealed_and_committed_and_dirty(log: PartitionLog) -> None:
     found = look_at(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.start, found.part.end, found.part.dirty_ratio) == (0, 6, 1.0)
-    log.high_watermark, log.first_dirty = 5, 2
+    log.high_watermark, log.cleaning.first_dirty = 5, 2
     found = look_at(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.first_dirty, found.part.end, found.part.dirty_ratio) == (2, 4, 0.5)
-    log.first_dirty = 4
+    log.cleaning.first_dirty = 4
     assert not due(log)
 
 
@@ -61,9 +61,9 @@ def test_ratio_and_lags(log: PartitionLog) -> None:
     assert not due(log, min_cleanable_dirty_ratio=1.0)
     assert due(log, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=2_999)
     assert not due(log, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=3_000)
-    log.first_dirty = 2
+    log.cleaning.first_dirty = 2
     assert not due(log, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=2_000)
-    log.first_dirty = 0
+    log.cleaning.first_dirty = 0
     assert not due(log, min_compaction_lag_ms=3_001)
     assert due(log, min_compaction_lag_ms=1_500)
     found = look_at(entry(log), NOW_MS)

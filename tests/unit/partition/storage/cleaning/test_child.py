@@ -50,7 +50,7 @@ def test_what_it_tells(log: PartitionLog) -> None:
 
 def test_whose_fault_it_is(log: PartitionLog) -> None:
     job = job_of(log)
-    file = Path(log.segments[0].file)
+    file = Path(log.extent.all[0].file)
 
     def failure(line: bytes) -> str:
         code, reports = told(line)

@@ -71,19 +71,19 @@ def gone(pid: int) -> bool:
 async def test_a_dirty_log_becomes_small_and_stays_the_same_table(node: CleanedNode) -> None:
     log = node.log()
     node.fill(log)
-    before, size = records_in(log), log.size_bytes
+    before, size = records_in(log), log.extent.size_bytes
     cleaner = node.cleaner()
     task = asyncio.create_task(cleaner.run())
     await until(lambda: cleaner.stats.runs == 1)
     after = records_in(log)
     assert newest(after) == newest(before)
     assert [record.offset for record in after] == [55, 56, 57, 58, 59, 60]
-    assert log.size_bytes < size / 5
-    assert [segment.base_offset for segment in log.segments] == [0, 60]
-    assert log.first_dirty == 60
+    assert log.extent.size_bytes < size / 5
+    assert [segment.base_offset for segment in log.extent.all] == [0, 60]
+    assert log.cleaning.first_dirty == 60
     stats = cleaner.stats
-    assert stats.bytes_before == size - log.active_segment.size
-    assert stats.bytes_after == log.segments[0].size
+    assert stats.bytes_before == size - log.extent.active.size
+    assert stats.bytes_after == log.extent.all[0].size
     assert (stats.records_dropped, stats.failed_runs, stats.uncleanable) == (55, 0, 0)
     (told,) = node.logged("log_cleaned")
     assert (told["log"], told["records_kept"]) == ("table-0", 5)
@@ -107,8 +107,8 @@ async def test_a_log_in_the_checkpoint_has_a_marker_even_if_nothing_was_removed(
         log.roll()
     log.high_watermark = log.log_end_offset
     task = asyncio.create_task(node.cleaner().run())
-    await until(lambda: log.first_dirty == 3)
-    assert log.size_bytes == 3 * len(keyed_batch([(b"0", b"kept")]))
+    await until(lambda: log.cleaning.first_dirty == 3)
+    assert log.extent.size_bytes == 3 * len(keyed_batch([(b"0", b"kept")]))
     assert (Path(log.directory) / GAPS_MARKER).read_bytes() == INSIDE_ONLY
     await stopped(task)
 
@@ -118,7 +118,7 @@ async def test_the_dirtiest_log_is_first_and_only_compacted_topics_are_cleaned(
 ) -> None:
     half = node.log(compacted_topic("half", 1))
     node.fill(half, segments=2)
-    half.first_dirty = 20
+    half.cleaning.first_dirty = 20
     whole = node.log(compacted_topic("whole", 2))
     node.fill(whole, segments=2)
     plain = node.log(compacted_topic("plain", 3, cleanup_policy="delete"))
@@ -147,8 +147,8 @@ async def test_only_what_is_committed_and_old_enough(node: CleanedNode) -> None:
     assert cleaner.stats.runs == 0
     node.clock.now_ms += 1_001
     await until(lambda: cleaner.stats.runs == 1)
-    assert log.first_dirty == 20
-    assert [segment.base_offset for segment in log.segments] == [0, 20, 40, 60]
+    assert log.cleaning.first_dirty == 20
+    assert [segment.base_offset for segment in log.extent.all] == [0, 20, 40, 60]
     await stopped(task)
 
 
@@ -170,7 +170,7 @@ async def test_a_small_buffer_takes_several_passes(node: CleanedNode) -> None:
     before = records_in(log)
     cleaner = node.cleaner(dedupe_buffer_bytes=12 * module.BYTES_PER_KEY)
     task = asyncio.create_task(cleaner.run())
-    await until(lambda: log.first_dirty == 60)
+    await until(lambda: log.cleaning.first_dirty == 60)
     assert cleaner.stats.runs >= 2
     assert newest(records_in(log)) == newest(before)
     assert len(records_in(log)) == 21
@@ -210,7 +210,7 @@ async def test_what_is_compacted_is_deleted_in_the_end_if_the_topic_says_so(
     cleaner = node.cleaner()
     task = asyncio.create_task(cleaner.run())
     await until(lambda: cleaner.stats.runs == 1)
-    assert [segment.base_offset for segment in log.segments] == [0, 60]
+    assert [segment.base_offset for segment in log.extent.all] == [0, 60]
     node.clock.now_ms += 60_001
     node.fill(log, keys=3)
     newer = newest([record for record in records_in(log) if record.offset >= 60])
@@ -222,7 +222,7 @@ async def test_what_is_compacted_is_deleted_in_the_end_if_the_topic_says_so(
         pass
     deletes = policy != "compact"
     assert log.log_start_offset == (60 if deletes else 0)
-    assert (log.segments[0].base_offset == 60) == deletes
+    assert (log.extent.all[0].base_offset == 60) == deletes
     await until(lambda: cleaner.stats.runs == 2)
     left = newest(records_in(log))
     assert {key: record for key, record in left.items() if record.offset >= 60} == newer
@@ -238,7 +238,7 @@ async def test_damage_makes_a_log_uncleanable_and_others_go_on(node: CleanedNode
     bad, good = node.log(compacted_topic("bad", 1)), node.log(compacted_topic("good", 2))
     node.fill(bad, segments=4)
     node.fill(good)
-    damage(Path(bad.segments[1].file))
+    damage(Path(bad.extent.all[1].file))
     cleaner = node.cleaner()
     task = asyncio.create_task(cleaner.run())
     await until(lambda: cleaner.stats.runs == 1)
@@ -279,10 +279,10 @@ async def test_a_node_that_stops_ends_the_child(node: CleanedNode) -> None:
     node.fill(log)
     stopped_child = Stopped(node)
     await stopped_child.reach()
-    assert log.cleaning is not None
+    assert log.cleaning.running is not None
     await stopped(stopped_child.task)
     assert gone(stopped_child.pid), "killed and reaped"
-    assert log.cleaning is None
+    assert log.cleaning.running is None
     assert len(records_in(log)) == 61
 
 
@@ -292,10 +292,10 @@ async def test_a_log_that_changes_ends_its_cleaning(node: CleanedNode, change: s
     node.fill(log)
     other = node.log(compacted_topic("other", 2))
     node.fill(other, segments=1)
-    other.first_dirty = 20
+    other.cleaning.first_dirty = 20
     stopped_child = Stopped(node)
     cleaner = await stopped_child.reach()
-    other.first_dirty = 0
+    other.cleaning.first_dirty = 0
     match change:
         case "delete":
             node.manager.delete_log(log)
@@ -304,18 +304,18 @@ async def test_a_log_that_changes_ends_its_cleaning(node: CleanedNode, change: s
         case "restart":
             log.truncate_fully_and_start_at(100)
         case "start":
-            log.advance_log_start(25)
+            log.deletion.advance_start(25)
         case "fail":
             node.manager.fail_dir(0, _failure())
-    assert log.cleaning is None
+    assert log.cleaning.running is None
     await until(lambda: gone(stopped_child.pid))
     await until(lambda: cleaner.stats.aborted_runs == 1)
     assert cleaner.stats.failed_runs == 0
     if change != "fail":
-        await until(lambda: other.first_dirty == 20)
+        await until(lambda: other.cleaning.first_dirty == 20)
     if change == "truncate":
         assert len(records_in(log)) <= 30
-        assert log.first_dirty <= 30
+        assert log.cleaning.first_dirty <= 30
     await stopped(stopped_child.task)
 
 
@@ -331,7 +331,7 @@ async def test_truncation_above_and_appends_do_not_disturb_it(node: CleanedNode)
     append(log, keyed_batch([(b"new", b"1")]))
     log.truncate_to(61)
     assert log.apply_retention() == 0, "not while it is cleaned"
-    assert log.cleaning is not None
+    assert log.cleaning.running is not None
     os.kill(stopped_child.pid, signal.SIGCONT)
     await until(lambda: cleaner.stats.runs == 1)
     assert len(records_in(log)) == 6
@@ -373,7 +373,7 @@ async def test_a_bug_does_not_end_the_node(
     await until(lambda: cleaner.stats.uncleanable == 1)
     assert len(node.logged("cleaner_failed")) == 1
     assert len(records_in(log)) == 61
-    assert log.cleaning is None
+    assert log.cleaning.running is None
     await stopped(task)
 
 

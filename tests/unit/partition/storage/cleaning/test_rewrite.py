@@ -63,7 +63,7 @@ def test_newest_records_stay_where_they_are(tmp_path: Path) -> None:
         (2, b"a", b"2"), (4, b"b", b"2"), (5, b"c", None), (6, b"d", b"1"),
     ]  # fmt: skip
     assert [(b.base_offset, b.last_offset) for b in batches] == [(2, 3), (4, 4), (5, 6)]
-    old = sum(segment.size for segment in log.segments[:-1])
+    old = sum(segment.size for segment in log.extent.all[:-1])
     assert (groups[0].bytes_before, groups[0].bytes_after) == (old, sum(b.size for b in batches))
     assert len(names(log)) == 3
 
@@ -71,8 +71,8 @@ def test_newest_records_stay_where_they_are(tmp_path: Path) -> None:
 def test_indexes_and_age_of_the_new_file(tmp_path: Path) -> None:
     updates = [[(b"%d" % (n % 7), b"value" * 10)] for n in range(40)]
     log = written(tmp_path / "topic-0", updates[:20], updates[20:])
-    os.utime(log.segments[0].file, (1_000, 1_000))
-    os.utime(log.segments[1].file, (2_000, 2_000))
+    os.utime(log.extent.all[0].file, (1_000, 1_000))
+    os.utime(log.extent.all[1].file, (2_000, 2_000))
     rewritten(job_of(log))
     factory = SegmentFactory(
         log.directory, index_bytes=1 << 20, filesystem=log._place.environment.filesystem,
@@ -103,7 +103,7 @@ def test_a_map_that_is_full_leaves_the_rest_for_the_next_pass(tmp_path: Path) ->
     groups, next_dirty = rewritten(job_of(log, keys_max=4, segment_bytes=1))
     assert (next_dirty, [list(group.bases) for group in groups]) == (4, [[0]])
     assert pairs_of(cleaned(log, 0)) == [(1, b"b", b"1"), (2, b"a", b"2"), (3, b"c", b"1")]
-    log.first_dirty = next_dirty
+    log.cleaning.first_dirty = next_dirty
     groups, next_dirty = rewritten(job_of(log, keys_max=4, segment_bytes=1))
     assert (next_dirty, [list(group.bases) for group in groups]) == (6, [[0]])
     assert (2, b"a", b"2") in pairs_of(cleaned(log, 0))
@@ -141,7 +141,7 @@ def test_codecs_are_kept(tmp_path: Path, codec: int) -> None:
 @pytest.mark.parametrize("at", [-1, 16, 30])
 def test_damage_does_not_get_a_new_checksum(tmp_path: Path, at: int) -> None:
     log = written(tmp_path / "topic-0", [[(b"a", b"1"), (b"b", b"1")]], [[(b"a", b"2")]])
-    file = Path(log.segments[0].file)
+    file = Path(log.extent.all[0].file)
     data = bytearray(file.read_bytes())
     data[at] ^= 1
     file.write_bytes(data)
@@ -176,7 +176,7 @@ def test_what_is_read_and_written_keeps_the_pace(tmp_path: Path) -> None:
     pace = Pace(1_000, alive=lambda: None, now=lambda: sum(slept), sleep=slept.append)
     told: list[Report] = []
     LogCleaner(job_of(log), told.append, pace=pace).run()
-    read = 2 * sum(segment.size for segment in log.segments[:-1])  # For the keys, then to keep.
+    read = 2 * sum(segment.size for segment in log.extent.all[:-1])  # For the keys, then to keep.
     new = sum(batch.size for batch in cleaned(log, 0))
     assert sum(slept) == pytest.approx((read + new) / 1_000)
 

@@ -60,7 +60,7 @@ def run_of(node: CleanedNode, log: PartitionLog) -> CleaningRun:
         on_abort=lambda: None,
         fail=lambda failure: node.manager.fail_dir(0, failure),
     )
-    log.cleaning = made
+    log.cleaning.running = made
     return made
 
 
@@ -75,7 +75,7 @@ async def test_a_crash_before_any_call(node: CleanedNode, files: Watched, tmp_pa
     log = await filled(node)
     before = records_in(log)
     # Two groups, so that the second one's new files are there while the first one is swapped.
-    groups, _ = rewritten(job_of(log, segment_bytes=log.segments[0].size * 2))
+    groups, _ = rewritten(job_of(log, segment_bytes=log.extent.all[0].size * 2))
     assert [list(group.bases) for group in groups] == [[0, 20], [40]]
     crashes: list[Path] = []
 
@@ -116,12 +116,12 @@ async def test_readers_at_every_moment(node: CleanedNode, files: Watched) -> Non
     while not ended.done():
         log._place.environment.files.capacity = 1
         assert newest(records_in(log)) == expected
-        paths.add(Path(log.segments[0].file).name)
+        paths.add(Path(log.extent.all[0].file).name)
         await asyncio.sleep(0)
     await ended
     assert paths >= {f"{0:020d}.log", f"{0:020d}.log.swap"}
-    assert Path(log.segments[0].file).name == f"{0:020d}.log"
-    assert log.segments[0].path == f"table-0/{0:020d}.log"
+    assert Path(log.extent.all[0].file).name == f"{0:020d}.log"
+    assert log.extent.all[0].path == f"table-0/{0:020d}.log"
 
 
 @pytest.mark.parametrize("calls", range(0, 30, 3))
@@ -148,7 +148,7 @@ async def test_aborted_before_any_call(node: CleanedNode, files: Watched, calls:
         await run.swap(groups[0], index_bytes=10 << 20)
     except AbortedError:
         # The log may have taken the new segment over, which gets its own name in a moment.
-        assert {str(path) for path in left_over(log)} <= {s.file for s in log.segments}
+        assert {str(path) for path in left_over(log)} <= {s.file for s in log.extent.all}
     else:
         files.before = lambda _: None
         truncate()
@@ -195,4 +195,4 @@ async def test_nothing_is_done_after_an_abort(node: CleanedNode) -> None:
     run.abort()
     with pytest.raises(AbortedError):
         await run.swap(groups[0], index_bytes=10 << 20)
-    assert [segment.base_offset for segment in log.segments] == [0, 20, 40, 60]
+    assert [segment.base_offset for segment in log.extent.all] == [0, 20, 40, 60]

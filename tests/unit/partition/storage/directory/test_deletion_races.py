@@ -52,9 +52,9 @@ def begin(job: str, log: PartitionLog, environment: Waiting) -> None:
     append(log, BATCH, epoch=0)
     match job:
         case "flush":
-            flush = log.begin_flush()
+            flush = log.durability.begin_flush()
             assert flush is not None
-            environment.jobs = [(flush.run, lambda: log.complete_flush(flush))]
+            environment.jobs = [(flush.run, lambda: log.durability.complete_flush(flush))]
         case "roll":
             log.roll()
             environment.jobs.pop()[0]()
@@ -66,7 +66,7 @@ def begin(job: str, log: PartitionLog, environment: Waiting) -> None:
         case "write":
             batch = make_batch(base_offset=1)
             info = append_info([batch], [1], next_offset=2, max_timestamp=(1000, 1), epoch=0)
-            log.append_later(info, lambda: None)
+            log.late_writer.append(info, lambda: None)
     assert len(environment.jobs) == 1
 
 
@@ -78,7 +78,7 @@ def delete(log: PartitionLog, *, removed: bool) -> None:
     real = FileSystem()
     files, interfering = environment.filesystem, environment.filesystem.rename
     files.rename = real.rename
-    log.delete(TOKEN)
+    log.closing.delete(TOKEN)
     files.rename = interfering
 
 
@@ -107,8 +107,8 @@ def test_a_job_of_a_deleted_log(tmp_path: Path, job: str, call: str | None, remo
     if not log.life.ended:
         delete(log, removed=removed)  # This job has no such call.
     assert not (tmp_path / "topic-0").exists()
-    assert all(segment.pins == 0 and segment.fd < 0 for segment in log.segments)
-    assert log.begin_flush() is None
+    assert all(segment.pins == 0 and segment.fd < 0 for segment in log.extent.all)
+    assert log.durability.begin_flush() is None
 
 
 @pytest.mark.parametrize("job", ["flush", "roll", "snapshot"])
@@ -119,7 +119,7 @@ def test_a_living_log_that_loses_its_directory(tmp_path: Path, job: str) -> None
     remove(str(tmp_path / "topic-0"))
     with pytest.raises(LogDirFailure, match="topic-0"):
         environment.run()
-    assert log.recovery_point == (1 if job == "snapshot" else 0)
+    assert log.durability.recovery_point == (1 if job == "snapshot" else 0)
 
 
 @pytest.mark.parametrize("job", ["flush", "roll"])

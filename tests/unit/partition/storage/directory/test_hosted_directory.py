@@ -34,9 +34,9 @@ def cut_log(node: Node) -> PartitionLog:
     """A log that begins inside its first segment and was cleaned, as the checkpoints say, too."""
     log, _ = node.manager.open_log(topic(number=1), 0)
     append(log, *[make_batch() for _ in range(8)], epoch=0)
-    log.flush()
-    log.high_watermark = log.first_dirty = 8
-    log.advance_log_start(5)
+    log.durability.flush()
+    log.high_watermark = log.cleaning.first_dirty = 8
+    log.deletion.advance_start(5)
     node.run(node.maintenance().checkpoints())
     return log
 
@@ -51,7 +51,11 @@ def test_a_topic_that_was_made_anew_does_not_get_the_old_ones_checkpoints(tmp_pa
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=2), 0)
     assert (log.log_start_offset, log.log_end_offset) == (0, 2)
-    assert (log.high_watermark, log.recovery_point, log.first_dirty) == (0, 0, 0)
+    assert (log.high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
+        0,
+        0,
+        0,
+    )
     node.manager.close()
 
 
@@ -85,7 +89,11 @@ def test_checkpoints_do_not_outlive_a_truncation(tmp_path: Path, end: int) -> No
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=1), 0)
     assert (log.log_start_offset, log.log_end_offset) == (min(end, 5), end + 3)
-    assert (log.high_watermark, log.recovery_point, log.first_dirty) == (end, end, end)
+    assert (log.high_watermark, log.durability.recovery_point, log.cleaning.first_dirty) == (
+        end,
+        end,
+        end,
+    )
     node.manager.close()
 
 
@@ -187,11 +195,11 @@ def test_a_clean_stop_writes_how_far_logs_are_cleaned(tmp_path: Path) -> None:
     node.manager.close()
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=1), 0)
-    assert (log.log_end_offset, log.first_dirty) == (6, 6)
+    assert (log.log_end_offset, log.cleaning.first_dirty) == (6, 6)
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
     node.manager.close()
     node = Node(tmp_path / "a")
-    assert node.manager.open_log(topic(number=1), 0)[0].first_dirty == 6
+    assert node.manager.open_log(topic(number=1), 0)[0].cleaning.first_dirty == 6
     node.manager.close()
 
 

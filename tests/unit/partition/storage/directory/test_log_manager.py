@@ -152,7 +152,7 @@ def test_a_crash_is_not_clean_and_recovers_from_the_checkpoint(tmp_path: Path) -
     log.roll()
     append(log, make_batch())
     log.high_watermark = 2
-    node.drain(lambda: log.recovery_point == 1)
+    node.drain(lambda: log.durability.recovery_point == 1)
     node.run(node.maintenance().checkpoints())
     append(log, make_batch())
     for hosted in node.manager.dirs:
@@ -431,15 +431,15 @@ def test_a_failure_that_is_reported_twice_is_told_once(tmp_path: Path) -> None:
 def test_flushes_share_syncs_and_answer_everybody(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(configs={"flush.messages": "1"}), 0)
-    assert log.flush_at_offset == 1
+    assert log.durability.flush_at_offset == 1
     points: list[int] = []
     for _ in range(20):
         append(log, make_batch(), epoch=0)
         end = log.log_end_offset
-        node.manager.flush(log, lambda end=end: points.append(log.recovery_point - end))
+        node.manager.flush(log, lambda end=end: points.append(log.durability.recovery_point - end))
     node.drain(lambda: len(points) == 20)
     assert min(points) >= 0, "an answer came before its records were on disk"
-    assert log.recovery_point == 20
+    assert log.durability.recovery_point == 20
     node.manager.flush(log, lambda: points.append(0))
     assert len(points) == 21, "there was nothing to sync"
     node.manager.close()
@@ -454,11 +454,11 @@ def test_flush_ms(tmp_path: Path) -> None:
     maintenance = node.maintenance()
     node.clock.now_ms += 999
     node.run(maintenance.flushes())
-    assert timed.recovery_point == 0
+    assert timed.durability.recovery_point == 0
     node.clock.now_ms += 1
     node.run(maintenance.flushes())
-    assert timed.recovery_point == 1
-    assert other.recovery_point == 0
+    assert timed.durability.recovery_point == 1
+    assert other.durability.recovery_point == 0
     node.manager.close()
 
 
@@ -531,7 +531,7 @@ def test_stats(tmp_path: Path) -> None:
     log, _ = node.manager.open_log(topic(), 0)
     append(log, make_batch(), make_batch(), epoch=0)
     stats = node.manager.stats()
-    assert (stats.logs, stats.segments, stats.size_bytes) == (1, 1, log.size_bytes)
+    assert (stats.logs, stats.segments, stats.size_bytes) == (1, 1, log.extent.size_bytes)
     assert stats.records_not_synced == 2
     assert stats.open_files == 1
     node.manager.close()
@@ -547,10 +547,10 @@ def test_a_stalled_directory_is_written_by_its_own_thread(tmp_path: Path) -> Non
     batch = make_batch(base_offset=1)
     done: list[int] = []
     info = append_info([batch], [1], next_offset=2, max_timestamp=(1000, 1), epoch=0)
-    log.append_later(info, lambda: done.append(1))
-    assert log.writing
+    log.late_writer.append(info, lambda: done.append(1))
+    assert log.late_writer.writing
     node.drain(lambda: bool(done))
-    assert not log.writing
+    assert not log.late_writer.writing
     assert len(read_all(log)) == 2
     other, _ = node.manager.open_log(topic(), 1)
     assert not other.stall.stalled

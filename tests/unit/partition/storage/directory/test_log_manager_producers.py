@@ -29,10 +29,10 @@ def test_producers_are_limited_for_each_partition_and_for_the_node(tmp_path: Pat
     other, _ = node.manager.open_log(topic(), 2)
     append(other, *by_producers(200, 9), epoch=0)
     assert len(small.producers) == 8
-    assert len(other.producers) == 9
+    assert len(other.producers.states) == 9
     assert node.manager.producers.count <= 30
     large.truncate_to(12)
-    count = sum(len(log.producers) for log in (small, large, other))
+    count = sum(len(log.producers.states) for log in (small, large, other))
     assert node.manager.producers.count == count <= 30
     node.manager.delete_log(other)
     assert node.manager.producers.count == count - 9
@@ -74,10 +74,10 @@ def test_producers_expire(tmp_path: Path) -> None:
     )
     append(log, batch, epoch=0)
     node.run(node.maintenance().producers())
-    assert 5 in log.producers
+    assert 5 in log.producers.states
     node.clock.now_ms += 24 * 3600 * 1000
     node.run(node.maintenance().producers())
-    assert 5 not in log.producers
+    assert 5 not in log.producers.states
     node.manager.close()
 
 

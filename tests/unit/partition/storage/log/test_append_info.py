@@ -22,5 +22,5 @@ def test_what_is_not_filled_in_is_not_appended(tmp_path: Path, field: str) -> No
     info.leader_epoch = 1
     delattr(info, field)
     with pytest.raises(AttributeError, match=field):
-        log.append(info)
+        log.writer.append(info)
     assert log.log_end_offset == 1

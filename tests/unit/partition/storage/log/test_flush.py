@@ -32,28 +32,28 @@ def test_what_one_flush_syncs(tmp_path: Path) -> None:
     append(log, make_batch())
     deferred.clear()
     files.synced.clear()
-    job = log.begin_flush()
+    job = log.durability.begin_flush()
     assert job is not None
-    assert [segment.pins for segment in log.segments] == [2, 1]  # One by the roll's own flush.
+    assert [segment.pins for segment in log.extent.all] == [2, 1]  # One by the roll's own flush.
     job.run()
     zero = "00000000000000000000"
     assert files.synced == [
         f"{zero}.log", "00000000000000000001.log", f"{zero}.index", f"{zero}.timeindex",
     ]  # fmt: skip
-    log.complete_flush(job)
-    assert log.recovery_point == 2
-    assert log.segments[1].pins == 0
+    log.durability.complete_flush(job)
+    assert log.durability.recovery_point == 2
+    assert log.extent.all[1].pins == 0
 
 
 def test_the_directory_is_synced_once_after_files_were_made(tmp_path: Path) -> None:
     files = Recording()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(files))
     append(log, make_batch(), epoch=0)
-    log.flush()
+    log.durability.flush()
     assert files.synced == ["00000000000000000000.log", "leader-epoch-checkpoint", "topic-0"]
     append(log, make_batch())
     files.synced.clear()
-    log.flush()
+    log.durability.flush()
     assert files.synced == ["00000000000000000000.log"]
 
 
@@ -61,7 +61,7 @@ def test_a_failed_sync_names_the_file_and_ends_its_pins(tmp_path: Path) -> None:
     files = FileSystem()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(files))
     append(log, make_batch(), epoch=0)
-    job = log.begin_flush()
+    job = log.durability.begin_flush()
     assert job is not None
 
     def fail(_: int) -> None:
@@ -71,5 +71,5 @@ def test_a_failed_sync_names_the_file_and_ends_its_pins(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure, match=r"00000000000000000000\.log"):
         job.run()
     job.release()
-    assert log.active_segment.pins == 0
-    assert log.recovery_point == 0
+    assert log.extent.active.pins == 0
+    assert log.durability.recovery_point == 0

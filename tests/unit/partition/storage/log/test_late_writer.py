@@ -43,12 +43,12 @@ def test_a_slow_write_marks_the_directory_and_fast_ones_clear_it(
         append_later(log, make_batch(timestamps=(number,)))
     assert not log.stall.stalled
     assert len(read_all(log)) == 2 + FAST_WRITES_TO_RECOVER
-    assert log.max_timestamp() == (1000, 0)
+    assert log.search.first_with_largest() == (1000, 0)
 
 
 def append_later(log: PartitionLog, batch: bytearray, *, epoch: int | None = None) -> list[int]:
     offset = log.log_end_offset
-    set_base_offset_and_epoch(batch, 0, offset, log.epochs.latest)
+    set_base_offset_and_epoch(batch, 0, offset, log.epochs.cache.latest)
     timestamp = read_header(batch).max_timestamp
     done: list[int] = []
     info = append_info(
@@ -56,9 +56,9 @@ def append_later(log: PartitionLog, batch: bytearray, *, epoch: int | None = Non
         [offset],
         next_offset=offset + 1,
         max_timestamp=(timestamp, offset),
-        epoch=log.epochs.latest if epoch is None else epoch,
+        epoch=log.epochs.cache.latest if epoch is None else epoch,
     )
-    assert log.append_later(info, lambda: done.append(offset))
+    assert log.late_writer.append(info, lambda: done.append(offset))
     return done
 
 
@@ -83,13 +83,13 @@ def test_a_later_append_counts_when_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     done = append_later(log, make_batch(timestamps=(2000,)))
-    assert (log.writing, log.log_end_offset, done) == (True, 1, [])
+    assert (log.late_writer.writing, log.log_end_offset, done) == (True, 1, [])
     assert len(read_all(log)) == 1
     with pytest.raises(AssertionError):
         append_later(log, make_batch())
     environment.finish()
-    assert (log.writing, log.log_end_offset, done) == (False, 2, [1])
-    assert log.max_timestamp() == (2000, 1)
+    assert (log.late_writer.writing, log.log_end_offset, done) == (False, 2, [1])
+    assert log.search.first_with_largest() == (2000, 1)
     append(log, make_batch())
     assert len(read_all(log)) == 3
 
@@ -99,8 +99,8 @@ def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     done = append_later(log, make_batch())
-    segment = log.active_segment
-    log.delete("0" * 32)
+    segment = log.extent.active
+    log.closing.delete("0" * 32)
     environment.finish()
     assert done == []
     assert segment.fd < 0
@@ -114,15 +114,15 @@ def test_a_roll_comes_before_a_later_append(tmp_path: Path) -> None:
     )
     append(log, batch, epoch=0)
     done = append_later(log, make_batch(), epoch=1)
-    assert (log.writing, len(log.segments), log.log_end_offset) == (True, 2, 1)
-    assert log.epochs.latest == 1
+    assert (log.late_writer.writing, len(log.extent.all), log.log_end_offset) == (True, 2, 1)
+    assert log.epochs.cache.latest == 1
     environment.finish()
     assert done == [1]
     assert log.log_end_offset == 2
     assert (tmp_path / "topic-0" / "00000000000000000002.snapshot").exists()
     done = append_later(log, make_batch())
     environment.finish()
-    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert [segment.base_offset for segment in log.extent.all] == [0, 1, 2]
     assert len(read_all(log)) == 3
 
 
@@ -132,7 +132,7 @@ def test_the_first_write_of_a_segment_is_a_later_one(tmp_path: Path) -> None:
     done = append_later(log, make_batch(timestamps=(2000,)), epoch=0)
     environment.finish()
     assert done == [0]
-    assert log.active_segment.first_timestamp == 2000
+    assert log.extent.active.first_timestamp == 2000
     append(log, make_batch(timestamps=(3000,)))
     log.close(clean=True)
     assert len(read_all(open_log(tmp_path / "topic-0", clean=True))) == 2
@@ -145,10 +145,10 @@ def test_a_group_across_the_end_of_a_segment_is_written_at_once(tmp_path: Path) 
     log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=2 * size), environment=environment)
     done: list[int] = []
     info = append_info(batches, [0, 1, 2], next_offset=3, max_timestamp=(1000, 0), epoch=0)
-    under_way = log.append_later(info, lambda: done.append(1))
-    assert (under_way, log.writing, done) == (False, False, [])
+    under_way = log.late_writer.append(info, lambda: done.append(1))
+    assert (under_way, log.late_writer.writing, done) == (False, False, [])
     assert log.log_end_offset == 3
-    assert len(log.segments) == 2
+    assert len(log.extent.all) == 2
     assert len(read_all(log)) == 3
 
 
@@ -157,7 +157,7 @@ def test_a_log_that_is_closed_while_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     done = append_later(log, make_batch())
-    segment = log.active_segment
+    segment = log.extent.active
     with pytest.raises(AssertionError):
         log.close(clean=True)
     log.close(clean=False)
@@ -184,14 +184,14 @@ def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> 
     environment, clock = Threads(), ManualClock(1000)
     config = LogConfig(index_interval_bytes=50)
     log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
-    while len(log.active_segment.index) < ENTRIES_MIN:
+    while len(log.extent.active.index) < ENTRIES_MIN:
         append(log, make_batch(), epoch=0)
-    log.producers.record_append(7, 0, 0, log.log_end_offset, 0, 1000)
+    log.producers.states.record_append(7, 0, 0, log.log_end_offset, 0, 1000)
     append_later(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))
     log.shorten_tail()
     log.close(clean=False)
     again = open_log(tmp_path / "topic-0", clock=clock, cache_intact=True)
-    assert again.producers.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
+    assert again.producers.states.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
     again.close(clean=False)
 
 

@@ -49,11 +49,11 @@ def log(tmp_path: Path) -> PartitionLog:
 
 def replaced(log: PartitionLog) -> None:
     """Cleans the first two segments into one, without a thought of crashes."""
-    job = job_of(log, segment_bytes=log.segments[0].size * 2)
+    job = job_of(log, segment_bytes=log.extent.all[0].size * 2)
     groups, next_dirty = rewritten(job)
     (group,) = groups
     assert list(group.bases) == [0, 10]
-    log.mark_gaps()
+    log.cleaning.mark_gaps()
     for path in Path(log.directory).glob("*.cleaned"):
         path.rename(path.with_suffix(".swap"))
     environment = log._place.environment
@@ -61,8 +61,8 @@ def replaced(log: PartitionLog) -> None:
         log.directory, index_bytes=1 << 20, filesystem=environment.filesystem,
         files=environment.files, maps=environment.maps,
     )  # fmt: skip
-    log.replace_segments(log.segments[:2], factory.existing(0, ".swap"))
-    log.first_dirty = next_dirty
+    log.cleaning.replace_segments(log.extent.all[:2], factory.existing(0, ".swap"))
+    log.cleaning.first_dirty = next_dirty
 
 
 def test_readers_find_the_same_table_with_gaps(log: PartitionLog) -> None:
@@ -71,13 +71,13 @@ def test_readers_find_the_same_table_with_gaps(log: PartitionLog) -> None:
     after = records_in(log)
     assert newest(after) == newest(before)
     assert [record.offset for record in after][:3] == [17, 18, 19]
-    assert [segment.base_offset for segment in log.segments] == [0, 20, 30]
-    assert log.size_bytes == sum(segment.size for segment in log.segments)
+    assert [segment.base_offset for segment in log.extent.all] == [0, 20, 30]
+    assert log.extent.size_bytes == sum(segment.size for segment in log.extent.all)
     for offset in range(log.log_end_offset):
-        data = slice_bytes(log.read(offset, 1, end_offset=log.log_end_offset))
+        data = slice_bytes(log.reader.read(offset, 1, end_offset=log.log_end_offset))
         first = int.from_bytes(data[:8], "big")
         assert first == max(offset, 17), "the next batch, for an offset that is gone"
-    assert log.read(3, 1 << 20, end_offset=17) is None, "nothing below the end"
+    assert log.reader.read(3, 1 << 20, end_offset=17) is None, "nothing below the end"
 
 
 @pytest.fixture
@@ -94,18 +94,18 @@ def hollow(tmp_path: Path) -> PartitionLog:
     made.roll()
     groups, _ = rewritten(job_of(made, segment_bytes=1))
     assert len(groups) == 98
-    made.mark_gaps()
+    made.cleaning.mark_gaps()
     for path in Path(made.directory).glob("*.cleaned"):
         path.rename(path.with_suffix(""))
     made.close(clean=True)
     again = open_log(tmp_path / "topic-0", CONFIG, clean=True, recovery_point=102)
-    assert [s.base_offset for s in again.segments if s.size > 61] == [40, 90, 100]
+    assert [s.base_offset for s in again.extent.all if s.size > 61] == [40, 90, 100]
     return again
 
 
 def consumed(log: PartitionLog, offset: int, end_offset: int) -> tuple[int, int, int] | None:
     """(base offset, next offset, records of its first batch) of what a consumer is given."""
-    found = log.read(offset, 1 << 20, end_offset=end_offset, pass_empty=True)
+    found = log.reader.read(offset, 1 << 20, end_offset=end_offset, pass_empty=True)
     if found is None:
         return None
     count = int.from_bytes(slice_bytes(found)[57:61])
@@ -156,7 +156,7 @@ def test_several_headers_in_a_segment_are_passed_over(tmp_path: Path) -> None:
     rewritten(job_of(log, segment_bytes=1))
     cleaned = Path(log.directory) / "00000000000000000000.log.cleaned"
     assert cleaned.stat().st_size == 6 * 61
-    log.mark_gaps()
+    log.cleaning.mark_gaps()
     for path in Path(log.directory).glob("*.cleaned"):
         path.rename(path.with_suffix(""))
     log.close(clean=True)
@@ -168,7 +168,7 @@ def test_several_headers_in_a_segment_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_whoever_holds_an_old_segment_reads_on(log: PartitionLog) -> None:
-    old = log.read(3, 1 << 20, end_offset=10)
+    old = log.reader.read(3, 1 << 20, end_offset=10)
     assert old is not None
     old.segment.pin()
     replaced(log)
@@ -181,20 +181,20 @@ def test_whoever_holds_an_old_segment_reads_on(log: PartitionLog) -> None:
 
 def test_places_that_were_remembered_are_forgotten(log: PartitionLog) -> None:
     for offset in range(20):
-        log.read(offset, 1, end_offset=log.log_end_offset)
+        log.reader.read(offset, 1, end_offset=log.log_end_offset)
     replaced(log)
     for offset in range(20):
-        data = slice_bytes(log.read(offset, 1, end_offset=log.log_end_offset))
+        data = slice_bytes(log.reader.read(offset, 1, end_offset=log.log_end_offset))
         assert int.from_bytes(data[:8], "big") == max(offset, 17)
 
 
 def test_timestamps_producers_and_truncation_afterwards(log: PartitionLog) -> None:
     replaced(log)
-    assert log.max_timestamp() == (1_700_000_000_000, 17)
-    assert log.offset_for_timestamp(0) == (1_700_000_000_000, 17, 0)
-    log.first_dirty = 28
+    assert log.search.first_with_largest() == (1_700_000_000_000, 17)
+    assert log.search.first_at_or_after(0) == (1_700_000_000_000, 17, 0)
+    log.cleaning.first_dirty = 28
     log.truncate_to(25)
-    assert (log.log_end_offset, log.first_dirty) == (25, 25)
+    assert (log.log_end_offset, log.cleaning.first_dirty) == (25, 25)
     log.truncate_to(18)
     assert [record.offset for record in records_in(log)] == [17]
     log.truncate_to(5)
@@ -202,14 +202,14 @@ def test_timestamps_producers_and_truncation_afterwards(log: PartitionLog) -> No
 
 
 def test_the_marker_lets_recovery_find_gaps(log: PartitionLog, tmp_path: Path) -> None:
-    assert not log.gaps
+    assert not log.extent.gaps
     replaced(log)
-    assert log.gaps
+    assert log.extent.gaps
     before = records_in(log)
     log.close(clean=False)
     assert (tmp_path / "topic-0" / GAPS_MARKER).exists()
     again = open_log(tmp_path / "topic-0", LogConfig(), recovery_point=1)
-    assert again.gaps
+    assert again.extent.gaps
     assert records_in(again) == before
     assert again.truncated_bytes == 0
     again.close(clean=False)
@@ -223,15 +223,15 @@ def test_spans_and_how_long_they_wait(tmp_path: Path) -> None:
     for timestamp in (500, 300, 400):
         append(log, keyed_batch([(b"a", b"1")], timestamp_ms=timestamp))
         log.roll()
-    spans = log.spans()
+    spans = log.cleaning.spans()
     assert [(s.base_offset, s.next_offset, s.max_timestamp) for s in spans] == [
         (0, 1, 500), (1, 2, 300), (2, 3, 400),
     ]  # fmt: skip
     assert all(span.size > 0 for span in spans)
-    assert log.waiting_since(0, 3) == 300
-    assert log.waiting_since(2, 3) == 400
-    assert log.waiting_since(0, 1) == 500
-    assert log.waiting_since(3, 3) is None
+    assert log.cleaning.waiting_since(0, 3) == 300
+    assert log.cleaning.waiting_since(2, 3) == 400
+    assert log.cleaning.waiting_since(0, 1) == 500
+    assert log.cleaning.waiting_since(3, 3) is None
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_spans_and_how_long_they_wait(tmp_path: Path) -> None:
         (lambda log: log.truncate_to(30), 0),
         (lambda log: log.truncate_to(31), 0),
         (lambda log: log.truncate_fully_and_start_at(100), 1),
-        (lambda log: log.advance_log_start(15), 1),
-        (lambda log: log.advance_log_start(9), 0),
+        (lambda log: log.deletion.advance_start(15), 1),
+        (lambda log: log.deletion.advance_start(9), 0),
         (lambda log: log.close(clean=True), 1),
-        (lambda log: log.delete("0" * 32), 1),
+        (lambda log: log.closing.delete("0" * 32), 1),
         (lambda log: log.roll(), 0),
         (lambda log: log.reconfigure(CONFIG), 0),
         (lambda log: log.reconfigure(LogConfig()), 1),
@@ -252,7 +252,7 @@ def test_spans_and_how_long_they_wait(tmp_path: Path) -> None:
 )
 def test_what_ends_a_cleaning(log: PartitionLog, change: object, count: int) -> None:
     cleaning = Aborted(30)
-    log.cleaning = cleaning
+    log.cleaning.running = cleaning
     change(log)  # type: ignore[operator]
     assert cleaning.count == count
-    assert (log.cleaning is None) == bool(count)
+    assert (log.cleaning.running is None) == bool(count)

@@ -21,7 +21,7 @@ def test_delete_renames_and_then_removes(tmp_path: Path) -> None:
     environment = Later()
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
-    log.delete("0123456789abcdef0123456789abcdef")
+    log.closing.delete("0123456789abcdef0123456789abcdef")
     target = tmp_path / "topic-0.0123456789abcdef0123456789abcdef-delete"
     assert target.is_dir()
     assert not (tmp_path / "topic-0").exists()

@@ -31,10 +31,10 @@ def test_retention_by_time_and_size(tmp_path: Path, config: LogConfig, left: lis
         append(log, make_batch(timestamps=(8000 + 333 * number,)), epoch=0)
         if number < 4:
             log.roll()
-    assert log.active_segment.size < 75
+    assert log.extent.active.size < 75
     log.high_watermark = 5
     log.apply_retention()
-    assert [segment.base_offset for segment in log.segments] == left
+    assert [segment.base_offset for segment in log.extent.all] == left
     assert log.log_start_offset == left[0]
     assert log.apply_retention() == 0
 

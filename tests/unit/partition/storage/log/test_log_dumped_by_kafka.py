@@ -41,7 +41,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             )
             number += 1
         append(log, *batches, epoch=group // 25)
-    assert len(log.segments) > 2
+    assert len(log.extent.all) > 2
     if request.param == "closed":
         log.close(clean=True)
     elif request.param == "crashed":

@@ -23,29 +23,29 @@ from tests.support.losing_disk import LosingFileSystem
 
 def test_flush_messages_and_the_recovery_point(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(flush_messages=3))
-    assert log.flush_at_offset == 3
+    assert log.durability.flush_at_offset == 3
     append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
-    job = log.begin_flush()
+    job = log.durability.begin_flush()
     assert job is not None
     append(log, make_batch())
     job.run()
-    log.complete_flush(job)
-    assert (log.recovery_point, log.flush_at_offset) == (3, 6)
-    assert log.begin_flush(3) is None
-    log.flush()
-    assert log.recovery_point == 4
+    log.durability.complete_flush(job)
+    assert (log.durability.recovery_point, log.durability.flush_at_offset) == (3, 6)
+    assert log.durability.begin_flush(3) is None
+    log.durability.flush()
+    assert log.durability.recovery_point == 4
 
 
 def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), make_batch(), epoch=0)
-    job = log.begin_flush()
+    job = log.durability.begin_flush()
     assert job is not None
     log.truncate_to(1)
     append(log, make_batch(), make_batch())
     job.run()
-    log.complete_flush(job)
-    assert log.recovery_point == 0
+    log.durability.complete_flush(job)
+    assert log.durability.recovery_point == 0
 
 
 def test_a_failed_sync_is_a_failed_directory(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_failed_sync_is_a_failed_directory(tmp_path: Path) -> None:
 
     filesystem.fdatasync = fail
     with pytest.raises(LogDirFailure):
-        log.flush()
-    assert log.recovery_point == 0
+        log.durability.flush()
+    assert log.durability.recovery_point == 0
 
 
 def test_the_disk_of_these_tests_loses_what_was_not_synced(tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_the_disk_of_these_tests_loses_what_was_not_synced(tmp_path: Path) -> No
     disk = LosingFileSystem(directory)
     log = open_log(directory, environment=InlineEnvironment(disk))
     append(log, make_batch(), epoch=0)
-    log.flush()
+    log.durability.flush()
     append(log, make_batch(), epoch=1)
     log.close(clean=False)
     disk.cut_power()
     again = open_log(directory, recovery_point=1)
-    assert (again.log_end_offset, again.epochs.entries()) == (1, [(0, 0)])
+    assert (again.log_end_offset, again.epochs.cache.entries()) == (1, [(0, 0)])
     again.close(clean=False)
 
 
@@ -85,29 +85,29 @@ def test_a_segment_that_was_cut_off_does_not_come_back_below_the_recovery_point(
     append(log, make_batch(), make_batch(), make_batch(), epoch=0)
     log.roll()
     append(log, make_batch(), make_batch())
-    log.flush()
+    log.durability.flush()
     log.truncate_to(1)
     append(log, *[make_batch(value=b"new") for _ in range(5)])
-    log.flush()
-    assert log.recovery_point == 6
+    log.durability.flush()
+    assert log.durability.recovery_point == 6
     log.close(clean=False)
     disk.cut_power()
     log = open_log(directory, recovery_point=6)
-    assert (log.log_end_offset, len(log.segments)) == (6, 1)
+    assert (log.log_end_offset, len(log.extent.all)) == (6, 1)
     log.close(clean=False)
 
 
 def test_what_is_healed_is_not_noted_any_more(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, *[make_batch() for _ in range(10)], epoch=0)
-    log.note_damage(2, 5)
-    log.note_damage(7, 9)
-    log.note_healed(3, 8)
-    assert log.lost == ((2, 3), (8, 9))
+    log.lost.add(2, 5)
+    log.lost.add(7, 9)
+    log.lost.healed(3, 8)
+    assert log.lost.ranges == ((2, 3), (8, 9))
     log.close(clean=True)
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=10)
-    assert log.lost == ((2, 3), (8, 9))
-    log.note_healed(0, 10)
-    assert log.lost == ()
+    assert log.lost.ranges == ((2, 3), (8, 9))
+    log.lost.healed(0, 10)
+    assert log.lost.ranges == ()
     assert not (tmp_path / "topic-0" / DAMAGE).exists()
     log.close(clean=True)

@@ -22,20 +22,20 @@ def test_an_epoch_below_the_recovery_point_survives_a_power_cut(
     disk = LosingFileSystem(directory)
     log = open_log(directory, environment=InlineEnvironment(disk))
     append(log, make_batch(), epoch=0)
-    log.flush()
+    log.durability.flush()
     append(log, make_batch(), make_batch(), epoch=3)
     append(log, make_batch(), epoch=7)
     if ending == "clean":
         log.close(clean=True)
     else:
-        log.flush() if ending == "flush" else log.roll()
+        log.durability.flush() if ending == "flush" else log.roll()
         log.close(clean=False)
-    recovery_point = log.recovery_point
+    recovery_point = log.durability.recovery_point
     assert recovery_point == 4
     disk.cut_power()
     again = open_log(directory, recovery_point=recovery_point, clean=ending == "clean")
     assert again.log_end_offset == 4
-    assert again.epochs.entries() == [(0, 0), (3, 1), (7, 3)]
+    assert again.epochs.cache.entries() == [(0, 0), (3, 1), (7, 3)]
     again.close(clean=False)
 
 
@@ -46,10 +46,10 @@ def test_epochs_that_were_cut_stay_cut_after_a_clean_end(tmp_path: Path) -> None
     log = open_log(directory, environment=InlineEnvironment(disk))
     append(log, make_batch(), epoch=0)
     append(log, make_batch(), epoch=4)
-    log.flush()
+    log.durability.flush()
     log.truncate_to(1)
     log.close(clean=True)
     disk.cut_power()
     again = open_log(directory, recovery_point=1, clean=True)
-    assert again.epochs.entries() == [(0, 0)]
+    assert again.epochs.cache.entries() == [(0, 0)]
     again.close(clean=False)

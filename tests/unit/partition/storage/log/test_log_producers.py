@@ -22,9 +22,9 @@ def test_expired_producers_are_forgotten(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(producer_id_expiration_ms=100), clock=clock)
     batch = make_batch(producer_id=5, producer_epoch=0, base_sequence=0, timestamps=(10_000,))
     append(log, batch, epoch=0)
-    assert list(log.expire_producers()) == [0]
+    assert list(log.producers.expire()) == [0]
     clock.now_ms += 100
-    assert list(log.expire_producers()) == [1]
+    assert list(log.producers.expire()) == [1]
 
 
 def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
 
     def grow() -> None:
         nonlocal sequence
-        wanted = len(log.active_segment.index) + ENTRIES_MIN
-        while len(log.active_segment.index) < wanted:
+        wanted = len(log.extent.active.index) + ENTRIES_MIN
+        while len(log.extent.active.index) < wanted:
             batch = make_batch(
                 timestamps=(sequence,), producer_id=1, producer_epoch=0, base_sequence=sequence
             )
@@ -54,7 +54,7 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
     for _ in range(2):
         grow()
         log.high_watermark = log.log_end_offset
-    committed = log.active_segment.size
+    committed = log.extent.active.size
     for _ in range(3):
         grow()
     read: list[int] = []
@@ -68,14 +68,14 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
     end = log.truncate_to(log.high_watermark + 1)
     assert end == log.high_watermark + 1
     assert min(read) > committed // 2
-    [producer] = log.producers.entries()
+    [producer] = log.producers.states.entries()
     assert (producer.last_offset, producer.last_sequence) == (end - 1, end - 1)
-    assert log.producers.check(1, 0, end - 5, end - 5) == end - 5
+    assert log.producers.states.check(1, 0, end - 5, end - 5) == end - 5
     log.close(clean=False)
     for intact in (True, False):
         log = open_log(tmp_path / "topic-0", clock=ManualClock(1000), cache_intact=intact)
         assert log.log_end_offset == end
-        [producer] = log.producers.entries()
+        [producer] = log.producers.states.entries()
         assert producer.last_sequence == end - 1
         log.close(clean=False)
     assert not list((tmp_path / "topic-0").glob(".highwater_producers*"))
@@ -96,7 +96,7 @@ def test_a_snapshot_of_a_log_that_is_gone_harms_nobody(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     log.roll()
-    log.delete("0" * 32)
+    log.closing.delete("0" * 32)
     for work in later:
         work()
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +113,7 @@ def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) ->
         batch = make_batch(
             producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
         )
-        log.producers.record_append(5, 0, sequence, sequence, 0, now)
+        log.producers.states.record_append(5, 0, sequence, sequence, 0, now)
         append(log, batch, epoch=0)
     log.roll()
     log.truncate_to(1)
@@ -121,5 +121,5 @@ def test_a_snapshot_of_what_was_cut_off_meanwhile_is_not_left(tmp_path: Path) ->
         work()
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
     log.truncate_to(3)
-    assert log.producers.check(5, 0, 1, 1) == ACCEPT
-    assert log.producers.check(5, 0, 0, 0) == 0
+    assert log.producers.states.check(5, 0, 1, 1) == ACCEPT
+    assert log.producers.states.check(5, 0, 0, 0) == 0

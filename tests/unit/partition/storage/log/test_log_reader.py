@@ -30,14 +30,14 @@ def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
     for offset in (4, 6):
         with pytest.raises(OffsetOutOfRange):
-            log.read(offset, 100, end_offset=5)
-    assert log.read(5, 100, end_offset=5) is None
+            log.reader.read(offset, 100, end_offset=5)
+    assert log.reader.read(5, 100, end_offset=5) is None
 
 
 def test_a_slice_names_the_file_by_path_and_inode(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
-    found = log.read(0, 1000, end_offset=1)
+    found = log.reader.read(0, 1000, end_offset=1)
     assert found is not None
     assert found.segment.path == "topic-0/00000000000000000000.log"
     assert (tmp_path / found.segment.path).stat().st_ino == found.segment.inode
@@ -62,12 +62,12 @@ def test_pinned_segments_survive_deletion_and_eviction(tmp_path: Path) -> None:
     environment = InlineEnvironment(open_files=1)
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(value=b"first"), epoch=0)
-    found = log.read(0, 1000, end_offset=1)
+    found = log.reader.read(0, 1000, end_offset=1)
     assert found is not None
     found.segment.pin()
     log.roll()
     append(log, make_batch(value=b"second"))
-    log.advance_log_start(1)
+    log.deletion.advance_start(1)
     assert not Path(found.segment.file).exists()
     data = os.pread(found.segment.fd, found.length, found.position)
     assert b"first" in data
@@ -82,9 +82,9 @@ def test_few_descriptors_are_enough_for_many_segments(tmp_path: Path) -> None:
         append(log, make_batch(value=b"%d" % number), epoch=0)
         log.roll()
     for offset in list(range(20)) + list(range(19, -1, -1)):
-        found = log.read(offset, 1000, end_offset=20)
+        found = log.reader.read(offset, 1000, end_offset=20)
         assert headers_in(slice_bytes(found))[0].base_offset == offset
-        assert sum(segment.is_open() for segment in log.segments) <= 3
+        assert sum(segment.is_open() for segment in log.extent.all) <= 3
     assert environment.files.evictions > 20
     append(log, make_batch())
     assert len(read_all(log)) == 21
@@ -94,12 +94,12 @@ def test_a_slice_says_where_the_next_batch_begins(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(3):
         append(log, make_batch(timestamps=(1, 2)), epoch=0)
-    size = log.size_bytes // 3
+    size = log.extent.size_bytes // 3
     for max_bytes, end_offset, following in ((10, 6, 2), (2 * size, 6, 4), (10**6, 4, 4)):
-        found = log.read(0, max_bytes, end_offset=end_offset)
+        found = log.reader.read(0, max_bytes, end_offset=end_offset)
         assert found is not None
         assert found.next_offset == following
-    assert log.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
+    assert log.reader.read(2, 10**6, end_offset=6).next_offset == 6  # type: ignore[union-attr]
 
 
 def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_slice_is_loaded_elsewhere_and_kept_open_meanwhile(tmp_path: Path) -> 
     append(log, make_batch(value=b"first"), epoch=0)
     append(log, make_batch(value=b"second"), epoch=0)
     loaded: list[bytes] = []
-    found = log.read(0, 10**6, end_offset=1)
+    found = log.reader.read(0, 10**6, end_offset=1)
     assert found is not None
-    log.load(found, loaded.append)
+    log.reader.load(found, loaded.append)
     log.truncate_fully_and_start_at(0)
     assert (found.segment.pins, loaded) == (1, [])
     (work, done), *_ = jobs
@@ -131,11 +131,11 @@ def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) 
     for _ in range(6):
         append(log, make_batch(), epoch=0)
     assert not log.rotten
-    log.note_damage(2, 4)
+    log.lost.add(2, 4)
     assert log.rotten
 
     def read(offset: int) -> list[int]:
-        found = log.read(offset, 1 << 20, end_offset=6)
+        found = log.reader.read(offset, 1 << 20, end_offset=6)
         return [header.base_offset for header in headers_in(slice_bytes(found))]
 
     assert (read(0), read(1), read(4), read(5)) == ([0, 1], [1], [4, 5], [5])
@@ -144,19 +144,19 @@ def test_damaged_records_are_not_read_and_those_around_them_are(tmp_path: Path) 
             read(offset)
     log.close(clean=False)
     log = open_log(tmp_path / "topic-0")
-    assert log.lost == ((2, 4),), "a restart knows it"
+    assert log.lost.ranges == ((2, 4),), "a restart knows it"
     log.truncate_to(3)
     append(log, make_batch(), make_batch(), epoch=1)
-    assert log.lost == ((2, 3),)
+    assert log.lost.ranges == ((2, 3),)
     log.high_watermark = log.log_end_offset
-    log.advance_log_start(3)
+    log.deletion.advance_start(3)
     assert not log.rotten
     log.truncate_fully_and_start_at(1)
-    assert log.lost == ()
+    assert log.lost.ranges == ()
     log.close(clean=False)
     (tmp_path / "topic-0" / ".highwater_damage").write_text("0\n1\nx")
     log = open_log(tmp_path / "topic-0")
-    assert log.lost == ((0, 1),), "something is, and nobody knows what"
+    assert log.lost.ranges == ((0, 1),), "something is, and nobody knows what"
     log.close(clean=False)
 
 
@@ -167,14 +167,14 @@ def closed_with_damage(directory: Path, at: int) -> PartitionLog:
         append(log, make_batch(), epoch=0)
     log.roll()
     append(log, make_batch(), epoch=0)
-    with Path(log.segments[0].file).open("r+b") as file:
-        file.seek(log.segments[0].size // 2 + at)
+    with Path(log.extent.all[0].file).open("r+b") as file:
+        file.seek(log.extent.all[0].size // 2 + at)
         file.write(b"\xff\xff")
     return log
 
 
 def offsets(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
-    found = log.read(offset, max_bytes, end_offset=7)
+    found = log.reader.read(offset, max_bytes, end_offset=7)
     assert found is not None
     return [header.base_offset for header in headers_in(slice_bytes(found))]
 
@@ -185,11 +185,11 @@ HEADER_FIELDS = {"base offset": 0, "length": 8, "magic": 16, "last offset delta"
 @pytest.mark.parametrize("at", HEADER_FIELDS.values(), ids=HEADER_FIELDS)
 def test_records_before_a_damaged_header_are_read(tmp_path: Path, at: int) -> None:
     log = closed_with_damage(tmp_path / "topic-0", at)
-    log.note_damage(3, 6)
+    log.lost.add(3, 6)
     for _ in range(2):
         assert [offsets(log, offset) for offset in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
         with pytest.raises(DamagedRecordsError):
-            log.read(3, 1 << 20, end_offset=7)
+            log.reader.read(3, 1 << 20, end_offset=7)
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     log.close(clean=True)
@@ -207,8 +207,8 @@ def six_closed(directory: Path) -> PartitionLog:
 
 def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
     """Changes an integer in the header of a batch of the first segment."""
-    with Path(log.segments[0].file).open("r+b") as file:
-        file.seek(log.segments[0].size // 6 * batch + at)
+    with Path(log.extent.all[0].file).open("r+b") as file:
+        file.seek(log.extent.all[0].size // 6 * batch + at)
         value = int.from_bytes(file.read(nbytes))
         file.seek(-nbytes, os.SEEK_CUR)
         file.write(how(value).to_bytes(nbytes))
@@ -238,15 +238,15 @@ def test_a_header_that_does_not_fit_is_damage(
     log = six_closed(tmp_path / "topic-0")
     change(log, 3, *CHANGES[how])
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(offset, max_bytes, end_offset=7)
+        log.reader.read(offset, max_bytes, end_offset=7)
     error = told.value
-    assert (error.first, error.end, error.position) == (3, 6, log.segments[0].size // 2)
-    log.note_damage(error.first, error.end)
+    assert (error.first, error.end, error.position) == (3, 6, log.extent.all[0].size // 2)
+    log.lost.add(error.first, error.end)
     for _ in range(2):
         assert [offsets(log, start) for start in (0, 2, 6)] == [[0, 1, 2], [2], [6]]
         assert [offsets(log, start, 100) for start in (0, 1, 2, 6)] == [[0], [1], [2], [6]]
         with pytest.raises(DamagedRecordsError):
-            log.read(offset, max_bytes, end_offset=7)
+            log.reader.read(offset, max_bytes, end_offset=7)
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     log.close(clean=True)
@@ -260,9 +260,9 @@ def test_a_length_that_goes_over_a_batch_makes_no_gap(
     log = six_closed(tmp_path / "topic-0")
     change(log, batch, 8, 4, lambda length: 2 * length + 12)
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(batch + 1, max_bytes, end_offset=7)
+        log.reader.read(batch + 1, max_bytes, end_offset=7)
     assert (told.value.first, told.value.end) == (batch, 6)
-    log.note_damage(batch, 6)
+    log.lost.add(batch, 6)
     assert offsets(log, 0) == list(range(batch))
     assert offsets(log, batch - 1) == [batch - 1]
     log.close(clean=True)
@@ -272,12 +272,12 @@ def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(2):
         append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
-    with Path(log.active_segment.file).open("r+b") as file:
+    with Path(log.extent.active.file).open("r+b") as file:
         file.seek(23)
         file.write(bytes(4))
-    assert [log.read(n, 1, end_offset=6).next_offset for n in (3, 5)] == [6, 6]  # type: ignore[union-attr]
+    assert [log.reader.read(n, 1, end_offset=6).next_offset for n in (3, 5)] == [6, 6]  # type: ignore[union-attr]
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(2, 1 << 20, end_offset=6)
+        log.reader.read(2, 1 << 20, end_offset=6)
     assert (told.value.first, told.value.end) == (0, -1)
     log.close(clean=False)
 
@@ -290,12 +290,12 @@ def test_lengths_are_looked_at_where_a_reader_goes_on(
 ) -> None:
     """Where a segment begins, and where another read has stopped, nothing is looked up."""
     log = six_closed(tmp_path / "topic-0")
-    size = log.segments[0].size // 6
+    size = log.extent.all[0].size // 6
     if batch:
-        assert log.read(0, batch * size, end_offset=7).next_offset == batch  # type: ignore[union-attr]
+        assert log.reader.read(0, batch * size, end_offset=7).next_offset == batch  # type: ignore[union-attr]
     change(log, batch, 8, 4, change_length)
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(batch, max_bytes, end_offset=7)
+        log.reader.read(batch, max_bytes, end_offset=7)
     assert (told.value.first, told.value.end) == (batch, 6)
     log.close(clean=True)
 
@@ -304,12 +304,12 @@ def test_damage_above_the_high_watermark_is_not_looked_at(tmp_path: Path) -> Non
     log = open_log(tmp_path / "topic-0")
     for _ in range(6):
         append(log, make_batch(), epoch=0)
-    log.read(3, 1, end_offset=6)
+    log.reader.read(3, 1, end_offset=6)
     change(log, 4, 8, 4, lambda length: length ^ 0x01000000)
-    for max_bytes in (1, log.size_bytes // 6, 1 << 20):
-        found = log.read(3, max_bytes, end_offset=4)
+    for max_bytes in (1, log.extent.size_bytes // 6, 1 << 20):
+        found = log.reader.read(3, max_bytes, end_offset=4)
         assert found is not None
-        assert (found.length, found.next_offset) == (log.size_bytes // 6, 4)
+        assert (found.length, found.next_offset) == (log.extent.size_bytes // 6, 4)
     log.close(clean=True)
 
 
@@ -321,7 +321,7 @@ def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Pat
         (tmp_path / "topic-0" / f"{0:020d}.{name}").unlink()
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(4, 100, end_offset=7)
+        log.reader.read(4, 100, end_offset=7)
     assert (told.value.first, told.value.end) == (3, 6)
     log.close(clean=True)
 
@@ -329,11 +329,11 @@ def test_damage_is_met_by_readers_also_where_indexes_are_made_anew(tmp_path: Pat
 def test_a_read_that_meets_a_damaged_header_tells_what_is_lost(tmp_path: Path) -> None:
     log = closed_with_damage(tmp_path / "topic-0", HEADER_FIELDS["magic"])
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(4, 1 << 20, end_offset=7)
+        log.reader.read(4, 1 << 20, end_offset=7)
     error = told.value
-    assert (error.first, error.end, error.file) == (3, 6, log.segments[0].path)
-    assert error.position == log.segments[0].size // 2
-    log.note_damage(error.first, error.end)
+    assert (error.first, error.end, error.file) == (3, 6, log.extent.all[0].path)
+    assert error.position == log.extent.all[0].size // 2
+    log.lost.add(error.first, error.end)
     assert offsets(log, 1) == [1, 2]
     log.close(clean=False)
     log = open_log(tmp_path / "topic-0", cache_intact=True, recovery_point=6)
@@ -345,13 +345,13 @@ def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) ->
     log = open_log(tmp_path / "topic-0")
     for _ in range(3):
         append(log, make_batch(), epoch=0)
-    segment = log.active_segment
+    segment = log.extent.active
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
         file.write(b"\xff")
     forget_positions(log)  # As if they had been forgotten, as those of others are.
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(2, 1 << 20, end_offset=3)
+        log.reader.read(2, 1 << 20, end_offset=3)
     assert (told.value.first, told.value.end) == (1, -1)
     log.close(clean=True)
 
@@ -363,13 +363,13 @@ def test_damage_behind_a_gap_is_its_own_segments(tmp_path: Path) -> None:
         append(log, make_batch(), make_batch(), epoch=0)
         log.roll()
     append(log, make_batch(), epoch=0)
-    first, second = log.segments[:2]
+    first, second = log.extent.all[:2]
     first.size //= 2  # As if its second batch had been compacted away.
     with Path(second.file).open("r+b") as file:
         file.seek(second.size // 2 + HEADER_FIELDS["magic"])
         file.write(b"\xff")
     with pytest.raises(DamagedHeaderError) as told:
-        log.read(1, second.size - 1, end_offset=log.log_end_offset)
+        log.reader.read(1, second.size - 1, end_offset=log.log_end_offset)
     assert (told.value.first, told.value.end, told.value.file) == (3, 4, second.path)
     log.close(clean=True)
 
@@ -383,13 +383,13 @@ def test_damage_that_begins_a_segment_behind_a_gap_is_told(tmp_path: Path, posit
     append(log, make_batch(), epoch=0)
     log.roll()
     append(log, make_batch(), epoch=0)
-    log.segments[0].size //= 2  # As if its second batch had been compacted away.
+    log.extent.all[0].size //= 2  # As if its second batch had been compacted away.
     if position == "remembered":
-        log.extent.positions[1] = log.segments[0].size
-    assert log.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
-    log.note_damage(2, 3)
-    assert log.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]
+        log.extent.positions[1] = log.extent.all[0].size
+    assert log.reader.read(1, 1 << 20, end_offset=2) is None, "nothing else is committed"
+    log.lost.add(2, 3)
+    assert log.reader.read(0, 1 << 20, end_offset=4).next_offset == 2  # type: ignore[union-attr]
     for _ in range(2):
         with pytest.raises(DamagedRecordsError):
-            log.read(1, 1 << 20, end_offset=4)
+            log.reader.read(1, 1 << 20, end_offset=4)
     log.close(clean=True)

@@ -78,12 +78,12 @@ def test_truncation_at_the_end_forgets_an_epoch_that_holds_nothing(tmp_path):
     log = open_log(tmp_path / "topic-0", LogConfig())
     append(log, make_batch(), epoch=3)
     end = log.log_end_offset
-    log.assign_epoch(4, end)
-    assert log.epochs.entries() == [(3, 0), (4, end)]
+    log.epochs.assign(4, end)
+    assert log.epochs.cache.entries() == [(3, 0), (4, end)]
     assert log.truncate_to(end) == end
-    assert log.epochs.entries() == [(3, 0)]
+    assert log.epochs.cache.entries() == [(3, 0)]
     log.close(clean=False)
-    assert open_log(tmp_path / "topic-0", LogConfig()).epochs.entries() == [(3, 0)]
+    assert open_log(tmp_path / "topic-0", LogConfig()).epochs.cache.entries() == [(3, 0)]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -95,15 +95,15 @@ def test_a_log_that_begins_anew_knows_no_producer(tmp_path: Path, clean: bool) -
         batch = make_batch(
             producer_id=5, producer_epoch=0, base_sequence=sequence, timestamps=(now,)
         )
-        log.producers.record_append(5, 0, sequence, sequence, 0, now)
+        log.producers.states.record_append(5, 0, sequence, sequence, 0, now)
         append(log, batch, epoch=0)
     if clean:
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True)
     else:
         recent = tmp_path / "topic-0" / ".highwater_producers"
-        recent.write_bytes(encode_recent(2, log.producers.packed()))
-    assert log.producers.check(5, 0, 1, 1) == 1
+        recent.write_bytes(encode_recent(2, log.producers.states.packed()))
+    assert log.producers.states.check(5, 0, 1, 1) == 1
     log.truncate_fully_and_start_at(10)
-    assert log.producers.check(5, 0, 1, 1) == ACCEPT
+    assert log.producers.states.check(5, 0, 1, 1) == ACCEPT
     assert not list((tmp_path / "topic-0").glob("*.snapshot"))

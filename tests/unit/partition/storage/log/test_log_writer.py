@@ -67,7 +67,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, first: bool) -> No
     if not first:
         append(log, make_batch(), epoch=0)
         append(log, make_batch())
-    size, end = log.size_bytes, log.log_end_offset
+    size, end = log.extent.size_bytes, log.log_end_offset
 
     def full(fd: int, buffers: list[bytes], position: int) -> int:
         write(fd, [b"".join(buffers)[:11]], position)
@@ -79,14 +79,14 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, first: bool) -> No
         append(log, make_batch(), make_batch())
     assert failed.value.cause.errno == errno.ENOSPC
     assert log.log_end_offset == end
-    assert Path(log.active_segment.file).stat().st_size == size
+    assert Path(log.extent.active.file).stat().st_size == size
 
 
 def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> None:
     filesystem = FileSystem()
     log = open_log(tmp_path / "topic-0", environment=InlineEnvironment(filesystem))
     append(log, make_batch(), epoch=0)
-    size = log.size_bytes
+    size = log.extent.size_bytes
 
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -100,7 +100,7 @@ def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> Non
     with pytest.raises(LogDirFailure) as failed:
         append(log, make_batch())
     assert "cut off" in failed.value.__notes__[0]
-    assert Path(log.active_segment.file).stat().st_size == size + 30
+    assert Path(log.extent.active.file).stat().st_size == size + 30
     log = open_log(tmp_path / "topic-0")
     assert log.truncated_bytes == 30
     assert log.log_end_offset == 1
@@ -110,11 +110,11 @@ def test_rolls_before_a_batch_that_would_overflow_also_inside_a_group(tmp_path: 
     size = len(make_batch(value=b"x" * 40))
     log = open_log(tmp_path / "topic-0", LogConfig(segment_bytes=3 * size + 1))
     append(log, *[make_batch(value=b"x" * 40, timestamps=(n,)) for n in range(10)], epoch=0)
-    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
-    assert [segment.max_timestamp for segment in log.segments] == [2, 5, 8, 9]
-    assert [segment.max_timestamp_offset for segment in log.segments] == [2, 5, 8, 9]
+    assert [segment.base_offset for segment in log.extent.all] == [0, 3, 6, 9]
+    assert [segment.max_timestamp for segment in log.extent.all] == [2, 5, 8, 9]
+    assert [segment.max_timestamp_offset for segment in log.extent.all] == [2, 5, 8, 9]
     append(log, make_batch(value=b"x" * 40))
-    assert len(log.segments) == 4
+    assert len(log.extent.all) == 4
     names = sorted(path.name for path in (tmp_path / "topic-0").glob("*.log"))
     assert names[1] == "00000000000000000003.log"
 
@@ -127,12 +127,12 @@ def test_an_append_that_meets_damage_goes_on_in_a_new_segment(tmp_path: Path, ba
         append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
     log.close(clean=True)
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=4)
-    with Path(log.active_segment.file).open("r+b") as file:
-        file.seek(batch * log.active_segment.size // 4 + 16)
+    with Path(log.extent.active.file).open("r+b") as file:
+        file.seek(batch * log.extent.active.size // 4 + 16)
         file.write(b"\xff")
     assert append(log, make_batch(), make_batch(), epoch=0) == [4, 5]
-    assert [segment.base_offset for segment in log.segments] == [0, 4]
-    assert log.lost == ((batch, 4),)
-    found = log.read(4, 1 << 20, end_offset=6)
+    assert [segment.base_offset for segment in log.extent.all] == [0, 4]
+    assert log.lost.ranges == ((batch, 4),)
+    found = log.reader.read(4, 1 << 20, end_offset=6)
     assert [header.base_offset for header in headers_in(slice_bytes(found))] == [4, 5]
     log.close(clean=True)

@@ -22,13 +22,13 @@ def test_each_log_has_a_life_of_its_own(tmp_path: Path) -> None:
 def test_parts_follow_new_configs_and_a_new_directory(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
-    size = log.size_bytes
+    size = log.extent.size_bytes
     log.reconfigure(replace(log.config, segment_bytes=2 * size, flush_messages=5))
     append(log, make_batch(), make_batch())
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
-    assert log.flush_at_offset == log.recovery_point + 5
-    log.set_aside("0123456789abcdef0123456789abcdef")
+    assert [segment.base_offset for segment in log.extent.all] == [0, 2]
+    assert log.durability.flush_at_offset == log.durability.recovery_point + 5
+    log.closing.set_aside("0123456789abcdef0123456789abcdef")
     assert log.directory == str(tmp_path / "topic-0.0123456789abcdef0123456789abcdef-stray")
-    assert {Path(segment.file).parent.name for segment in log.segments} == {
+    assert {Path(segment.file).parent.name for segment in log.extent.all} == {
         Path(log.directory).name
     }

@@ -60,7 +60,7 @@ def test_nothing_of_it_is_done_on_the_owner_s_thread(tmp_path: Path) -> None:
     environment = Waiting(disk)
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
-    log.active_segment.index.flush()
+    log.extent.active.index.flush()
     disk.pwritev = pwritev
     log.shorten_tail()
     [(work, done)] = environment.jobs
@@ -84,7 +84,9 @@ def test_it_tells_of_the_log_as_it_was_when_it_was_begun(tmp_path: Path) -> None
     grow(log, 8, range(1))
     environment.run()
     again = killed(log, tmp_path / "topic-0", tmp_path / "killed")
-    assert sorted(again.producers.history(), key=repr) == sorted(log.producers.history(), key=repr)
+    assert sorted(again.producers.states.history(), key=repr) == sorted(
+        log.producers.states.history(), key=repr
+    )
     again.close(clean=False)
     log.close(clean=False)
 
@@ -108,7 +110,7 @@ def test_a_cut_log_never_gets_it(tmp_path: Path, worked: bool) -> None:
     for moment in ("before", "after"):
         again = killed(log, tmp_path / "topic-0", tmp_path / moment)
         assert again.log_end_offset == 22
-        assert again.producers.check(7, 0, 2, 2) == ACCEPT, "not taken for a duplicate"
+        assert again.producers.states.check(7, 0, 2, 2) == ACCEPT, "not taken for a duplicate"
         again.close(clean=False)
         if moment == "before":
             done()
@@ -144,10 +146,10 @@ def test_many_producers_are_written_less_often(tmp_path: Path) -> None:
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
     for pid in range(100, 1000):
-        log.producers.record_append(pid, 0, 0, 0, 0, 1000)
+        log.producers.states.record_append(pid, 0, 0, 0, 0, 1000)
     log.shorten_tail()
     assert not environment.jobs
-    while len(log.active_segment.index) < 901 // producer_tail.PRODUCERS_PER_ENTRY:
+    while len(log.extent.active.index) < 901 // producer_tail.PRODUCERS_PER_ENTRY:
         append(log, make_batch())
     log.shorten_tail()
     assert len(environment.jobs) == 1
@@ -159,7 +161,7 @@ def test_a_log_of_the_same_name_never_sees_it(tmp_path: Path) -> None:
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
     log.shorten_tail()
-    log.delete(TOKEN)
+    log.closing.delete(TOKEN)
     other = opened(tmp_path / "topic-0")
     environment.run()
     assert names(tmp_path / "topic-0") == []

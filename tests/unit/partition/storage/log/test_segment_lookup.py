@@ -28,10 +28,10 @@ def test_a_wrong_index_of_a_sealed_segment_is_rebuilt_when_it_is_used(
     (directory / f"00000000000000000000{suffix}").write_bytes(content)
     log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
     for number in range(30):
-        found = log.read(number, 1, end_offset=30)
+        found = log.reader.read(number, 1, end_offset=30)
         assert headers_in(slice_bytes(found))[0].base_offset == number
-        assert log.offset_for_timestamp(1000 + number) == (1000 + number, number, 0)
-    assert log.max_timestamp() == (1029, 29)
+        assert log.search.first_at_or_after(1000 + number) == (1000 + number, number, 0)
+    assert log.search.first_with_largest() == (1029, 29)
 
 
 def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
@@ -48,5 +48,5 @@ def test_the_index_of_another_segment_is_found_out(tmp_path: Path) -> None:
     (directory / "00000000000000000000.index").write_bytes(second.read_bytes())
     log = open_log(directory, LogConfig(index_interval_bytes=100), clean=True)
     for offset in (29, 3, 17, 8, 0):
-        found = log.read(offset, 1, end_offset=60)
+        found = log.reader.read(offset, 1, end_offset=60)
         assert headers_in(slice_bytes(found))[0].base_offset == offset

@@ -26,7 +26,7 @@ def test_files_of_all_kinds_go_under_another_name(tmp_path: Path) -> None:
         append(log, make_batch(), epoch=0)
         log.roll()
     log.high_watermark = 3
-    log.advance_log_start(2)
+    log.deletion.advance_start(2)
     assert environment.delay_ms == log.config.file_delete_delay_ms
     for name in environment.doomed:
         assert (tmp_path / "topic-0" / name).is_file()
@@ -35,7 +35,7 @@ def test_files_of_all_kinds_go_under_another_name(tmp_path: Path) -> None:
         f"{base:020d}{suffix}.deleted" for base, suffix in wanted
     ]
     assert len(environment.doomed) > len(wanted), "indexes, too"
-    assert [segment.base_offset for segment in log.segments] == [2, 3]
+    assert [segment.base_offset for segment in log.extent.all] == [2, 3]
 
 
 @pytest.mark.parametrize("way", ["truncation", "deletion"])
@@ -58,7 +58,7 @@ def test_a_crash_in_between_leaves_no_hole(tmp_path: Path, way: str) -> None:
 
     filesystem.rename = dying
     with pytest.raises(LogDirFailure):
-        log.truncate_to(1) if way == "truncation" else log.advance_log_start(4)
+        log.truncate_to(1) if way == "truncation" else log.deletion.advance_start(4)
     found = [h.base_offset for h in read_all(open_log(tmp_path / "topic-0"))]
     assert found == list(range(found[0], found[-1] + 1))
     assert 1 < len(found) < 5

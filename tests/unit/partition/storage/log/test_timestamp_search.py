@@ -23,14 +23,14 @@ def test_timestamps_inside_compressed_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(timestamps=(10, 30, 20, 50), compression=4), epoch=0)
     append(log, make_batch(timestamps=(40, 60), compression=1), epoch=2)
-    assert log.offset_for_timestamp(0) == (10, 0, 0)
-    assert log.offset_for_timestamp(20) == (30, 1, 0)
-    assert log.offset_for_timestamp(40) == (50, 3, 0)
-    assert log.offset_for_timestamp(55) == (60, 5, 2)
-    assert log.offset_for_timestamp(61) is None
-    assert log.max_timestamp() == (60, 5)
-    log.advance_log_start(2)
-    assert log.offset_for_timestamp(0) == (20, 2, 0)
+    assert log.search.first_at_or_after(0) == (10, 0, 0)
+    assert log.search.first_at_or_after(20) == (30, 1, 0)
+    assert log.search.first_at_or_after(40) == (50, 3, 0)
+    assert log.search.first_at_or_after(55) == (60, 5, 2)
+    assert log.search.first_at_or_after(61) is None
+    assert log.search.first_with_largest() == (60, 5)
+    log.deletion.advance_start(2)
+    assert log.search.first_at_or_after(0) == (20, 2, 0)
 
 
 def six_closed(directory: Path) -> PartitionLog:
@@ -45,8 +45,8 @@ def six_closed(directory: Path) -> PartitionLog:
 
 def change(log: PartitionLog, batch: int, at: int, nbytes: int, how: Callable[[int], int]) -> None:
     """Changes an integer in the header of a batch of the first segment."""
-    with Path(log.segments[0].file).open("r+b") as file:
-        file.seek(log.segments[0].size // 6 * batch + at)
+    with Path(log.extent.all[0].file).open("r+b") as file:
+        file.seek(log.extent.all[0].size // 6 * batch + at)
         value = int.from_bytes(file.read(nbytes))
         file.seek(-nbytes, os.SEEK_CUR)
         file.write(how(value).to_bytes(nbytes))
@@ -84,20 +84,20 @@ def test_timestamps_are_found_around_damage_that_is_known(
     monkeypatch.setattr(segment_lookup, "rebuild_indexes", counted)
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     with pytest.raises(DamagedHeaderError) as told:
-        log.offset_for_timestamp(1000)
+        log.search.first_at_or_after(1000)
     assert (told.value.first, told.value.end) == (batch, 6)
-    log.note_damage(batch, 6)
+    log.lost.add(batch, 6)
     for _ in range(2):
         for timestamp in range(1000, 1007):
             number = timestamp - 1000
             expected = number if number < batch else 6
-            assert log.offset_for_timestamp(timestamp) == (1000 + expected, expected, 0)
-        assert log.offset_for_timestamp(1007) is None
-        assert log.max_timestamp() == (1006, 6)
+            assert log.search.first_at_or_after(timestamp) == (1000 + expected, expected, 0)
+        assert log.search.first_at_or_after(1007) is None
+        assert log.search.first_with_largest() == (1006, 6)
         log.close(clean=True)
         log = open_log(tmp_path / "topic-0", clean=True, recovery_point=7)
     assert len(rebuilt) <= 2, "once, and once more after a start"
     log.high_watermark = 7
-    log.advance_log_start(4)
-    assert log.offset_for_timestamp(1000) == (1006, 6, 0)
+    log.deletion.advance_start(4)
+    assert log.search.first_at_or_after(1000) == (1006, 6, 0)
     log.close(clean=True)

@@ -36,4 +36,4 @@ def test_epochs_are_rebuilt_from_the_batches(tmp_path: Path) -> None:
         append(log, make_batch(), make_batch(), epoch=epoch)
         if epoch:
             log.roll()
-    assert rebuild_epochs(FILES, log.segments).entries() == [(0, 0), (2, 4), (5, 6)]
+    assert rebuild_epochs(FILES, log.extent.all).entries() == [(0, 0), (2, 4), (5, 6)]

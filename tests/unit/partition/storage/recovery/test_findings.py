@@ -97,7 +97,7 @@ def write(directory: Path, stop: str) -> Path:
         if number and number % PER_SEGMENT == 0:
             node.log.roll()
         append(node.log, BATCH, epoch=3)
-    assert tuple(segment.base_offset for segment in node.log.segments) == BASES
+    assert tuple(segment.base_offset for segment in node.log.extent.all) == BASES
     node.log.high_watermark = END
     node.manager.registered()
     if stop == "clean":
@@ -135,7 +135,7 @@ def test_a_log_ends_at_its_first_hole_and_nobody_claims_the_rest(
     node = Node(tmp_path / "dir", "two", boot_id=boot_id)
     assert (node.log.log_start_offset, node.log.log_end_offset) == (0, end)
     assert [header.base_offset for header in read_all(node.log)] == list(range(end))
-    assert node.log.epochs.entries() == ([(3, 0)] if end else [])
+    assert node.log.epochs.cache.entries() == ([(3, 0)] if end else [])
     # A killed process may leave its last write cut short, and nothing says how far the last segment
     # went, if not the high watermark, or the recovery point of an orderly stop.
     beyond = committed > end or (stop == "clean" and recovery_point == END)
@@ -182,7 +182,7 @@ def append_at(log: PartitionLog, *bases: int) -> None:
     """As a follower does: batches of one record where a compacted leader has them."""
     for base in bases:
         batch = make_batch(base_offset=base, value=b"x" * 20)
-        log.append(
+        log.writer.append(
             append_info([batch], [base], next_offset=base + 1, max_timestamp=(1000, base), epoch=0)
         )
 
@@ -192,9 +192,9 @@ def compacted(tmp_path: Path) -> Path:
     """A follower's copy of a compacted log, of segments of two batches."""
     directory = tmp_path / "topic-0"
     log = open_log(directory, LogConfig(segment_bytes=2 * len(BATCH)))
-    log.mark_gaps()
+    log.cleaning.mark_gaps()
     append_at(log, 0, 5, 9, 10, 30, 40, 41)
-    assert len(log.segments) == 4
+    assert len(log.extent.all) == 4
     log.close(clean=False)
     return directory
 
@@ -245,7 +245,7 @@ def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
         append(log, BATCH, BATCH, epoch=0)
         log.roll()
     log.high_watermark = 6
-    log.advance_log_start(3)
+    log.deletion.advance_start(3)
     log.close(clean=clean)
     log = open_log(directory, clean=clean)
     assert (log.log_start_offset, offsets(log), log.damaged) == (2, [2, 3, 4, 5], False)
@@ -278,5 +278,5 @@ def test_no_segment_at_all(tmp_path: Path) -> None:
     (tmp_path / "topic-0" / "00000000000000000000.log").unlink()
     log = open_log(tmp_path / "topic-0")
     assert log.damaged
-    assert (log.log_end_offset, log.epochs.entries()) == (0, [])
+    assert (log.log_end_offset, log.epochs.cache.entries()) == (0, [])
     log.close(clean=False)

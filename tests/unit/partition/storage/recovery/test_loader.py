@@ -28,7 +28,7 @@ def test_a_clean_stop_needs_no_scan_and_an_unclean_one_begins_at_the_recovery_po
     append(log, make_batch())
     log.close(clean=True)
     log = open_log(directory, clean=True)
-    assert (log.recovered_segments, log.recovery_point, log.log_end_offset) == (0, 4, 4)
+    assert (log.recovered_segments, log.durability.recovery_point, log.log_end_offset) == (0, 4, 4)
     log.close(clean=False)
     assert open_log(directory, recovery_point=3).recovered_segments == 1
     assert open_log(directory, recovery_point=2).recovered_segments == 2
@@ -40,8 +40,8 @@ def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None
     log = open_log(directory)
     append(log, make_batch(), make_batch(), epoch=0)
     log.close(clean=True)
-    with Path(log.active_segment.file).open("r+b") as file:
-        file.truncate(log.size_bytes - 1)
+    with Path(log.extent.active.file).open("r+b") as file:
+        file.truncate(log.extent.size_bytes - 1)
     log = open_log(directory, clean=True)
     assert log.log_end_offset == 1
     assert log.recovered_segments == 1
@@ -54,16 +54,16 @@ def test_a_segment_that_a_truncation_took_away_and_a_power_cut_brought_back(tmp_
     append(log, make_batch(), make_batch(), make_batch(), epoch=0)
     log.roll()
     append(log, make_batch(), make_batch())
-    old = Path(log.active_segment.file)
+    old = Path(log.extent.active.file)
     content = old.read_bytes()
     log.truncate_to(1)
     append(log, *[make_batch() for _ in range(5)], epoch=1)
-    log.mark_gaps()
+    log.cleaning.mark_gaps()
     log.close(clean=False)
     old.write_bytes(content)
     log = open_log(directory)
     assert [header.leader_epoch for header in read_all(log)] == [0, 1, 1, 1, 1, 1]
-    assert (len(log.segments), log.log_end_offset) == (1, 6)
+    assert (len(log.extent.all), log.log_end_offset) == (1, 6)
     log.close(clean=False)
 
 
@@ -77,11 +77,11 @@ def test_leader_epochs_are_found_in_the_batches_if_their_checkpoint_tells_nothin
         append(log, make_batch(), epoch=epoch)
         log.roll()
     append(log, make_batch(), epoch=5)
-    before = log.epochs.entries()
+    before = log.epochs.cache.entries()
     log.close(clean=True)
     path = directory / "leader-epoch-checkpoint"
     path.unlink() if damage is None else path.write_bytes(damage)
-    assert open_log(directory, clean=True, recovery_point=4).epochs.entries() == before
+    assert open_log(directory, clean=True, recovery_point=4).epochs.cache.entries() == before
     assert path.read_text() == f"0\n{len(before)}\n" + "".join(f"{e} {s}\n" for e, s in before)
 
 
@@ -97,13 +97,13 @@ def test_leader_epochs_that_batches_contradict_are_found_in_the_batches(
         append(log, make_batch(), epoch=epoch)
         log.roll()
     append(log, *[make_batch() for _ in range(batches)], epoch=5)
-    before = log.epochs.entries()
+    before = log.epochs.cache.entries()
     log.close(clean=False)
     (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n90 1\n")
     log = open_log(directory, clean=False, recovery_point=3, cache_intact=cache_intact)
-    assert log.epochs.entries() == before
+    assert log.epochs.cache.entries() == before
     log.close(clean=False)
-    assert open_log(directory, clean=True, recovery_point=4).epochs.entries() == before
+    assert open_log(directory, clean=True, recovery_point=4).epochs.cache.entries() == before
 
 
 def test_old_message_formats_are_refused_and_not_cut_off(tmp_path: Path) -> None:

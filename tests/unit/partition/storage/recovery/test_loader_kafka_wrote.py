@@ -45,7 +45,7 @@ def records_of(log: PartitionLog) -> list[Record]:
     records: list[Record] = []
     offset = 0
     while offset < log.log_end_offset:
-        data = slice_bytes(log.read(offset, 5000, end_offset=log.log_end_offset))
+        data = slice_bytes(log.reader.read(offset, 5000, end_offset=log.log_end_offset))
         position = 0
         while position < len(data):
             end = position + int.from_bytes(data[position + 8 : position + 12], "big") + 12
@@ -73,19 +73,19 @@ def test_every_record_is_there(log_dir: Path, clean: bool) -> None:
 @pytest.mark.parametrize("clean", [True, False])
 def test_indexes_epochs_and_producers(log_dir: Path, clean: bool) -> None:
     log = open_log(log_dir, clean=clean)
-    assert log.epochs.entries() == [(0, 0)]
+    assert log.epochs.cache.entries() == [(0, 0)]
     # 3990 - 7 * 0 is the largest timestamp, first reached by the last record of the first producer.
-    assert log.max_timestamp() == (FIRST_TIMESTAMP + 3990, 399)
+    assert log.search.first_with_largest() == (FIRST_TIMESTAMP + 3990, 399)
     records = records_of(log)
     for timestamp in range(FIRST_TIMESTAMP - 5, FIRST_TIMESTAMP + 3991, 333):
         first = next(record for record in records if record.timestamp >= timestamp)
-        assert log.offset_for_timestamp(timestamp) == (first.timestamp, first.offset, 0)
-    assert log.offset_for_timestamp(FIRST_TIMESTAMP + 4000) is None
-    entries = {entry.producer_id: entry for entry in log.producers.entries()}
+        assert log.search.first_at_or_after(timestamp) == (first.timestamp, first.offset, 0)
+    assert log.search.first_at_or_after(FIRST_TIMESTAMP + 4000) is None
+    entries = {entry.producer_id: entry for entry in log.producers.states.entries()}
     assert len(entries) == 5
     assert all(entry.last_sequence == 399 for entry in entries.values())
     for producer_id in entries:
-        assert log.producers.check(producer_id, 0, 400, 400) == ACCEPT
+        assert log.producers.states.check(producer_id, 0, 400, 400) == ACCEPT
 
 
 def test_recovery_rebuilds_the_very_index_files_that_kafka_wrote(log_dir: Path) -> None:

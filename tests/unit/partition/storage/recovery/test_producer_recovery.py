@@ -55,11 +55,11 @@ def test_replay_takes_only_what_the_snapshot_does_not_cover(tmp_path: Path) -> N
             log.roll()
     for start in (0, 3, 8, 15, 19, 20):
         states = ProducerStates()
-        replay(FILES, log.segments, states, start=start, end=20)
+        replay(FILES, log.extent.all, states, start=start, end=20)
         present = {entry.producer_id: entry.last_offset for entry in states.entries()}
         assert present == {n % 2: n for n in range(start, 20)}
     states = ProducerStates()
-    replay(FILES, log.segments, states, start=0, end=20)
+    replay(FILES, log.extent.all, states, start=0, end=20)
     assert states.check(0, 0, 10, 10) == ACCEPT
     assert states.check(1, 0, 5, 5) == 11
 
@@ -71,14 +71,14 @@ def test_producers_of_a_log_that_begins_anew_are_unknown(tmp_path: Path) -> None
         append(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=sequence), epoch=0)
         log.roll()
     recent = tmp_path / "topic-0" / ".highwater_producers"
-    recent.write_bytes(encode_recent(log.log_end_offset, log.producers.packed()))
+    recent.write_bytes(encode_recent(log.log_end_offset, log.producers.states.packed()))
     log.truncate_fully_and_start_at(100)
-    assert log.producers.check(7, 0, 60, 60) == ACCEPT
+    assert log.producers.states.check(7, 0, 60, 60) == ACCEPT
     append(log, make_batch(producer_id=8, producer_epoch=0, base_sequence=0), epoch=1)
     for intact in (True, False):
         log.close(clean=False)
         log = open_log(tmp_path / "topic-0", clock=ManualClock(1000), cache_intact=intact)
-        assert [entry.producer_id for entry in log.producers.entries()] == [8]
+        assert [entry.producer_id for entry in log.producers.states.entries()] == [8]
     log.close(clean=False)
 
 
@@ -87,7 +87,7 @@ def test_producers_of_a_log_that_was_deleted_up_to_its_end(tmp_path: Path) -> No
     append(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0), epoch=0)
     log.close(clean=False)
     log = open_log(tmp_path / "topic-0", clock=ManualClock(1000), log_start_offset=5)
-    assert (log.log_end_offset, len(log.producers)) == (5, 0)
+    assert (log.log_end_offset, len(log.producers.states)) == (5, 0)
     log.close(clean=False)
 
 
@@ -102,8 +102,8 @@ def test_a_snapshot_that_a_truncation_overtakes(tmp_path: Path) -> None:
     append(log, make_batch(), make_batch(), epoch=1)
     while environment.run():
         continue
-    assert len(log.producers) == 0
+    assert len(log.producers.states) == 0
     log.close(clean=False)
     log = open_log(tmp_path / "topic-0", clock=ManualClock(1000))
-    assert log.producers.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
+    assert log.producers.states.check(7, 0, 0, 0) == ACCEPT, "not taken for a duplicate"
     log.close(clean=False)

@@ -23,7 +23,7 @@ def recovered(log: PartitionLog, *, expected: int = 0, gaps: bool = True) -> tup
     replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=0)
     return recover_segment(
         FILES,
-        log.active_segment,
+        log.extent.active,
         index_interval=100,
         expected_offset=expected,
         gaps_allowed=gaps,
@@ -35,17 +35,17 @@ def test_batches_larger_than_the_window(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for size in (10, WINDOW_BYTES - 100, 10, WINDOW_BYTES + 5, 2 * WINDOW_BYTES, 10):
         append(log, make_batch(value=b"x" * size), epoch=0)
-    assert recovered(log) == (log.size_bytes, 6)
+    assert recovered(log) == (log.extent.size_bytes, 6)
 
 
 def test_both_rebuilds_make_the_indexes_that_appending_made(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
     for number in range(50):
         append(log, make_batch(timestamps=(1000 + number * 7 % 90,)), epoch=0)
-    segment = log.active_segment
+    segment = log.extent.active
     entries = list(segment.index.entries()), list(segment.time_index.entries())
     assert len(entries[0]) > 20
-    assert recovered(log) == (log.size_bytes, 50)
+    assert recovered(log) == (log.extent.size_bytes, 50)
     assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
     rebuild_indexes(FILES, segment, index_interval=100)
     assert (list(segment.index.entries()), list(segment.time_index.entries())) == entries
@@ -56,7 +56,7 @@ def rebuilt(log: PartitionLog, *headers: tuple[int, int], end_offset: int) -> tu
 
     `headers`: (base offset, last offset delta) to be written over those that are there.
     """
-    segment = log.active_segment
+    segment = log.extent.active
     size = segment.size // len(headers)
     with Path(segment.file).open("r+b") as file:
         for number, (base_offset, delta) in enumerate(headers):
@@ -94,9 +94,9 @@ def test_gaps_are_taken_only_where_compaction_may_have_left_them(tmp_path: Path)
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
     far = make_batch(base_offset=5)
-    log.append(append_info([far], [5], next_offset=6, max_timestamp=(1000, 5), epoch=0))
-    assert recovered(log, gaps=True) == (log.size_bytes, 6)
-    assert recovered(log, gaps=False) == (log.size_bytes - len(far), 1)
+    log.writer.append(append_info([far], [5], next_offset=6, max_timestamp=(1000, 5), epoch=0))
+    assert recovered(log, gaps=True) == (log.extent.size_bytes, 6)
+    assert recovered(log, gaps=False) == (log.extent.size_bytes - len(far), 1)
     assert recovered(log, expected=1) == (0, 1)
 
 
@@ -107,7 +107,7 @@ def test_replay_feeds_epochs_and_producers(tmp_path: Path) -> None:
         append(log, batch, epoch=number // 2)
     replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=2)
     recover_segment(
-        FILES, log.active_segment, index_interval=100, expected_offset=0, gaps_allowed=False,
+        FILES, log.extent.active, index_interval=100, expected_offset=0, gaps_allowed=False,
         replay=replay,
     )  # fmt: skip
     assert replay.epochs.entries() == [(0, 0), (1, 2)]

@@ -48,9 +48,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             base_sequence=number * BATCH_RECORDS,
         )
         append(log, batch, epoch=number // 5)
-    log.active_segment.index.flush()
-    log.active_segment.time_index.flush()
-    assert len(log.segments) == 2
+    log.extent.active.index.flush()
+    log.extent.active.time_index.flush()
+    assert len(log.extent.all) == 2
     assert len(read_all(log)) == 14
     log.close(clean=False)
     return directory
@@ -101,18 +101,18 @@ def check_recovered(
     headers = read_all(log, 400)
     assert [h.base_offset for h in headers] == list(range(0, end, BATCH_RECORDS))
     assert log.log_end_offset == end
-    assert log.offset_for_timestamp(1000 + batches - 1) == (
+    assert log.search.first_at_or_after(1000 + batches - 1) == (
         1000 + batches - 1, end - BATCH_RECORDS, (batches - 1) // 5
     )  # fmt: skip
-    assert log.offset_for_timestamp(1000 + batches) is None
-    assert log.max_timestamp() == (1000 + batches - 1, end - BATCH_RECORDS)
+    assert log.search.first_at_or_after(1000 + batches) is None
+    assert log.search.first_with_largest() == (1000 + batches - 1, end - BATCH_RECORDS)
     epochs = [(epoch, epoch * 5 * BATCH_RECORDS) for epoch in range((batches - 1) // 5 + 1)]
-    assert log.epochs.entries() == epochs
-    producers = log.producers
+    assert log.epochs.cache.entries() == epochs
+    producers = log.producers.states
     assert producers.check(PRODUCER, 0, end, end + 1) == ACCEPT
     assert producers.check(PRODUCER, 0, end - 2, end - 1) == end - 2
     assert producers.check(PRODUCER, 0, end + 1, end + 1) == OUT_OF_ORDER_SEQUENCE
-    assert log.size_bytes == sum(Path(s.file).stat().st_size for s in log.segments)
+    assert log.extent.size_bytes == sum(Path(s.file).stat().st_size for s in log.extent.all)
     append(log, make_batch(timestamps=(3000,)), epoch=9)
     assert len(read_all(log)) == batches + 1
     log.close(clean=False)
@@ -122,9 +122,9 @@ def last_two(directory: Path) -> tuple[Path, int, int, int]:
     """The last segment's file, where its last two batches begin, and its size."""
     file = max(directory.glob("*.log"))
     log = open_log(directory)
-    size = log.active_segment.size
-    one = log.read(12 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
-    two = log.read(13 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
+    size = log.extent.active.size
+    one = log.reader.read(12 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
+    two = log.reader.read(13 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
     assert one is not None
     assert two is not None
     log.close(clean=False)
@@ -247,7 +247,7 @@ def test_an_earlier_segment_that_does_not_end_where_the_next_begins(
     with first.open("r+b") as handle:
         handle.truncate(first.stat().st_size - (1 if missing else 200))
     log = open_log(directory, recovery_point=1, cache_intact=True)
-    assert len(log.segments) == 1
+    assert len(log.extent.all) == 1
     assert log.damaged
     log.close(clean=False)
 
@@ -260,7 +260,7 @@ def test_a_tear_in_an_earlier_segment_drops_what_follows(written: Path, tmp_path
         handle.truncate(first.stat().st_size - 1)
     size = first.stat().st_size
     log = open_log(directory)
-    assert len(log.segments) == 1
+    assert len(log.extent.all) == 1
     whole = len(read_all(log))
     assert 5 < whole < 14
     assert log.truncated_bytes > size // whole
@@ -275,8 +275,8 @@ def test_a_segment_that_lost_whole_batches_drops_what_follows(
     directory = tmp_path / "topic-0"
     shutil.copytree(written, directory)
     log = open_log(directory)
-    position = log.read(4, 1, end_offset=28).position
-    first = Path(log.segments[0].file)
+    position = log.reader.read(4, 1, end_offset=28).position
+    first = Path(log.extent.all[0].file)
     log.close(clean=False)
     with first.open("r+b") as handle:
         handle.truncate(position)

@@ -21,7 +21,7 @@ def closed_segment(directory: Path, *values: int) -> SegmentFile:
     for size in values:
         append(log, make_batch(timestamps=(1, 2), value=b"v" * size), epoch=0)
     log.roll()
-    segment = log.segments[0]
+    segment = log.extent.all[0]
     file = SegmentFile(
         path=segment.file,
         inode=segment.inode,

@@ -41,7 +41,7 @@ class Node:
         self.hosted = self.manager.dirs[0]
         self.logs = [self.manager.open_log(TOPIC, number)[0] for number in range(2)]
         for log in self.logs:
-            while len(log.segments) < 4:
+            while len(log.extent.all) < 4:
                 append(log, make_batch(value=b"v" * 50), make_batch(), epoch=0)
                 log.roll()
         self.found: list[tuple[PartitionLog, Damage]] = []
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def closed_bytes(self) -> int:
-        return sum(segment.size for log in self.logs for segment in log.segments[:-1])
+        return sum(segment.size for log in self.logs for segment in log.extent.all[:-1])
 
     def watch(self, look: Callable[[SegmentFile], None], monkeypatch: pytest.MonkeyPatch) -> None:
         """Has `look` called on the thread, after each piece was read."""
@@ -79,9 +79,9 @@ async def test_sound_logs(tmp_path: Path) -> None:
 async def test_the_other_segments_of_a_damaged_log_are_checked(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.logs[0]
-    flip(log.segments[0].file, 70)
-    log.note_damage(0, 1)
-    flip(log.segments[2].file, 70)
+    flip(log.extent.all[0].file, 70)
+    log.lost.add(0, 1)
+    flip(log.extent.all[2].file, 70)
     await node.scrubber.round(node.hosted)
     ((where, damage),) = node.found
     assert (where, damage.first) == (log, 4)
@@ -91,14 +91,14 @@ async def test_the_other_segments_of_a_damaged_log_are_checked(tmp_path: Path) -
 async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.logs[1]
-    flip(log.segments[1].file, 70)
+    flip(log.extent.all[1].file, 70)
     await node.scrubber.round(node.hosted)
     ((where, damage),) = node.found
     assert where is log
     assert (damage.first, damage.end, damage.position) == (2, 3, 0)
-    assert damage.file == log.segments[1].path
+    assert damage.file == log.extent.all[1].path
     assert node.scrubber.damages == 1
-    log.note_damage(damage.first, damage.end)
+    log.lost.add(damage.first, damage.end)
     await node.scrubber.round(node.hosted)
     assert len(node.found) == 1, "a log that is known to be damaged is left alone"
     node.manager.close()
@@ -107,7 +107,7 @@ async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_pa
 async def test_the_active_segment_is_not_looked_at(tmp_path: Path) -> None:
     node = Node(tmp_path)
     append(node.logs[0], make_batch())
-    flip(node.logs[0].active_segment.file, 65)
+    flip(node.logs[0].extent.active.file, 65)
     await node.scrubber.round(node.hosted)
     assert node.found == []
     node.manager.close()
@@ -115,11 +115,11 @@ async def test_the_active_segment_is_not_looked_at(tmp_path: Path) -> None:
 
 async def test_a_round_goes_on_where_the_last_process_was(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    first = node.logs[0].segments[0]
+    first = node.logs[0].extent.all[0]
     flip(first.file, 65)
-    flip(node.logs[1].segments[2].file, 65)
+    flip(node.logs[1].extent.all[2].file, 65)
     await node.scrubber.round(node.hosted, ("orders-0", first.base_offset))
-    assert [damage.file for _, damage in node.found] == [node.logs[1].segments[2].path]
+    assert [damage.file for _, damage in node.found] == [node.logs[1].extent.all[2].path]
     node.manager.close()
 
 
@@ -137,7 +137,7 @@ async def test_the_place_is_kept_in_the_directory(
     monkeypatch.setattr(scrubber, "_write_place", watched)
     await node.scrubber.round(node.hosted)
     node.manager.close()
-    segments = [(f"orders-{p}", s.base_offset) for p in range(2) for s in node.logs[p].segments]
+    segments = [(f"orders-{p}", s.base_offset) for p in range(2) for s in node.logs[p].extent.all]
     assert kept == [*segments[:3], *segments[4:7], ("", -1)]
     (tmp_path / SCRUB_STATE).write_text('{"version": 1, "log": "orders-0", "segment": 2}')
     assert scrubber._read_place(node.hosted) == ("orders-0", 2)
@@ -151,7 +151,7 @@ async def test_a_segment_that_changes_meanwhile_is_no_damage(
 ) -> None:
     node = Node(tmp_path)
     log = node.logs[0]
-    flip(log.segments[1].file, 65)
+    flip(log.extent.all[1].file, 65)
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -166,7 +166,7 @@ async def test_a_segment_that_changes_meanwhile_is_no_damage(
                 log.roll()
         elif change == "deleted":
             log.high_watermark = log.log_end_offset
-            log.advance_log_start(4)
+            log.deletion.advance_start(4)
         else:
             node.manager.delete_log(log)
 

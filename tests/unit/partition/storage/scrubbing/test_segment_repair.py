@@ -36,7 +36,7 @@ class Node(CleanedNode):
             self.it.roll()
         append(self.it, make_batch(), epoch=1)
         self.it.high_watermark = self.it.log_end_offset
-        self.batches = [b for s in self.it.segments for b in split(Path(s.file).read_bytes())]
+        self.batches = [b for s in self.it.extent.all for b in split(Path(s.file).read_bytes())]
         self.asked: list[tuple[int, int, int]] = []
         self.answers: dict[int, Callable[[int, int], bytes | Outcome]] = {2: self.sound}
 
@@ -85,7 +85,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 def bytes_of(log: PartitionLog) -> list[bytes]:
-    return [Path(segment.file).read_bytes() for segment in log.segments]
+    return [Path(segment.file).read_bytes() for segment in log.extent.all]
 
 
 def leftovers(log: PartitionLog) -> list[str]:
@@ -94,7 +94,7 @@ def leftovers(log: PartitionLog) -> list[str]:
 
 def cut(log: PartitionLog, nbytes: int) -> None:
     """The end of the first segment is lost."""
-    segment = log.segments[0]
+    segment = log.extent.all[0]
     segment.size -= nbytes
     with Path(segment.file).open("r+b") as file:
         file.truncate(segment.size)
@@ -111,20 +111,20 @@ HEADER_FIELDS = {
 async def test_a_damaged_batch_is_healed_in_place(node: Node, batch: int, field: str) -> None:
     log = node.it
     before = bytes_of(log)
-    old = log.segments[0]
+    old = log.extent.all[0]
     flip(old.file, sum(map(len, node.batches[:batch])) + HEADER_FIELDS[field])
-    log.note_damage(2 * batch, 2 * batch + 2)
+    log.lost.add(2 * batch, 2 * batch + 2)
     assert (Path(log.directory) / DAMAGE).exists()
     assert await node.heal(0, 2 * batch, 2 * batch + 2) == (True, {2: Outcome.WHOLE})
     await node.settle()
     assert bytes_of(log) == before
-    assert log.segments[0] is not old
+    assert log.extent.all[0] is not old
     assert len(read_all(log)) == 11
-    assert log.lost == ()
+    assert log.lost.ranges == ()
     assert not (Path(log.directory) / DAMAGE).exists()
     assert not (Path(log.directory) / GAPS_MARKER).exists(), "nothing is missing"
     assert leftovers(log) == []
-    assert log.cleaning is None
+    assert log.cleaning.running is None
     offsets = {offset for _, offset, _ in node.asked}
     assert min(offsets) == 2 * batch, "no more is fetched than has to be"
 
@@ -133,17 +133,17 @@ async def test_a_segment_that_was_cut_gets_its_end_back(node: Node) -> None:
     log = node.it
     before = bytes_of(log)
     cut(log, 30)
-    log.note_damage(8, 10)
+    log.lost.add(8, 10)
     assert await node.heal(0, 8, 10) == (True, {2: Outcome.WHOLE})
     await node.settle()
     assert bytes_of(log) == before
 
 
 async def test_a_range_that_is_sound_by_now_is_not_fetched(node: Node) -> None:
-    node.it.note_damage(4, 6)
-    old = node.it.segments[0]
+    node.it.lost.add(4, 6)
+    old = node.it.extent.all[0]
     assert await node.heal(0, 4, 6) == (True, {})
-    assert (node.it.lost, node.asked, node.it.segments[0]) == ((), [], old)
+    assert (node.it.lost.ranges, node.asked, node.it.extent.all[0]) == ((), [], old)
 
 
 def wrong_checksum(node: Node, offset: int, end_offset: int) -> bytes:
@@ -177,12 +177,12 @@ async def test_what_does_not_fit_changes_nothing(
     node: Node, wrong: Callable[[Node, int, int], bytes]
 ) -> None:
     log = node.it
-    flip(log.segments[0].file, len(node.batches[0]) + 70)
-    log.note_damage(2, 4)
-    before, old = bytes_of(log), list(log.segments)
+    flip(log.extent.all[0].file, len(node.batches[0]) + 70)
+    log.lost.add(2, 4)
+    before, old = bytes_of(log), list(log.extent.all)
     node.answers[2] = lambda offset, end: wrong(node, offset, end)
     assert await node.heal(0, 2, 4) == (False, {2: Outcome.DIFFERS})
-    assert (bytes_of(log), list(log.segments), log.lost) == (before, old, ((2, 4),))
+    assert (bytes_of(log), list(log.extent.all), log.lost.ranges) == (before, old, ((2, 4),))
     assert leftovers(log) == []
     node.answers[3] = node.sound
     healed, outcomes = await node.heal(0, 2, 4, 2, 3)
@@ -193,8 +193,8 @@ async def test_what_does_not_fit_changes_nothing(
 
 async def test_a_source_that_has_lost_the_same_is_passed_over(node: Node) -> None:
     log = node.it
-    flip(log.segments[1].file, 70)
-    log.note_damage(10, 12)
+    flip(log.extent.all[1].file, 70)
+    log.lost.add(10, 12)
     node.answers = {
         2: lambda *_: Outcome.DAMAGED,
         3: lambda *_: Outcome.SILENT,
@@ -210,33 +210,33 @@ async def test_two_damaged_batches_of_a_segment(node: Node) -> None:
     """The header of the second one is damaged: the segment behind the first cannot be walked."""
     log = node.it
     before = bytes_of(log)
-    flip(log.segments[0].file, len(node.batches[0]) + 70)
-    flip(log.segments[0].file, sum(map(len, node.batches[:3])) + 16)
-    log.note_damage(2, 4)
-    log.note_damage(6, 10)
+    flip(log.extent.all[0].file, len(node.batches[0]) + 70)
+    flip(log.extent.all[0].file, sum(map(len, node.batches[:3])) + 16)
+    log.lost.add(2, 4)
+    log.lost.add(6, 10)
     assert (await node.heal(0, 2, 4))[0]
     await node.settle()
     assert bytes_of(log) == before
-    assert log.lost == ()
+    assert log.lost.ranges == ()
 
 
 async def test_what_is_not_committed_or_not_closed_waits(node: Node) -> None:
     log = node.it
-    flip(log.segments[1].file, 70)
-    log.note_damage(10, 12)
+    flip(log.extent.all[1].file, 70)
+    log.lost.add(10, 12)
     log.high_watermark = 11
     with pytest.raises(NotNowError):
         await node.heal(10, 10, 12)
     with pytest.raises(NotNowError):
         await node.heal(20, 20, 21)
     assert node.asked == []
-    assert log.cleaning is None
+    assert log.cleaning.running is None
 
 
 async def test_a_log_that_is_cut_meanwhile_ends_the_repair(node: Node) -> None:
     log = node.it
-    flip(log.segments[0].file, 70)
-    log.note_damage(0, 2)
+    flip(log.extent.all[0].file, 70)
+    log.lost.add(0, 2)
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def ask(asked: int, offset: int, end_offset: int) -> bytes | Outcome:
@@ -253,5 +253,5 @@ async def test_a_log_that_is_cut_meanwhile_ends_the_repair(node: Node) -> None:
     with pytest.raises(NotNowError):
         await repair
     assert log.log_end_offset == 4
-    assert log.lost == ((0, 2),)
+    assert log.lost.ranges == ((0, 2),)
     assert node.failures == []

@@ -6,21 +6,20 @@ import pytest
 from highwater.partition.storage.errors import CorruptIndexError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.segment.handles import HandleClock
-from highwater.partition.storage.segment.index import TAIL_ENTRIES_MAX, OffsetIndex
+from highwater.partition.storage.segment.index import OffsetIndex
+from highwater.partition.storage.segment.index_file import TAIL_ENTRIES_MAX
 
 BASE = 1000
 
 
-def open_index(
-    path: Path, *, max_bytes: int = 1 << 20, maps: HandleClock | None = None
-) -> OffsetIndex:
+def open_index(path: Path, *, max_bytes: int = 1 << 20) -> OffsetIndex:
     return OffsetIndex(
         str(path),
         BASE,
         max_bytes=max_bytes,
         stored_bytes=path.stat().st_size if path.exists() else 0,
         filesystem=FileSystem(),
-        maps=HandleClock(8) if maps is None else maps,
+        maps=HandleClock(8),
     )
 
 
@@ -125,17 +124,3 @@ def test_reset_forgets_everything(tmp_path: Path) -> None:
     assert len(index) == 0
     assert index.floor(BASE + 5) == 0
     assert (tmp_path / "i").stat().st_size == 0
-
-
-def test_maps_are_bounded_and_come_back(tmp_path: Path) -> None:
-    maps = HandleClock(2)
-    indexes = []
-    for number in range(5):
-        index = open_index(tmp_path / f"i{number}", maps=maps)
-        index.append(BASE + 5, 77 + number)
-        index.flush()
-        indexes.append(index)
-    for _ in range(2):
-        for number, index in enumerate(indexes):
-            assert index.floor(BASE + 5) == 77 + number
-            assert sum(i.is_open() for i in indexes) <= 2

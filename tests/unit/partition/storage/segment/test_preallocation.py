@@ -60,17 +60,17 @@ def test_a_fast_log_reserves_ahead_and_gives_the_rest_back(
     for _ in range(9):
         append(log, BATCH, epoch=0)
     assert len(calls) == 1
-    file = log.active_segment.file
-    assert Path(file).stat().st_size == log.size_bytes
-    if not log.active_segment.preallocated:
+    file = log.extent.active.file
+    assert Path(file).stat().st_size == log.extent.size_bytes
+    if not log.extent.active.preallocated:
         pytest.skip("the file system of the temporary directory cannot reserve space")
-    assert allocated(file) > log.size_bytes + (CHUNK_BYTES >> 1)
+    assert allocated(file) > log.extent.size_bytes + (CHUNK_BYTES >> 1)
     for _ in range(12):
         append(log, BATCH, epoch=0)
     assert len(calls) == 2
     log.roll()
     assert allocated(file) < Path(file).stat().st_size + (1 << 16)
-    assert log.segments[0].size == Path(file).stat().st_size
+    assert log.extent.all[0].size == Path(file).stat().st_size
 
 
 def test_a_slow_log_reserves_nothing(
@@ -90,7 +90,7 @@ def test_never_beyond_the_segment(
     log = open_log(tmp_path / "topic-0", filesystem, ManualClock())
     for _ in range(80):
         append(log, BATCH, epoch=0)
-    assert len(log.segments) == 3
+    assert len(log.extent.all) == 3
     assert len(calls) > 5
     assert max(offset + length for offset, length in calls) <= 30 << 20
 
@@ -117,7 +117,7 @@ def test_the_topic_config_reserves_whole_segments(
     log = open_log(tmp_path / "topic-0", filesystem, ManualClock(), preallocate=True)
     append(log, make_batch(), epoch=0)
     assert calls == [(0, 30 << 20)]
-    assert Path(log.active_segment.file).stat().st_size == log.size_bytes
+    assert Path(log.extent.active.file).stat().st_size == log.extent.size_bytes
 
 
 def test_recovery_gives_back_what_a_crash_left(
@@ -125,7 +125,7 @@ def test_recovery_gives_back_what_a_crash_left(
 ) -> None:
     log = open_log(tmp_path / "topic-0", filesystem, ManualClock(), preallocate=True)
     append(log, make_batch(), epoch=0)
-    file = log.active_segment.file
+    file = log.extent.active.file
     log.close(clean=False)
     open_log(tmp_path / "topic-0", filesystem, ManualClock())
     assert calls

@@ -31,7 +31,7 @@ def test_a_new_segment_replaces_what_was_left_with_its_name(
     assert segment.size == 0
     assert segment.path == "topic-0/00000000000000000007.log"
     assert Path(segment.file).stat().st_size == 0
-    assert not Path(segment.index.path).exists()
+    assert not Path(segment.index.file.path).exists()
     assert segment.largest_timestamp() == -1
     assert segment.created_ms == 5
 
@@ -88,7 +88,7 @@ def test_pins_keep_the_descriptor_over_close_and_moves(
     assert segment.is_open()
     segment.moved(str(tmp_path / "elsewhere"), ".deleted")
     assert segment.path == "elsewhere/00000000000000000007.log.deleted"
-    assert segment.index.path.endswith("/elsewhere/00000000000000000007.index.deleted")
+    assert segment.index.file.path.endswith("/elsewhere/00000000000000000007.index.deleted")
     segment.unpin()
     assert segment.is_open()
     segment.unpin()

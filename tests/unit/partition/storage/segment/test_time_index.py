@@ -6,7 +6,8 @@ import pytest
 from highwater.partition.storage.errors import CorruptIndexError
 from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.segment.handles import HandleClock
-from highwater.partition.storage.segment.time_index import TAIL_ENTRIES_MAX, TimeIndex
+from highwater.partition.storage.segment.index_file import TAIL_ENTRIES_MAX
+from highwater.partition.storage.segment.time_index import TimeIndex
 
 BASE = 500
 

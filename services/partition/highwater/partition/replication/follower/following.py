@@ -97,7 +97,7 @@ def append_from_leader(
 def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
     """Lets the state machine truncate; an answer that changes nothing must not come in a loop."""
     log = replica.log
-    before = log.extent.start_offset, log.extent.end_offset, log.epochs.latest
+    before = log.extent.start_offset, log.extent.end_offset, log.epochs.cache.latest
     if answered.error_code:
         replica.handle(
             on.OutOfRange(
@@ -120,7 +120,7 @@ def _cut(replica: PartitionReplica, answered: Answered) -> Outcome:
         )
     if not replica.core.may_fetch(answered.leader_epoch):
         return Outcome.OVER
-    if (log.extent.start_offset, log.extent.end_offset, log.epochs.latest) == before:
+    if (log.extent.start_offset, log.extent.end_offset, log.epochs.cache.latest) == before:
         raise UnsoundAnswerError(
             f"told to truncate at {answered.fetch_offset} (epoch {answered.last_fetched_epoch}), "
             "which leaves the log as it is"
@@ -138,7 +138,7 @@ def _append(
     runs, unsound = split_runs(
         records,
         offset=log.extent.end_offset,
-        epoch=log.epochs.latest,
+        epoch=log.epochs.cache.latest,
         epoch_max=answered.leader_epoch,
         # A topic whose policy was changed may have been compacted before, as far as committed.
         gaps_end=_NO_END if log.config.compact else answered.high_watermark,
@@ -148,7 +148,7 @@ def _append(
     refused = False
     for run in runs:
         if run.gap:
-            log.mark_gaps()
+            log.cleaning.mark_gaps()
         if log.stall.stalled:
             refused = not late.admit(replica, run.info.nbytes)
             if refused:
@@ -158,9 +158,9 @@ def _append(
             late.leave(replica)
         else:
             for header in run.idempotent:
-                replay_batch(log.producers, header)
+                replay_batch(log.producers.states, header)
             run.info.buffers = [records[run.start : run.stop]]
-            log.append(run.info)
+            log.writer.append(run.info)
         # After each run: the state machine must know the log's end whatever becomes of the next.
         _take_offsets(replica, answered)
     flushed = _flushed(replica, late)
@@ -178,9 +178,9 @@ def _append_later(replica: PartitionReplica, run: Run, answered: Answered, late:
     log, records = replica.log, answered.records
     assert isinstance(records, memoryview)
     for header in run.idempotent:
-        replay_batch(log.producers, header)
+        replay_batch(log.producers.states, header)
     run.info.buffers = [bytes(records[run.start : run.stop])]
-    return log.append_later(run.info, partial(_written, replica, answered, late, run))
+    return log.late_writer.append(run.info, partial(_written, replica, answered, late, run))
 
 
 def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run: Run) -> None:
@@ -220,7 +220,7 @@ def _take_offsets(replica: PartitionReplica, answered: Answered) -> None:
     )
     log_start_offset = min(answered.log_start_offset, core.high_watermark)
     if log_start_offset > log.extent.start_offset:
-        log.advance_log_start(log_start_offset)
+        log.deletion.advance_start(log_start_offset)
         core.log_start_moved(log_start_offset)
 
 

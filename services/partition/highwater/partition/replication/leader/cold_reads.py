@@ -108,7 +108,7 @@ class ColdReads:
             return
         read = self._reads[row] = _Read(found, replica.leader_epoch)
         self._nbytes += read.length
-        replica.log.load(found, partial(self._loaded, row, read))
+        replica.log.reader.load(found, partial(self._loaded, row, read))
 
     def _loaded(self, row: SessionRow, read: _Read, data: bytes) -> None:
         read.data = data

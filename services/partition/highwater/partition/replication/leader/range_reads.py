@@ -55,7 +55,7 @@ async def read_range(
     if offset == end_offset:
         return 0, b""
     try:
-        found = log.read(offset, min(max_bytes, ANSWER_BYTES_MAX), end_offset=end_offset)
+        found = log.reader.read(offset, min(max_bytes, ANSWER_BYTES_MAX), end_offset=end_offset)
         if found is None:
             return ErrorCode.OFFSET_OUT_OF_RANGE, b""
         data = await _load(found)

@@ -134,5 +134,5 @@ def _place_of(row: SessionRow, found: LogSlice) -> SegmentPlace:
         segment.inode,
         found.position,
         found.length,
-        replica.log.epochs.epoch_for(found.next_offset - 1),
+        replica.log.epochs.cache.epoch_for(found.next_offset - 1),
     )

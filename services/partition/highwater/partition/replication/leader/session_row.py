@@ -212,7 +212,7 @@ class SessionRow:
                 self.later = True
                 return None
         try:
-            found = log.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch)
+            found = log.reader.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch)
         except DamagedRecordsError:
             return self.refusal(ErrorCode.CORRUPT_MESSAGE)
         if found is None:

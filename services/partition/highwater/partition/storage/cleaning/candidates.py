@@ -28,8 +28,8 @@ def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
     if not config.compact:
         return None
     part = cleanable(
-        log.spans(),
-        first_dirty=log.first_dirty,
+        log.cleaning.spans(),
+        first_dirty=log.cleaning.first_dirty,
         high_watermark=log.high_watermark,
         now_ms=now_ms,
         lag_ms_min=config.min_compaction_lag_ms,
@@ -47,5 +47,5 @@ def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
 def _waiting_since(log: PartitionLog, part: Cleanable, now_ms: int) -> int:
     if not part.dirty_bytes or log.config.max_compaction_lag_ms >= now_ms:
         return now_ms  # As a rule there is no limit, and no need to read anything.
-    since = log.waiting_since(part.first_dirty, part.end)
+    since = log.cleaning.waiting_since(part.first_dirty, part.end)
     return now_ms if since is None else since

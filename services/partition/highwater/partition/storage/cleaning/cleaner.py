@@ -171,7 +171,7 @@ class Cleaner:
         """One pass over one log; whether it came to its end."""
         entry = found.entry
         log = entry.log
-        if not self._usable(entry) or log.cleaning is not None:
+        if not self._usable(entry) or log.cleaning.running is not None:
             return False  # Others had the loop since it was looked at.
         process = self.process = CleanerProcess()
         run = CleaningRun(
@@ -180,7 +180,7 @@ class Cleaner:
             on_abort=process.kill,
             fail=lambda failure: self._manager.fail_dir(entry.directory.index, failure),
         )
-        log.cleaning = run
+        log.cleaning.running = run
         try:
             await self._carry_out(run, process, self._job(found))
         except AbortedError:
@@ -230,8 +230,8 @@ class Cleaner:
     def _done(self, entry: HostedLog, report: CleaningDone, before: int, after: int) -> None:
         # Who has a place in the checkpoint has a marker, even if nothing was removed yet.
         with self._manager.guard(entry.directory):
-            entry.log.mark_gaps()
-        entry.log.first_dirty = report.next_dirty
+            entry.log.cleaning.mark_gaps()
+        entry.log.cleaning.first_dirty = report.next_dirty
         self._manager.checkpoint_cleaned(entry.directory)
         stats = self.stats
         stats.runs += 1
@@ -252,8 +252,8 @@ class Cleaner:
         """Whatever became of the pass: the child is gone, and what it left behind."""
         entry = run.entry
         log = entry.log
-        if log.cleaning is run:
-            log.cleaning = None
+        if log.cleaning.running is run:
+            log.cleaning.running = None
         with self._manager.guard(entry.directory):
             run.abort()
         if not await process.end():
@@ -265,7 +265,7 @@ class Cleaner:
     def _job(self, found: Candidate) -> CleaningJob:
         log, part = found.entry.log, found.part
         config = log.config
-        spans = [span for span in log.spans() if span.next_offset <= part.end]
+        spans = [span for span in log.cleaning.spans() if span.next_offset <= part.end]
         return CleaningJob(
             directory=log.directory,
             segments=[(span.base_offset, span.next_offset, span.size) for span in spans],
@@ -277,7 +277,7 @@ class Cleaner:
             segment_bytes=config.segment_bytes,
             index_bytes_max=config.segment_index_bytes,
             index_interval=config.index_interval_bytes,
-            producers=log.producers.last_offsets(),
+            producers=log.producers.states.last_offsets(),
             io_bytes_per_s=self.settings.io_bytes_per_s,
         )
 

@@ -190,7 +190,7 @@ class _NewFile:
         self._filesystem = filesystem
         self._pace = pace
         self._segment = segment
-        self.paths = (segment.file, segment.index.path, segment.time_index.path)
+        self.paths = tuple(segment.paths())
         for path in self.paths:
             unlink_if_present(filesystem, path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

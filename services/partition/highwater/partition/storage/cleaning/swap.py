@@ -93,7 +93,7 @@ class CleaningRun:
 
         Raises AbortedError, TimeoutError.
         """
-        self._guarded(self.entry.log.mark_gaps)
+        self._guarded(self.entry.log.cleaning.mark_gaps)
         await self.replace(group.bases, index_bytes=index_bytes)
 
     async def replace(self, bases: Sequence[int], *, index_bytes: int) -> None:
@@ -105,7 +105,7 @@ class CleaningRun:
         log = self.entry.log
         base = bases[0]
         wanted = frozenset(bases)
-        old = [segment for segment in log.segments if segment.base_offset in wanted]
+        old = [segment for segment in log.extent.all if segment.base_offset in wanted]
         assert [segment.base_offset for segment in old] == list(bases)
         self._swapping = base
         for suffix in _SUFFIXES[1:]:
@@ -133,7 +133,7 @@ class CleaningRun:
             maps=directory.maps,
         )
         new = factory.existing(base, SWAP_SUFFIX)
-        log.replace_segments(old, new)
+        log.cleaning.replace_segments(old, new)
         return new
 
     def _finish(self, new: Segment) -> None:
@@ -142,7 +142,7 @@ class CleaningRun:
             return
         rename = self.entry.directory.filesystem.rename
         try:
-            for path in (new.index.path, new.time_index.path, new.file):
+            for path in reversed(new.paths()):
                 rename(path, path.removesuffix(SWAP_SUFFIX))
         except OSError as error:
             self.fail(LogDirFailure(new.file, error))

@@ -44,7 +44,7 @@ class DamagedLogs:
         """Keeps a log that is in use, under another name."""
         name = os.path.basename(log.directory)
         hosted = self._manager.dirs[self._manager.dir_index(log)]
-        self._manager.rename_away(log, log.set_damaged_aside)
+        self._manager.rename_away(log, log.closing.set_damaged_aside)
         self._add(name, hosted, log.directory)
 
     def _add(self, name: str, hosted: HostedDirectory, directory: str) -> None:

@@ -231,7 +231,7 @@ class HostedDirectory:
                 hung = OSError(f"its worker did not end within {timeout_s} s")
                 failure = failure or LogDirFailure(self.directory.path, hung)
         # What the writer wrote last may not be in its log yet, as the owner's thread is busy here.
-        clean = failure is None and not any(entry.log.writing for entry in entries)
+        clean = failure is None and not any(entry.log.late_writer.writing for entry in entries)
         for entry in entries:
             try:
                 entry.log.close(clean=clean)
@@ -318,7 +318,7 @@ class HostedDirectory:
             self._begin_flush(entry)
 
     def _begin_flush(self, entry: HostedLog) -> None:
-        job = entry.log.begin_flush()
+        job = entry.log.durability.begin_flush()
         waiters, entry.flush_waiters = entry.flush_waiters, []
         if job is None:
             for waiter in waiters:
@@ -329,7 +329,7 @@ class HostedDirectory:
 
         def done() -> None:
             entry.flushing = False
-            entry.log.complete_flush(job)
+            entry.log.durability.complete_flush(job)
             for waiter in waiters:
                 waiter()
             if entry.flush_waiters and self.failure is None:
@@ -341,12 +341,14 @@ class HostedDirectory:
         """What the checkpoints of these logs say now."""
         logs = [entry.log for entry in entries]
         return DirectoryOffsets(
-            recovery_points={(log.topic, log.partition): log.recovery_point for log in logs},
+            recovery_points={
+                (log.topic, log.partition): log.durability.recovery_point for log in logs
+            },
             high_watermarks=_high_watermarks(entries),
             log_starts={
                 (log.topic, log.partition): log.log_start_offset
                 for log in logs
-                if log.log_start_offset > log.segments[0].base_offset
+                if log.log_start_offset > log.extent.all[0].base_offset
             },
         )
 
@@ -394,9 +396,9 @@ class HostedDirectory:
 
     def _cleaned_now(self, entries: Sequence[HostedLog]) -> dict[Partition, int]:
         return self._unopened | {
-            (entry.log.topic, entry.log.partition): entry.log.first_dirty
+            (entry.log.topic, entry.log.partition): entry.log.cleaning.first_dirty
             for entry in entries
-            if entry.log.first_dirty
+            if entry.log.cleaning.first_dirty
         }
 
     def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:

@@ -40,7 +40,7 @@ class MaintenanceIntervals:
 
 
 def _evictions(entry: HostedLog) -> int:
-    return entry.log.producers.evicted
+    return entry.log.producers.states.evicted
 
 
 class LogMaintenance:
@@ -84,7 +84,7 @@ class LogMaintenance:
     def producers(self) -> Iterator[None]:
         """Forgets producers that have been silent for producer.id.expiration.ms."""
         for number, entry in enumerate(self._manager.entries(), start=1):
-            for part, _ in enumerate(entry.log.expire_producers()):
+            for part, _ in enumerate(entry.log.producers.expire()):
                 if part:
                     yield
             if number % LOGS_PER_STEP == 0:
@@ -113,9 +113,9 @@ class LogMaintenance:
         def look(entry: HostedLog) -> None:
             log = entry.log
             flush_ms = log.config.flush_ms
-            if flush_ms == NEVER or log.recovery_point >= log.log_end_offset:
+            if flush_ms == NEVER or log.durability.recovery_point >= log.log_end_offset:
                 return
-            if now_ms - log.flushed_ms >= flush_ms and not entry.flushing:
+            if now_ms - log.durability.flushed_ms >= flush_ms and not entry.flushing:
                 entry.directory.flush(entry)
 
         return self._each(look)

@@ -227,7 +227,7 @@ class LogManager:
             entry.topic_id = topic.topic_id
         if entry is not None and entry.topic_id != topic.topic_id:
             # A topic of the same name that was deleted while this node was away.
-            self.rename_away(entry.log, entry.log.set_aside)
+            self.rename_away(entry.log, entry.log.closing.set_aside)
             entry = self._take_double(name, topic)
         if entry is None:
             entry = self._create(name, topic, is_new=_is_new(topic, partition))
@@ -236,7 +236,7 @@ class LogManager:
 
     def delete_log(self, log: PartitionLog) -> None:
         """Renames a log's directory now and removes it after file.delete.delay.ms."""
-        self.rename_away(log, log.delete)
+        self.rename_away(log, log.closing.delete)
 
     def rename_away(self, log: PartitionLog, rename: Callable[[str], None]) -> None:
         """Takes a log out of use; `rename` is the one of its methods that renames its directory."""
@@ -260,10 +260,10 @@ class LogManager:
         self._doubles, doubles = [], self._doubles
         strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
         for entry in strays:
-            self.rename_away(entry.log, entry.log.set_aside)
+            self.rename_away(entry.log, entry.log.closing.set_aside)
         for entry in doubles:
             with self.guard(entry.directory):
-                entry.log.set_aside(_token())
+                entry.log.closing.set_aside(_token())
         return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
@@ -368,9 +368,11 @@ class LogManager:
         online = self.online()
         return StorageStats(
             logs=len(logs),
-            segments=sum(len(log.segments) for log in logs),
-            size_bytes=sum(log.size_bytes for log in logs),
-            records_not_synced=sum(log.log_end_offset - log.recovery_point for log in logs),
+            segments=sum(len(log.extent.all) for log in logs),
+            size_bytes=sum(log.extent.size_bytes for log in logs),
+            records_not_synced=sum(
+                log.log_end_offset - log.durability.recovery_point for log in logs
+            ),
             open_files=sum(len(hosted.files) for hosted in online),
             open_maps=sum(len(hosted.maps) for hosted in online),
             handle_evictions=sum(h.files.evictions + h.maps.evictions for h in online),
@@ -412,7 +414,7 @@ class LogManager:
             raise StorageError(f"the same partition is in two log directories: {paths}")
         self._logs[entry.name] = entry
         entry.directory.log_count += 1
-        self.producers.adopt(entry.log.producers)
+        self.producers.adopt(entry.log.producers.states)
 
     def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
         """Makes way for a topic if a log that cannot be opened is a former one's."""
@@ -436,7 +438,7 @@ class LogManager:
     def _remove(self, entry: HostedLog) -> None:
         del self._logs[entry.name]
         entry.directory.log_count -= 1
-        self.producers.dismiss(entry.log.producers)
+        self.producers.dismiss(entry.log.producers.states)
 
     def _entry(self, log: PartitionLog) -> HostedLog | None:
         entry = self._logs.get(os.path.basename(log.directory))

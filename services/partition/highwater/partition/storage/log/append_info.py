@@ -9,7 +9,7 @@ class LogAppendInfo:
     """One group of whole batches of one leader epoch; it lives as long as its append.
 
     Whoever checks the batches makes one for each group, fills in all fields, and hands it to
-    `PartitionLog.append`. There is no constructor with arguments on purpose: this is the hot path,
+    `LogWriter.append`. There is no constructor with arguments on purpose: this is the hot path,
     and eight arguments cost more than eight assignments.
     """
 

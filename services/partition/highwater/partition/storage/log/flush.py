@@ -54,9 +54,7 @@ class FlushJob:
             segment.pin()
         self._descriptors = [segment.fd for segment in segments]
         self._indexes = [
-            index.path
-            for segment in segments[:sealed]
-            for index in (segment.index, segment.time_index)
+            file.path for segment in segments[:sealed] for file in segment.index_files()
         ]
 
     def run(self) -> None:

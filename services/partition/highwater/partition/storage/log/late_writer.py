@@ -48,7 +48,16 @@ class LateWriter:
         """Whether the writer thread is at work: then nothing else may change the log."""
 
     def append(self, info: LogAppendInfo, done: Callable[[], None]) -> bool:
-        """See `PartitionLog.append_later`."""
+        """`LogWriter.append` on the directory's writer thread; `done` is called when the group is in
+        the log.
+
+        One at a time: while `writing` is true nothing else may change this log. Reads go on. The
+        buffers stay as they are until then. `done` is never called if the write fails, then the
+        directory goes offline, nor if the log was closed or deleted meanwhile.
+
+        Returns False if the group is in the log already: one that goes across the end of a
+        segment, which is rare, is written here and now. A roll before it is made here, too.
+        """
         assert not self.writing
         roll = self._roll
         if (

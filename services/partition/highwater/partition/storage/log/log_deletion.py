@@ -43,7 +43,11 @@ class LogDeletion:
         self._cleaning = cleaning
 
     def advance_start(self, offset: int) -> None:
-        """See `PartitionLog.advance_log_start`."""
+        """Nothing before `offset` is to be read any more; segments wholly before it are deleted.
+
+        The caller keeps `offset` at or below the high watermark. Raises OffsetOutOfRange if it is
+        behind the log end offset, LogDirFailure.
+        """
         segments = self._segments
         if offset <= segments.start_offset:
             return

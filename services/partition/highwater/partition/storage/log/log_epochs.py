@@ -10,6 +10,7 @@ import os
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.storage import checkpoint
 from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.names import LEADER_EPOCH_CHECKPOINT
 
@@ -19,12 +20,16 @@ class LogEpochs:
     LogDirFailure.
     """
 
-    __slots__ = ("_place", "_unwritten", "appended", "cache", "unsynced")
+    __slots__ = ("_place", "_segments", "_unwritten", "appended", "cache", "unsynced")
 
-    def __init__(self, place: LogPlace, cache: LeaderEpochCache, *, unsynced: bool) -> None:
+    def __init__(
+        self, place: LogPlace, segments: LogSegments, cache: LeaderEpochCache, *, unsynced: bool
+    ) -> None:
         """`unsynced`: the checkpoint may have been written by recovery."""
         self._place = place
+        self._segments = segments
         self.cache = cache
+        """The epochs of the log's batches, and one that has begun since."""
         self.appended = cache.latest
         """The epoch of the newest append; an append of another one goes through `assign`."""
         self.unsynced = unsynced
@@ -36,13 +41,17 @@ class LogEpochs:
         """Where the checkpoint lies."""
         return os.path.join(self._place.directory, LEADER_EPOCH_CHECKPOINT)
 
-    def begin(self, epoch: int, start_offset: int) -> None:
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as `LeaderEpochCache.end_offset_for` says for this log."""
+        return self.cache.end_offset_for(epoch, self._segments.end_offset)
+
+    def begin(self, epoch: int) -> None:
         """Notes that `epoch` begins at the log end offset (KIP-101), as a leader does.
 
         The checkpoint follows with the first append: an epoch without records may be forgotten,
         and a node that comes to lead thousands of partitions does not write as many files.
         """
-        self._unwritten |= self.cache.assign(epoch, start_offset)
+        self._unwritten |= self.cache.assign(epoch, self._segments.end_offset)
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that `epoch` begins at `start_offset`, at the first append of a new epoch."""

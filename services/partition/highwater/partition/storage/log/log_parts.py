@@ -41,7 +41,7 @@ class LogParts:
         )
         self.lost = lost = LostRanges(place, loaded.lost)
         self.epochs = epochs = LogEpochs(
-            place, loaded.epochs, unsynced=files_created and len(loaded.epochs) > 0
+            place, segments, loaded.epochs, unsynced=files_created and len(loaded.epochs) > 0
         )
         lookup = SegmentLookup(place, segments)
         removal = SegmentRemoval(place, segments)

@@ -51,9 +51,25 @@ class LogReader:
         self._lost = lost
 
     def read(
-        self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool, pass_empty: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        end_offset: int,
+        min_one_batch: bool = True,
+        pass_empty: bool = False,
     ) -> LogSlice | None:
-        """See `PartitionLog.read`."""
+        """Where the batches from the one that holds `offset` on lie, up to `end_offset`.
+
+        `end_offset` is exclusive: the high watermark or the last stable offset. At most
+        `max_bytes` of whole batches, but with `min_one_batch` at least the first one. None if
+        there is nothing to give. Raises OffsetOutOfRange, CorruptLogError, LogDirFailure, and
+        DamagedRecordsError where records are lost.
+
+        `pass_empty` is for consumers: a sealed segment that holds only headers, which compaction
+        has left, is given only if nothing follows it. librdkafka takes many answers in a row
+        without a record for a sign that a message does not fit. Replicas copy the headers.
+        """
         segments = self._segments
         lost = self._lost
         if not segments.start_offset <= offset <= segments.end_offset:
@@ -142,7 +158,11 @@ class LogReader:
         return LogSlice(segment, position, length, base_offset, following)
 
     def load(self, found: LogSlice, done: Callable[[bytes], None]) -> None:
-        """See `PartitionLog.load`."""
+        """Reads a slice on the directory's thread, then calls `done` with its bytes.
+
+        Fewer bytes come if the log was cut meanwhile. If the disk fails, the directory goes
+        offline and `done` is never called. Raises LogDirFailure if the file cannot be opened.
+        """
         segment, position, length = found.segment, found.position, found.length
         try:
             segment.pin()

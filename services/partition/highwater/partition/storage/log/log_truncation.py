@@ -122,7 +122,7 @@ class LogTruncation:
         """After a cut: the last time index entry does not cover the batches after it."""
         timestamp, offset = segment.time_index.last_entry()
         if timestamp > NO_TIMESTAMP and segment.timestamp_of_batch(offset) != timestamp:
-            raise CorruptIndexError(f"{segment.time_index.path}: the last entry is wrong")
+            raise CorruptIndexError(f"{segment.time_index.file.path}: the last entry is wrong")
         start = segment.index.floor(offset) if timestamp > NO_TIMESTAMP else 0
         pread = self._place.filesystem.pread
         largest = largest_timestamp(pread, segment.open(), position=start, limit=segment.size)

@@ -67,7 +67,11 @@ class LogWriter:
         self._index_interval = index_interval
 
     def append(self, info: LogAppendInfo) -> None:
-        """See `PartitionLog.append`."""
+        """Writes one group of whole batches at the log end offset, in one writev.
+
+        The caller has recorded idempotent batches in the producers before. Rolls first, or between
+        batches, where that is due. Raises LogDirFailure; nothing of the group is in the log then.
+        """
         segments = self._segments
         roll = self._roll
         segment = segments.active
@@ -205,7 +209,7 @@ class LogWriter:
                 since = -entry_end
                 batch = bisect_right(ends, interval + entry_end, batch) + 1
         except OSError as error:
-            raise LogDirFailure(segment.index.path, error) from error
+            raise LogDirFailure(segment.index.file.path, error) from error
         segment.bytes_since_index = since + ends[-1]
         segment.referenced = True
         if segment.index.is_full() or segment.time_index.is_full():

@@ -21,7 +21,9 @@ class LostRanges:
         """[first, end) offsets."""
 
     def add(self, first: int, end: int) -> None:
-        """Notes that the records from `first` up to `end` are damaged. Raises LogDirFailure."""
+        """Notes that the records from `first` up to `end` are damaged: they are not read any more, and
+        the next start knows it. Raises LogDirFailure.
+        """
         self.ranges = (*self.ranges, (first, end))
         self._write()
 

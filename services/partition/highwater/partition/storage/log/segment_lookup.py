@@ -34,7 +34,7 @@ class SegmentLookup:
         """
         start = segment.index.floor(offset)
         if start > segment.size:
-            raise CorruptIndexError(f"{segment.index.path} points behind its segment")
+            raise CorruptIndexError(f"{segment.index.file.path} points behind its segment")
         found = find_batch(
             self._place.filesystem.pread,
             segment.fd if segment.fd >= 0 else segment.open(),
@@ -43,7 +43,7 @@ class SegmentLookup:
             offset=offset,
         )
         if found is not None and found[1] > offset and found[0] == start > 0:
-            raise CorruptIndexError(f"{segment.index.path} points behind offset {offset}")
+            raise CorruptIndexError(f"{segment.index.file.path} points behind offset {offset}")
         return found
 
     def end_before(self, segment: Segment, position: int) -> int:

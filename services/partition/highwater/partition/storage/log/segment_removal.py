@@ -49,7 +49,7 @@ class SegmentRemoval:
     def _rename_away(self, segment: Segment, *, snapshot: bool) -> list[str]:
         """Renames a segment's files out of the way and closes it; their new paths."""
         directory = self._place.directory
-        paths = [segment.file, segment.index.path, segment.time_index.path]
+        paths = segment.paths()
         if snapshot:
             paths.append(producer_snapshots.snapshot_path(directory, segment.base_offset))
         doomed: list[str] = []

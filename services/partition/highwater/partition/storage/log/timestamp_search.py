@@ -32,7 +32,11 @@ class TimestampSearch:
         self._lost = lost
 
     def first_at_or_after(self, timestamp: int) -> tuple[int, int, int] | None:
-        """See `PartitionLog.offset_for_timestamp`."""
+        """(timestamp, offset, leader epoch) of the first record that is not older than `timestamp`.
+
+        Searches up to the log end offset; the caller discards what is not committed. None if all
+        records are older.
+        """
         pread, start = self._filesystem.pread, self._segments.start_offset
         for segment in self._segments.from_offset(start):
             if self._in(segment, segment.largest_timestamp) < timestamp:
@@ -44,7 +48,7 @@ class TimestampSearch:
         return None
 
     def first_with_largest(self) -> tuple[int, int]:
-        """See `PartitionLog.max_timestamp`."""
+        """(timestamp, offset) of the first record with the largest timestamp; (-1, -1) if none."""
         pread = self._filesystem.pread
         best = (-1, -1)
         newest_first = sorted(

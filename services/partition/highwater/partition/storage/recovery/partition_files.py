@@ -96,7 +96,7 @@ class PartitionFiles:
         """Removes the files of segments that no longer belong to the log. Raises OSError."""
         for segment in segments:
             segment.close()
-            for path in (segment.file, segment.index.path, segment.time_index.path):
+            for path in segment.paths():
                 unlink_if_present(self.filesystem, path)
 
     def set_aside(self, segments: Sequence[Segment], hole: int) -> None:
@@ -113,7 +113,7 @@ class PartitionFiles:
             self.filesystem.mkdir(aside)
         for segment in segments:
             segment.close()
-            for path in (segment.file, segment.index.path, segment.time_index.path):
+            for path in segment.paths():
                 if os.path.basename(path) in self.names:
                     self.filesystem.rename(path, os.path.join(aside, os.path.basename(path)))
         sync_directory(self.filesystem, aside)

@@ -86,7 +86,7 @@ class LogScrubber:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name < after[0]:
                 continue
-            for base in [segment.base_offset for segment in entry.log.segments[:-1]]:
+            for base in [segment.base_offset for segment in entry.log.extent.all[:-1]]:
                 if (entry.name, base) <= after:
                     continue
                 if hosted.failure is not None or not self._manager.holds(entry):
@@ -105,7 +105,7 @@ class LogScrubber:
         if found is None:
             return
         segment, file = found
-        truncations = entry.log.truncations
+        truncations = entry.log.life.truncations
         position, expected = 0, base
         while position < file.size:
             piece = await self._piece(entry, file, position, expected)
@@ -116,7 +116,7 @@ class LogScrubber:
                 again = await self._piece(entry, file, piece.position, piece.next_offset)
                 same = (
                     closed_segment(entry.log, base) == found
-                    and entry.log.truncations == truncations
+                    and entry.log.life.truncations == truncations
                 )
                 if again is not None and again.damage and same and self._manager.holds(entry):
                     self._found(entry.log, segment, again)
@@ -164,7 +164,7 @@ def _is_known(log: PartitionLog, base: int) -> bool:
     """Whether records of a segment are known to be damaged."""
     found = closed_segment(log, base)
     return found is not None and any(
-        first < found[1].next_base_offset and end > base for first, end in log.lost
+        first < found[1].next_base_offset and end > base for first, end in log.lost.ranges
     )
 
 

@@ -180,7 +180,7 @@ class SegmentRebuild:
             segment.seal()
         finally:
             segment.close()
-        for path in (segment.file, segment.index.path, segment.time_index.path):
+        for path in segment.paths():
             fd = self._filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 self._filesystem.fsync(fd)
@@ -197,7 +197,7 @@ class SegmentRebuild:
     def remove(self) -> None:
         """Removes what was written, if it is not to be used."""
         segment = self._factory.empty(self._file.base_offset, CLEANED_SUFFIX, now_ms=0)
-        for path in (segment.file, segment.index.path, segment.time_index.path):
+        for path in segment.paths():
             unlink_if_present(self._filesystem, path)
 
     def _new_check(self) -> RangeCheck:

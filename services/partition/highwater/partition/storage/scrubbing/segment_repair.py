@@ -51,17 +51,17 @@ async def heal(
     """
     log = entry.log
     found = closed_segment(log, base)
-    if found is None or log.cleaning is not None or end > log.high_watermark:
+    if found is None or log.cleaning.running is not None or end > log.high_watermark:
         raise NotNowError
     run = CleaningRun(entry, found[1].next_base_offset, on_abort=lambda: None, fail=fail)
-    log.cleaning = run
+    log.cleaning.running = run
     rebuild = SegmentRebuild(
         entry.directory.filesystem,
         found[1],
-        epochs=LeaderEpochCache(log.epochs.entries()),
+        epochs=LeaderEpochCache(log.epochs.cache.entries()),
         index_bytes=log.config.segment_index_bytes,
         index_interval=log.config.index_interval_bytes,
-        gaps=log.gaps,
+        gaps=log.extent.gaps,
     )
     repair = _Repair(run, rebuild, ask, bytes_per_s)
     try:
@@ -73,8 +73,8 @@ async def heal(
         raise NotNowError(str(error)) from error
     finally:
         await asyncio.to_thread(_end, rebuild)
-        if log.cleaning is run:
-            log.cleaning = None
+        if log.cleaning.running is run:
+            log.cleaning.running = None
         try:
             run.abort()
         except LogDirFailure as failure:
@@ -136,7 +136,7 @@ class _Repair:
     def _healed(self, first: int, end: int) -> None:
         log = self._run.entry.log
         try:
-            log.note_healed(first, end)
+            log.lost.healed(first, end)
         except LogDirFailure as failure:
             self._run.fail(failure)
 
@@ -164,11 +164,11 @@ def _end(rebuild: SegmentRebuild) -> None:
 
 def closed_segment(log: PartitionLog, base: int) -> tuple[Segment, SegmentFile] | None:
     """The segment that begins at `base`, if it is there and another one follows."""
-    bases = [segment.base_offset for segment in log.segments]
+    bases = [segment.base_offset for segment in log.extent.all]
     number = bisect_right(bases, base) - 1
     if number < 0 or bases[number] != base or number == len(bases) - 1:
         return None
-    segment = log.segments[number]
+    segment = log.extent.all[number]
     return segment, SegmentFile(
         path=segment.file,
         inode=segment.inode,

@@ -16,6 +16,7 @@ from highwater.partition.storage.names import (
 from highwater.partition.storage.segment.batches import find_batch, max_timestamp_at
 from highwater.partition.storage.segment.handles import HandleClock
 from highwater.partition.storage.segment.index import OffsetIndex
+from highwater.partition.storage.segment.index_file import IndexFile
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP, TimeIndex
 
 CLOSED: Final = -1
@@ -101,6 +102,14 @@ class Segment:
         self._filesystem = filesystem
         self._handles = handles
 
+    def index_files(self) -> tuple[IndexFile, ...]:
+        """The files beside the `.log`."""
+        return self.index.file, self.time_index.file
+
+    def paths(self) -> list[str]:
+        """Of all its files, the `.log` first; an index that is empty may have no file."""
+        return [self.file, *(file.path for file in self.index_files())]
+
     def open(self) -> int:
         """Opens the file and returns its descriptor. Raises OSError."""
         if self.fd < 0:
@@ -139,7 +148,7 @@ class Segment:
         if self.max_timestamp is None:
             timestamp, offset = self.time_index.last_entry()
             if self.size and self.timestamp_of_batch(offset) != timestamp:
-                raise CorruptIndexError(f"{self.time_index.path}: the last entry is wrong")
+                raise CorruptIndexError(f"{self.time_index.file.path}: the last entry is wrong")
             self.max_timestamp, self.max_timestamp_offset = timestamp, offset
         return self.max_timestamp
 
@@ -207,8 +216,8 @@ class Segment:
     def close(self) -> None:
         """Releases the descriptor and the maps; a pinned descriptor stays until `unpin`."""
         self.deleted = True
-        self.index.release()
-        self.time_index.release()
+        for file in self.index_files():
+            file.release()
         if not self.pins:
             self.release()
 
@@ -216,15 +225,15 @@ class Segment:
         """Takes note that the files were renamed to `<directory>/<name><suffix>`."""
         self.file = os.path.join(directory, os.path.basename(self.file) + suffix)
         self.path = relative_to_log_dir(self.file)
-        for index in (self.index, self.time_index):
-            index.path = os.path.join(directory, os.path.basename(index.path) + suffix)
+        for file in self.index_files():
+            file.path = os.path.join(directory, os.path.basename(file.path) + suffix)
 
     def without_suffix(self, suffix: str) -> None:
         """Takes note that the files have lost the end of their names."""
         self.file = self.file.removesuffix(suffix)
         self.path = relative_to_log_dir(self.file)
-        for index in (self.index, self.time_index):
-            index.path = index.path.removesuffix(suffix)
+        for file in self.index_files():
+            file.path = file.path.removesuffix(suffix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +287,7 @@ class SegmentFactory:
         segment = self._segment(
             file, base_offset, size=0, inode=self.filesystem.fstat(fd).st_ino, created_ms=now_ms
         )
-        for index in (segment.index, segment.time_index):
+        for index in segment.index_files():
             # They come into being with their first page, or when the segment is sealed.
             unlink_if_present(self.filesystem, index.path)
         segment.forget_timestamps()

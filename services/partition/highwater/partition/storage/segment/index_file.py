@@ -1,0 +1,185 @@
+"""The file of a segment's index: entries of one size, added in pages and mapped for look-ups.
+
+Kafka's `AbstractIndex` is the comparison. It maps a preallocated file even while it grows. Here the
+newest entries wait in the memory of the index and are added a page at a time, so that a growing
+segment costs neither a map nor a descriptor nor ten sparse MiB.
+"""
+
+import mmap
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any, Final
+
+from highwater.partition.storage.errors import CorruptIndexError
+from highwater.partition.storage.filesystem import FileSystem, write_all
+from highwater.partition.storage.segment.handles import HandleClock
+
+TAIL_ENTRIES_MAX: Final = 512
+"""Entries that an index holds back before it writes them: of the offset index one page of the file,
+2 MiB of log."""
+
+
+class IndexFile:
+    """The entries of one index that are in its file. One thread owns it (`Evictable`).
+
+    It is opened when it is needed. Whether the entries are in order is checked when the file is first
+    mapped. All methods raise OSError; those that read raise CorruptIndexError if the file is shorter
+    than it was, or its entries are not in order.
+    """
+
+    __slots__ = (
+        "_ascend",
+        "_entry",
+        "_filesystem",
+        "_map",
+        "_maps",
+        "_verified",
+        "count",
+        "entered",
+        "path",
+        "pins",
+        "referenced",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        entry: Struct,
+        *,
+        ascend: Callable[[bytes], bool],
+        stored_bytes: int,
+        filesystem: FileSystem,
+        maps: HandleClock,
+    ) -> None:
+        """`stored_bytes` is the file's present length, 0 for a file that does not exist. `ascend` says
+        of all entries' bytes, of which there are some, whether they are in order.
+        """
+        self.path = path
+        self.count = stored_bytes // entry.size
+        """Entries in the file."""
+        self.pins = 0
+        self.referenced = False
+        self.entered = False
+        self._entry = entry
+        self._ascend = ascend
+        self._verified = stored_bytes == 0
+        self._map: mmap.mmap | None = None
+        self._maps = maps
+        self._filesystem = filesystem
+
+    # -- look-ups: with a map -------------------------------------------------------------------
+
+    def floor(self, limit: int, mask: int | None = None) -> tuple[Any, ...] | None:
+        """The last entry whose first field is at most `limit`; None if there is none. With `mask`
+        only those bits of the field count, which have to ascend as well.
+        """
+        count = self.count
+        if not count:
+            return None
+        view = self._map
+        if view is None:
+            view = self._open()
+        self.referenced = True
+        unpack, size = self._entry.unpack_from, self._entry.size
+        if mask is None:
+            found = bisect_right(range(count), limit, key=lambda i: unpack(view, i * size)[0])
+        else:
+            found = bisect_right(
+                range(count), limit, key=lambda i: unpack(view, i * size)[0] & mask
+            )
+        return unpack(view, (found - 1) * size) if found else None
+
+    def entries(self) -> Iterator[tuple[Any, ...]]:
+        """All entries."""
+        if not self.count:
+            return iter(())
+        view = self._map or self._open()
+        return self._entry.iter_unpack(view[: self.count * self._entry.size])
+
+    # -- without a map --------------------------------------------------------------------------
+
+    def last(self) -> tuple[Any, ...]:
+        """The newest entry; there must be one. It is not compared with the others."""
+        size = self._entry.size
+        return self._entry.unpack(self._read(size, (self.count - 1) * size))
+
+    def append(self, data: bytes) -> None:
+        """Writes entries behind the last one; creates the file if there is none."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        fd = self._filesystem.open(self.path, flags, 0o644)
+        try:
+            write_all(self._filesystem, fd, data, self.count * self._entry.size)
+        finally:
+            self._filesystem.close(fd)
+        self.count += len(data) // self._entry.size
+        self.release()
+
+    def truncate(self, limit: int, *, field: int = 0) -> None:
+        """Drops the entries whose field is `limit` or more; the field must ascend."""
+        if not self.count:
+            return
+        view = self._map or self._open()
+        unpack, size = self._entry.unpack_from, self._entry.size
+        keep = bisect_left(range(self.count), limit, key=lambda i: unpack(view, i * size)[field])
+        if keep < self.count:
+            self._cut(keep)
+
+    def clear(self) -> None:
+        """Drops all entries, whatever they are."""
+        if self.count:
+            self._cut(0)
+        self._verified = True
+
+    # -- the map --------------------------------------------------------------------------------
+
+    def is_open(self) -> bool:
+        """Whether the file is mapped (`Evictable`)."""
+        return self._map is not None
+
+    def release(self) -> None:
+        """Unmaps the file; the next look-up maps it again (`Evictable`)."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def _open(self) -> mmap.mmap:
+        length = self.count * self._entry.size
+        if not self._verified:
+            # Read, not mapped: a bad sector is then an error and not a signal.
+            if not self._ascend(self._read(length, 0)):
+                raise CorruptIndexError(f"{self.path}: entries do not ascend")
+            self._verified = True
+        fd = self._filesystem.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if self._filesystem.fstat(fd).st_size < length:
+                raise self._too_short()
+            view = self._map = mmap.mmap(fd, length, prot=mmap.PROT_READ)
+        finally:
+            self._filesystem.close(fd)
+        self._maps.enter(self)
+        return view
+
+    def _read(self, length: int, position: int) -> bytes:
+        fd = self._filesystem.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = self._filesystem.pread(fd, length, position)
+        finally:
+            self._filesystem.close(fd)
+        if len(data) < length:
+            raise self._too_short()
+        return data
+
+    def _too_short(self) -> CorruptIndexError:
+        return CorruptIndexError(f"{self.path}: shorter than it was when it was opened")
+
+    def _cut(self, entries: int) -> None:
+        self.release()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        fd = self._filesystem.open(self.path, flags, 0o644)
+        try:
+            self._filesystem.ftruncate(fd, entries * self._entry.size)
+        finally:
+            self._filesystem.close(fd)
+        self.count = entries
