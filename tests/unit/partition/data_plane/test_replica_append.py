@@ -17,6 +17,7 @@ from highwater.kafka.records.batch import (
 from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.policy import AppendPolicy
 from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Owner
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
 
@@ -373,9 +374,9 @@ def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
     replica = node.add(lead=False)
     image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
     outcomes = []
-    group, _ = node.group(good(), good(), acks=-1)
+    owner = Owner(lambda offsets, failures: outcomes.append((offsets, failures)))
+    group, _ = node.group(good(), good(), acks=-1, owner=owner)
     group.sinks = []
-    group.on_complete = lambda _, offsets, failures: outcomes.append((offsets, failures))
     node.plane.append([group])
     assert ([bytes(batch) for batch in group.batches], group.whole) == ([b"", b""], None)
     follow(replica, 2, EPOCH + 1)
