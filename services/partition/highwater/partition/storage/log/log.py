@@ -64,6 +64,7 @@ class PartitionLog:
         "extent",
         "_truncation",
         "_writer",
+        "append",
         "damaged",
         "epochs",
         "high_watermark",
@@ -106,6 +107,7 @@ class PartitionLog:
         self._search = parts.search
         self._truncation = parts.truncation
         self._writer = parts.writer
+        self.append = parts.writer.append
 
     @classmethod
     def open(
@@ -216,13 +218,12 @@ class PartitionLog:
 
     # -- append ---------------------------------------------------------------------------------
 
-    def append(self, info: LogAppendInfo) -> None:
-        """Writes one group of whole batches at the log end offset, in one writev.
+    append: Callable[[LogAppendInfo], None]
+    """Writes one group of whole batches at the log end offset, in one writev (`LogWriter.append`).
 
-        Idempotent batches are recorded in `producers` before. Rolls first, or between batches,
-        where that is due. Raises LogDirFailure; nothing of the group is in the log then.
-        """
-        self._writer.append(info)
+    Idempotent batches are recorded in `producers` before. Rolls first, or between batches, where
+    that is due. Raises LogDirFailure; nothing of the group is in the log then.
+    """
 
     def append_later(self, info: LogAppendInfo, done: Callable[[], None]) -> bool:
         """`append` on the directory's writer thread; `done` is called when the group is in the log.
