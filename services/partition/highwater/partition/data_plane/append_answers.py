@@ -1,7 +1,8 @@
 """Who answers a group of appends, and when: everything between the write and `AppendGroup.complete`.
 
-A group is in one of these states. Each is answered once, in the order in which the groups came;
-only refusals overtake, and those of a leader that has resigned do not either.
+A group is in one of these states, and is answered once. Groups that wait for the same thing are
+answered in the order in which they came, and so are all that wait when a leader's epoch ends. Only
+refusals overtake; those of a leader that has resigned do not either.
 
 | state | where it is kept | what moves it on | what ends it before that |
 |---|---|---|---|
