@@ -84,6 +84,7 @@ def test_each_state_is_left_by_its_own_event(waiting: Waiting) -> None:
     assert len(replica.waiters.commits) == len(replica.answers.unflushed) == 1
     waiting.flushes.pop()()
     assert answered == [("unflushed", 0, 1)]
+    assert not replica.answers.unflushed
     waiting.disk.finish()
     assert answered[1:] == [("in hand", 0, 2)]
     waiting.disk.stall.stalled = False
@@ -132,11 +133,20 @@ def test_at_the_end_of_an_epoch_each_group_hears_what_is_true_of_it(
     assert waiting.node.bugs == []
 
 
+def test_a_batch_that_failed_by_itself_keeps_its_own_failure(node: Node) -> None:
+    """Also if the rest of its group was being written when the epoch ended."""
+    replica = node.add(environment=SlowDisk())
+    sink = node.append(make_batch(), make_batch()[:40])
+    follow(replica, 2, EPOCH + 1)
+    assert sink.codes == {0: TIMED_OUT, 1: ErrorCode.CORRUPT_MESSAGE}
+
+
 def test_a_leader_that_may_go_on_keeps_what_comes_and_takes_it_then(node: Node) -> None:
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     assert replica.hold_appends()
     kept = [node.append(make_batch(), acks=1), node.append(make_batch(), acks=1)]
+    replica.answers.go_on()
     assert [sink.results for sink in kept] == [[], []]
     replica.resume()
     assert [sink.offsets for sink in kept] == [{0: 0}, {0: 1}]
