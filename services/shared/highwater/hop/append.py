@@ -2,8 +2,8 @@
 
 Hot path (decision 17): no object per request beyond the client's own sink, lists
 instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
-for every batch; whoever owns the groups (the partition node in process, or a gRPC stream)
-completes each exactly once (`AppendGroup.complete`), and the group tells its owner or every sink.
+for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
+(`AppendGroup.complete`), which tells the group's owner or every sink.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ refusals overtake; those of a leader that has resigned do not either.
 | in hand | `_in_hand`, and first of `stalled` | `_written`, when the writer thread has written it | the epoch's end: unknown |
 | written | nowhere: `appended` | at once: answered, or one of the next two | the log failed (`log_failed`): unknown |
 | unflushed | `unflushed` | `_flushed`, when the flush that flush.messages asks for has ended | the epoch's end: unknown |
-| uncommitted, acks=all | `Waiters.commits` | the high watermark (`Waiters.offset_committed`) | its deadline (`expire`): appended. The epoch's end: unknown |
+| uncommitted, acks=all | `Waiters.commits` | the high watermark (`Waiters.offset_committed`) | its deadline (`expire`), or too many after it: appended. The epoch's end: unknown |
 
 Groups are queued while the log directory hangs, while a leader `holds` what comes because it may go
 on, and behind earlier groups of a leader that has resigned. A write or flush may end after the epoch

@@ -219,11 +219,9 @@ class PartitionLog:
     # -- append ---------------------------------------------------------------------------------
 
     append: Callable[[LogAppendInfo], None]
-    """Writes one group of whole batches at the log end offset, in one writev (`LogWriter.append`).
-
-    Idempotent batches are recorded in `producers` before. Rolls first, or between batches, where
-    that is due. Raises LogDirFailure; nothing of the group is in the log then.
-    """
+    """Writes one group of whole batches at the log end offset, in one writev; it is the writer's own
+    method. Idempotent batches are recorded in `producers` before. Rolls first, or between batches,
+    where that is due. Raises LogDirFailure; nothing of the group is in the log then."""
 
     def append_later(self, info: LogAppendInfo, done: Callable[[], None]) -> bool:
         """`append` on the directory's writer thread; `done` is called when the group is in the log.
