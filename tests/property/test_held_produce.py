@@ -42,7 +42,7 @@ class Node:
         """[group, its batches as sent, its epoch] that the node has not seen."""
         self.answers = []
         """[group, failure] that the gateway has not seen; the group is None once recalled."""
-        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held.complete)
+        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
 

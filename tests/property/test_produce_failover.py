@@ -107,7 +107,7 @@ class Node:
         """[group, end offset, failures by place] of what waits for the high watermark."""
         self.answers = []
         """[group, failures by place] on the way to the gateway."""
-        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held.complete)
+        self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
 

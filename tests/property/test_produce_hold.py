@@ -26,7 +26,7 @@ class Cluster:
     def __init__(self) -> None:
         self.truth = self.known = 1
         self.ledger = HoldLedger(1000)
-        self.hold = PartitionHold(route(epoch=1), self.ledger, led=True)
+        self.hold = PartitionHold(route(epoch=1), self.ledger, owner=None, led=True)
         self.sink = Sink()
         self.way = []
         self.log = []

@@ -13,6 +13,7 @@ from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.clock import SystemClock
+from tests.unit.hop.sinks import Owner
 from tests.unit.partition.data_plane.roles import NODE, lead
 
 TOPIC = TopicId(b"flush-topic-0016")
@@ -61,17 +62,14 @@ def append(replica: PartitionReplica, results: list[tuple[list[int], int]]) -> N
     """Appends one record; the outcome goes to `results` as (base offsets, error)."""
     builder = RecordBatchBuilder()
     builder.append(timestamp_ms=SystemClock().wall_ms(), key=None, value=b"v")
-    group = AppendGroup(TOPIC, 0, 0, 1, DEFAULT_INSTANCE)
+
+    def heard(offsets: list[int], failures: Mapping[int, Failure] | None) -> None:
+        results.append((offsets, failures[0].error_code if failures else 0))
+
+    group = AppendGroup(TOPIC, 0, 0, 1, DEFAULT_INSTANCE, Owner(heard))
     batch = bytearray(builder.build())
     group.batches.append(memoryview(batch))
     group.nbytes = len(batch)
-
-    def complete(
-        _group: AppendGroup, offsets: list[int], failures: Mapping[int, Failure] | None
-    ) -> None:
-        results.append((offsets, failures[0].error_code if failures else 0))
-
-    group.on_complete = complete
     replica.append(group)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from highwater.hop.append import AppendGroup, AppendRoute, Failure
+from highwater.hop.append import AppendGroup, AppendOwner, AppendRoute, Failure
 from highwater.model.ids import DEFAULT_INSTANCE, LeaderEpoch, TopicId
 
 TOPIC = TopicId(b"topic-id-16bytes")
@@ -40,6 +41,22 @@ class Sink:
         return {index: failure.error_code if failure else 0 for index, _, failure in self.results}
 
 
+class Owner:
+    """Takes every result of its groups and passes it on; nobody hears it if no one is named."""
+
+    def __init__(
+        self, heard: Callable[[list[int], Mapping[int, Failure] | None], object] | None = None
+    ) -> None:
+        self.heard = heard
+
+    def take_result(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+    ) -> bool:
+        if self.heard is not None:
+            self.heard(base_offsets, failures)
+        return True
+
+
 def route(partition: int = 0, *, epoch: int = 0, topic_id: TopicId = TOPIC) -> AppendRoute:
     return AppendRoute(
         topic_id=topic_id,
@@ -57,8 +74,9 @@ def group_of(
     sink: Sink | None = None,
     topic_id: TopicId = TOPIC,
     deadline_ms: int = 0,
+    owner: AppendOwner | None = None,
 ) -> AppendGroup:
-    made = AppendGroup(topic_id, partition, epoch, acks, DEFAULT_INSTANCE)
+    made = AppendGroup(topic_id, partition, epoch, acks, DEFAULT_INSTANCE, owner)
     for index, batch in enumerate(batches):
         made.batches.append(batch)
         made.sinks.append(sink or Sink())

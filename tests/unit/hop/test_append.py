@@ -8,9 +8,8 @@ from highwater.hop.append import (
     OUTCOME_NOT_APPENDED,
     AppendGatherer,
     Failure,
-    completing,
 )
-from tests.unit.hop.sinks import Sink, group_of, route
+from tests.unit.hop.sinks import Owner, Sink, group_of, route
 
 
 class Gathering:
@@ -249,23 +248,39 @@ def test_a_route_hears_of_each_new_group(g):
     assert [group.indexes for group in heard] == [[1, 2], [3]]
 
 
+@pytest.mark.parametrize("failure", [None, Failure(6)])
 @pytest.mark.parametrize("takes", [True, False])
-def test_failures_are_offered_before_sinks_hear_of_them(takes):
-    offered = []
+def test_the_owner_hears_each_result_first_and_may_take_it(takes, failure):
+    told = []
 
-    def offer(group, base_offsets, failures):
-        offered.append((group, base_offsets, failures))
-        return takes
+    class Taker:
+        def take_result(self, group, base_offsets, failures):
+            told.append((group, base_offsets, failures, sink.results[:]))
+            return takes
 
     due, sent, sink = [], [], Sink()
-    gatherer = AppendGatherer(due.append, sent.extend, completing(offer))
+    gatherer = AppendGatherer(due.append, sent.extend, Taker())
     gatherer.append(route(), 1, b"x", 1, sink, 0, 100)
     due[0]()
-    failure = Failure(6)
-    sent[0].fail(failure)
-    assert offered == [(sent[0], [-1], {0: failure})]
-    assert sink.codes == ({} if takes else {0: 6})
+    if failure is None:
+        sent[0].complete([7])
+    else:
+        sent[0].fail(failure)
+    offset = 7 if failure is None else -1
+    assert told == [(sent[0], [offset], failure and {0: failure}, [])]
+    assert sent[0].completed
+    assert sink.results == ([] if takes else [(0, offset, failure)])
+
+
+def test_a_group_that_is_sent_again_keeps_its_owner():
+    told = []
+    owner = Owner(lambda offsets, failures: told.append(offsets))
+    due, sent = [], []
+    gatherer = AppendGatherer(due.append, sent.extend, owner)
+    gatherer.append(route(), 1, b"x", 1, Sink(), 0, 100)
+    due.pop()()
+    sent[0].fail(Failure(6))
     gatherer.append_group(route(), sent[0])
+    assert not sent[0].completed
     sent[0].complete([7])
-    assert len(offered) == 1
-    assert sink.offsets[0] == 7
+    assert told == [[-1], [7]]

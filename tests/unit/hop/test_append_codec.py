@@ -22,7 +22,7 @@ from highwater.hop.append_codec import (
 from highwater.hop.append_expiry import NEVER_MS
 from highwater.hop.framing import HopFramingError
 from highwater.model.ids import TopicId
-from tests.unit.hop.sinks import TOPIC, Sink, group_of
+from tests.unit.hop.sinks import TOPIC, Owner, Sink, group_of
 
 OTHER = TopicId(b"other-topic-16by")
 
@@ -60,6 +60,15 @@ def test_a_message_says_the_same_at_the_other_end():
     assert list(whole.topic_ids) == [TOPIC, OTHER]
     _, groups = decode_request(message, 70_000)
     assert {group.deadline_ms for group in groups} == {70_500}, "on the receiver's clock"
+
+
+def test_a_group_that_has_come_knows_its_owner_and_its_place_in_the_message():
+    owner = Owner()
+    _, groups = decode_request(encode_request(42, sample(), 0), 0, owner)
+    assert {group.owner for group in groups} == {owner}
+    assert [(group.message_id, group.place) for group in groups] == [
+        (42, place) for place in range(len(sample()))
+    ]
 
 
 def test_the_latest_deadline_of_a_group_counts():
@@ -172,7 +181,8 @@ def test_results_come_back_as_they_were():
         1: Failure(87, "gap", record_errors=[(0, "no key"), (7, "no key")]),
         2: Failure(6, outcome=OUTCOME_UNKNOWN, leader=3, leader_epoch=9),
     }
-    result = result_of(8, 2, there, [100, -1, -1], failures)
+    there.message_id, there.place = 8, 2
+    result = result_of(there, [100, -1, -1], failures)
     assert (result.message_id, result.group) == (8, 2)
     sink = Sink()
     here = group_of(b"a", b"b", b"c", sink=sink)

@@ -269,7 +269,7 @@ class GatewayService:
             schedule=self.turn.defer,
             on_failure=self._task_failed,
             budget=self._budget,
-            on_complete=self.held.complete,
+            append_owner=self.held,
         )
         link.start()
         return link

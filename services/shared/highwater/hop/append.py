@@ -2,8 +2,8 @@
 
 Hot path (decision 17): no object per request beyond the client's own sink, lists
 instead of records, one group per partition and loop turn. A gateway calls `AppendGatherer.append`
-for every batch; whoever owns the groups (the partition node in process, or a gRPC stream)
-completes each exactly once, and the group tells every sink.
+for every batch; the partition node in process, or a gRPC stream, completes each group exactly once
+(`AppendGroup.complete`), which tells the group's owner or every sink.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,38 +83,20 @@ class AppendRoute:
         """Hears of each new group, while somebody has to know the groups under way."""
 
 
-Offer = Callable[["AppendGroup", list[int], Mapping[int, "Failure"]], bool]
-"""Gets what `OnComplete` gets, of a group that failed; True if it tells the sinks, or will."""
+class AppendOwner(Protocol):
+    """Whoever a group belongs to, from its construction to its end."""
 
-OnComplete = Callable[["AppendGroup", list[int], Mapping[int, "Failure"] | None], None]
-
-
-def completing(offer: Offer | None = None) -> OnComplete:
-    """An `on_complete`: one call to each sink, in the order of the batches.
-
-    A failure is offered first, if that is wanted. A sink that raises is told so and harms nobody
-    else: not the other sinks, and not the log or the stream that completed the group.
-    """
-
-    def complete(
+    def take_result(
+        self,
         group: "AppendGroup",
         base_offsets: list[int],
         failures: "Mapping[int, Failure] | None",
-    ) -> None:
-        if failures is None:
-            for sink, index, offset in zip(group.sinks, group.indexes, base_offsets, strict=True):
-                try:
-                    sink.append_done(index, offset, group, None)
-                except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
-                    sink.append_broken(error)
-        elif offer is None or not offer(group, base_offsets, failures):
-            tell_failures(group, base_offsets, failures)
+    ) -> bool:
+        """Gets what `AppendGroup.complete` gets, before anybody else.
 
-    return complete
-
-
-complete_sinks: Final = completing()
-"""The usual `on_complete`."""
+        True if the owner tells whoever waits, or will; False if the sinks are to be told now.
+        """
+        ...
 
 
 class AppendGroup:
@@ -122,6 +104,8 @@ class AppendGroup:
 
     `batches` are buffers of exactly one record batch each. `writable` says that they may be
     patched in place. After `complete` the results stand in the fields below.
+
+    A group without an owner tells the sinks of its batches.
     """
 
     __slots__ = (
@@ -137,15 +121,21 @@ class AppendGroup:
         "leader_epoch",
         "log_append_time_ms",
         "log_start_offset",
+        "message_id",
         "nbytes",
-        "on_complete",
+        "owner",
         "partition",
+        "place",
         "sinks",
         "throttle_ms",
         "topic_id",
         "whole",
         "writable",
     )
+
+    message_id: int
+    place: int
+    """Only of a group that came over a stream: its message, and its place in it."""
 
     def __init__(
         self,
@@ -154,7 +144,7 @@ class AppendGroup:
         leader_epoch: int,
         acks: int,
         instance: InstanceId,
-        on_complete: OnComplete = complete_sinks,
+        owner: AppendOwner | None = None,
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
@@ -180,7 +170,7 @@ class AppendGroup:
         self.log_append_time_ms = -1
         self.throttle_ms = 0
         self.completed = False
-        self.on_complete = on_complete
+        self.owner: Final = owner
 
     def note_deadline(self, deadline_ms: int) -> None:
         """The deadline of the next batch, if it is not the earliest one; before it is added."""
@@ -212,9 +202,24 @@ class AppendGroup:
     def complete(
         self, base_offsets: list[int], failures: Mapping[int, Failure] | None = None
     ) -> None:
-        """Tells the owner the outcome: a base offset per batch, -1 where `failures` has one."""
+        """Tells the outcome: a base offset per batch, -1 where `failures` has one.
+
+        What the owner does not take is told to each sink, in the order of the batches. A sink that
+        raises is told so and harms nobody else: not the other sinks, and not the log or the stream
+        that completed the group.
+        """
         self.completed = True
-        self.on_complete(self, base_offsets, failures)
+        owner = self.owner
+        if owner is not None and owner.take_result(self, base_offsets, failures):
+            return
+        if failures is not None:
+            tell_sinks(self, base_offsets, failures)
+            return
+        for sink, index, offset in zip(self.sinks, self.indexes, base_offsets, strict=True):
+            try:
+                sink.append_done(index, offset, self, None)
+            except Exception as error:  # noqa: BLE001 - one client's bug, not the partition's.
+                sink.append_broken(error)
 
     def fail(self, failure: Failure) -> None:
         """The same failure for every batch."""
@@ -222,10 +227,10 @@ class AppendGroup:
         self.complete([-1] * n, dict.fromkeys(range(n), failure))
 
 
-def tell_failures(
+def tell_sinks(
     group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
 ) -> None:
-    """What became of each batch of a group that failed at least in part, to its sink."""
+    """What became of each batch, to its sink, whatever the group's owner says."""
     for i, (sink, index) in enumerate(zip(group.sinks, group.indexes, strict=True)):
         tell(sink, index, base_offsets[i], group, failures.get(i))
 
@@ -233,10 +238,10 @@ def tell_failures(
 def tell(
     sink: AppendSink, index: int, base_offset: int, group: AppendGroup, failure: Failure | None
 ) -> None:
-    """One batch's outcome to its sink, as `complete_sinks` does it."""
+    """One batch's outcome to its sink, as `AppendGroup.complete` does it."""
     try:
         sink.append_done(index, base_offset, group, failure)
-    except Exception as error:  # noqa: BLE001 - as in `complete_sinks`.
+    except Exception as error:  # noqa: BLE001 - as in `complete`.
         sink.append_broken(error)
 
 
@@ -251,8 +256,8 @@ class AppendGatherer:
     __slots__ = (
         "_groups",
         "_held",
-        "_on_complete",
         "_open_routes",
+        "_owner",
         "_schedule",
         "_scheduled",
         "_send",
@@ -263,12 +268,12 @@ class AppendGatherer:
         self,
         schedule: Callable[[Callable[[], None]], object],
         send: Callable[[list[AppendGroup]], None],
-        on_complete: OnComplete = complete_sinks,
+        owner: AppendOwner | None = None,
     ) -> None:
-        """`on_complete` is what groups do with their results."""
+        """`owner` is that of all groups that are made here."""
         self._schedule = schedule
         self._send = send
-        self._on_complete = on_complete
+        self._owner = owner
         self._groups: list[AppendGroup] = []
         self._open_routes: list[AppendRoute] = []
         self._scheduled = False
@@ -310,7 +315,7 @@ class AppendGatherer:
             route.leader_epoch,
             acks,
             route.instance,
-            self._on_complete,
+            self._owner,
         )
         if route.on_open is not None:
             route.on_open(group)

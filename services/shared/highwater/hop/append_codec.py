@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
-from highwater.hop.append import AppendGroup, Failure
+from highwater.hop.append import AppendGroup, AppendOwner, Failure
 from highwater.hop.append_expiry import NEVER_MS
 from highwater.hop.framing import PLACEHOLDER, HopFramingError, frame, split
 from highwater.model.ids import InstanceId, TopicId
@@ -70,7 +70,9 @@ def encode_request(message_id: int, groups: list[AppendGroup], now_ms: int) -> b
     return frame(header.SerializeToString(), payload, nbytes)
 
 
-def decode_request(message: bytes, now_ms: int = 0) -> tuple[int, list[AppendGroup]]:
+def decode_request(
+    message: bytes, now_ms: int = 0, owner: AppendOwner | None = None
+) -> tuple[int, list[AppendGroup]]:
     """(message id, groups); batches are views of the message or of a writable copy of it.
 
     `now_ms` is the receiver's monotonic clock, on which the groups' deadlines are.
@@ -78,19 +80,22 @@ def decode_request(message: bytes, now_ms: int = 0) -> tuple[int, list[AppendGro
     head, payload = split(message)
     try:
         header = pb.AppendRequest.FromString(head)  # type: ignore[arg-type]  # Any buffer will do.
-        return header.message_id, _groups_of(header, payload, now_ms)
+        return header.message_id, _groups_of(header, payload, now_ms, owner)
     except (DecodeError, IndexError, ValueError) as error:
         raise HopFramingError(f"malformed AppendRequest: {error}") from None
 
 
-def _groups_of(header: pb.AppendRequest, payload: memoryview, now_ms: int) -> list[AppendGroup]:
+def _groups_of(
+    header: pb.AppendRequest, payload: memoryview, now_ms: int, owner: AppendOwner | None
+) -> list[AppendGroup]:
+    message_id = header.message_id
     deadline_ms = now_ms + (header.deadline_ms or 1)  # 0 is none.
     topic_ids = [TopicId(t) for t in header.topic_ids]
     sizes = list(header.batch_bytes)
     counts = list(header.group_batches)
     if sum(sizes) != len(payload) or sum(counts) != len(sizes):
         raise HopFramingError(f"{len(sizes)} batches do not add up to {len(payload)} bytes")
-    groups = []
+    groups: list[AppendGroup] = []
     position = batch = 0
     for topic, partition, epoch, acks, count in zip(
         header.group_topic,
@@ -101,8 +106,10 @@ def _groups_of(header: pb.AppendRequest, payload: memoryview, now_ms: int) -> li
         strict=True,
     ):
         group = AppendGroup(
-            topic_ids[topic], partition, epoch, acks, InstanceId(header.instances[topic])
+            topic_ids[topic], partition, epoch, acks, InstanceId(header.instances[topic]), owner
         )
+        group.message_id = message_id
+        group.place = len(groups)
         mine = sizes[batch : batch + count]
         nbytes = sum(mine)
         source = payload[position : position + nbytes]
@@ -125,16 +132,12 @@ def _groups_of(header: pb.AppendRequest, payload: memoryview, now_ms: int) -> li
 
 
 def result_of(
-    message_id: int,
-    index: int,
-    group: AppendGroup,
-    base_offsets: list[int],
-    failures: Mapping[int, Failure] | None,
+    group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
 ) -> pb.AppendGroupResult:
-    """A group's outcome as it travels."""
+    """The outcome of a group that was decoded here, as it travels."""
     result = pb.AppendGroupResult(
-        message_id=message_id,
-        group=index,
+        message_id=group.message_id,
+        group=group.place,
         base_offsets=base_offsets,
         log_start_offset=group.log_start_offset,
         log_append_time_ms=group.log_append_time_ms,

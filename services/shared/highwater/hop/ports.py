@@ -9,10 +9,8 @@ from highwater.hop.fetch import FetchWork
 from highwater.model.ids import NodeId
 
 
-class NodeLink(Protocol):
-    """One partition node, in process or behind gRPC. Nothing here blocks or raises for load."""
-
-    node_id: NodeId
+class ProduceTarget(Protocol):
+    """Takes batches: a link, or whoever holds them until there is one."""
 
     def append(
         self,
@@ -24,8 +22,17 @@ class NodeLink(Protocol):
         index: int,
         deadline_ms: int,
     ) -> None:
-        """Queues one batch; order per partition is the order of these calls."""
+        """Queues one batch; order per partition is the order of these calls.
+
+        `deadline_ms` is on the caller's monotonic clock.
+        """
         ...
+
+
+class NodeLink(ProduceTarget, Protocol):
+    """One partition node, in process or behind gRPC. Nothing here blocks or raises for load."""
+
+    node_id: NodeId
 
     def fetch(self, work: FetchWork) -> None:
         """Starts a fetch; `work.done` is called later, or at once."""

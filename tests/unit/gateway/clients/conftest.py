@@ -6,7 +6,6 @@ import pytest
 
 from highwater.gateway.clients.node_link import GrpcNodeLink
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.append import complete_sinks
 from tests.unit.gateway.clients.partition_node import PartitionNode
 
 
@@ -30,14 +29,14 @@ def link_failures():
 async def open_link(node, link_failures):
     links = []
 
-    def open_one(state=None, on_complete=complete_sinks):
+    def open_one(state=None, append_owner=None):
         link = GrpcNodeLink(
             state or node.state(),
             clock=node.clock,
             schedule=asyncio.get_running_loop().call_soon,
             on_failure=lambda name, error: link_failures.append((name, error)),
             budget=MemoryBudget(1 << 20),
-            on_complete=on_complete,
+            append_owner=append_owner,
         )
         link.start()
         links.append(link)

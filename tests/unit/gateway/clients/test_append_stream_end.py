@@ -121,7 +121,7 @@ class Produce:
             is_lost=lambda _: False,
             call_later=lambda *_: None,
         )
-        self.link = open_link(on_complete=self.held.complete)
+        self.link = open_link(append_owner=self.held)
         self.routing = RoutingTable(lambda _: self.link, self.held)
         self.routing.apply(image_of(topics=[topic]))
         self.sink = Sink()

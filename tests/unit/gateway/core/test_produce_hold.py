@@ -29,7 +29,7 @@ def refused(known_epoch=-1):
 class World:
     def __init__(self, bytes_max=1 << 20):
         self.ledger = HoldLedger(bytes_max)
-        self.hold = PartitionHold(route(epoch=EPOCH), self.ledger, led=True)
+        self.hold = PartitionHold(route(epoch=EPOCH), self.ledger, owner=None, led=True)
         self.sink = Sink()
         self.count = 0
 

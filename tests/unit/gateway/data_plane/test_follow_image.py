@@ -23,13 +23,13 @@ TOPICS = 300
 class Link:
     """Takes batches; nothing is answered unless a test closes it."""
 
-    def __init__(self, state, on_complete):
+    def __init__(self, state, owner):
         self.state = state
         self.node_id = state.node_id
         self.takes_appends = True
         self.open_segment_files = 0
         self.closed = False
-        self.gatherer = AppendGatherer(lambda flush: None, lambda groups: None, on_complete)
+        self.gatherer = AppendGatherer(lambda flush: None, lambda groups: None, owner)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
 
@@ -63,7 +63,7 @@ class Gateway:
         return self.routing.route(topic_id, partition)
 
     def open_link(self, state):
-        self.opened.append(Link(state, self.held.complete))
+        self.opened.append(Link(state, self.held))
         return self.opened[-1]
 
     def send(self, name, index):

@@ -28,11 +28,11 @@ EPOCH = 5
 class Link:
     """Groups leave when the test says so, and stay on the wire until it answers."""
 
-    def __init__(self, node_id, on_complete):
+    def __init__(self, node_id, owner):
         self.node_id = node_id
         self.wire = []
         self.lost = False
-        gatherer = AppendGatherer(lambda flush: None, self.wire.extend, on_complete)
+        gatherer = AppendGatherer(lambda flush: None, self.wire.extend, owner)
         self.gatherer = gatherer
         self.append = gatherer.append
         self.append_group = gatherer.append_group
@@ -77,7 +77,7 @@ class World:
             is_lost=lambda link: link.lost,
             call_later=lambda pause_s, callback: self.later.append((pause_s, callback)),
         )
-        self.links = {n: Link(n, self.held.complete) for n in (1, 2)}
+        self.links = {n: Link(n, self.held) for n in (1, 2)}
         self.routing = RoutingTable(self.links.get, self.held)
         self.sink = Sink()
         self.count = 0
@@ -348,7 +348,7 @@ def test_a_new_link_to_the_same_leader_is_a_move(settled):
     w.send(idempotent(0))
     old.leave()
     old.lost = True
-    w.links[1] = Link(1, w.held.complete)
+    w.links[1] = Link(1, w.held)
     w.send()
     w.image(w.topic)
     assert old.indexes == []

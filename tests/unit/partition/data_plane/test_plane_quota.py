@@ -9,6 +9,7 @@ from highwater.hop.fetch import FetchedPartition, FetchPartition, FetchWork
 from highwater.model.ids import InstanceId, TopicId
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.waiters import Waiters
+from tests.unit.hop.sinks import Owner
 
 TOPIC = TopicId(b"t" * 16)
 LIMITED = InstanceId("limited")
@@ -91,10 +92,9 @@ def world():
 
 @pytest.mark.parametrize(("instance", "throttle_ms"), [(LIMITED, 40), (FREE, 0)])
 def test_append_is_charged(world, instance, throttle_ms):
-    group = AppendGroup(TOPIC, 0, 0, 1, instance)
+    group = AppendGroup(TOPIC, 0, 0, 1, instance, Owner())
     group.batches.append(b"123")
     group.nbytes = 3
-    group.on_complete = lambda *_: None
     world.plane.append([group])
     assert group.completed
     assert group.throttle_ms == throttle_ms

@@ -5,7 +5,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from highwater.hop.append import OUTCOME_NOT_APPENDED, OUTCOME_UNKNOWN, Failure
+from highwater.hop.append import OUTCOME_NOT_APPENDED, OUTCOME_UNKNOWN
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import (
     ATTRIBUTES_AT,
@@ -18,7 +18,7 @@ from highwater.partition.data_plane.controller_session import ControllerSession
 from highwater.partition.data_plane.policy import AppendPolicy
 from tests.support.log_batches import make_batch
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask, stored
-from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says, lead
+from tests.unit.partition.data_plane.roles import follow, image_says, lead
 
 
 @pytest.fixture
@@ -306,89 +306,6 @@ def test_an_unforeseen_exception_is_one_partitions_end(node):
     assert bad_sink.codes == {0: ErrorCode.KAFKA_STORAGE_ERROR}
     assert fine_sink.codes == {0: 0}
     assert [type(bug) for bug in node.bugs] == [ZeroDivisionError]
-
-
-# ---- commits ----
-
-
-def test_acks_all_waits_for_the_high_watermark(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
-    one, two = node.append(good(), acks=-1), node.append(good(), acks=-1)
-    leader_only = node.append(good(), acks=1)
-    assert leader_only.offsets == {0: 4}
-    assert one.results == []
-    follower_fetched(replica, 2, 2)
-    assert replica.high_watermark == replica.log.high_watermark == 2
-    assert one.offsets == {0: 0}
-    assert two.results == []
-    follow(replica, 2, 5)
-    failure = two.results[0][2]
-    assert isinstance(failure, Failure)
-    assert failure.error_code == ErrorCode.REQUEST_TIMED_OUT, "6 would mean: not stored"
-    assert failure.outcome == OUTCOME_UNKNOWN
-    assert len(replica.waiters.commits) == 0
-
-
-def test_acks_all_is_refused_while_the_isr_is_too_small(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,), min_isr=2)
-    failure = node.append(good(), acks=-1).results[0][2]
-    assert failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert "min.insync.replicas is 2" in failure.message
-    assert replica.log.log_end_offset == 0, "nothing was appended"
-    assert node.append(good(), acks=1).codes == {0: 0}
-    assert replica.high_watermark == 0
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 2), min_isr=2)
-    waiting = node.append(good(), acks=-1)
-    assert waiting.results == []
-    follower_fetched(replica, 2, replica.log.log_end_offset)
-    assert waiting.codes == {0: 0}
-
-
-def test_waiting_fetches_see_what_followers_have(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
-    waiting = node.fetch(ask(0))
-    node.append(good())
-    node.append(good())
-    assert waiting.answers == 0
-    follower_fetched(replica, 2, 2)
-    assert waiting.sizes == [len(good())]
-    assert list(replica.waiters.uncommitted) == [(4, len(good()))]
-
-
-def test_listeners_hear_of_growth_commits_and_roles(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
-    told = []
-    replica.listeners = (lambda r: told.append((r.log.log_end_offset, r.high_watermark)),)
-    node.append(good())
-    follower_fetched(replica, 2, 2)
-    follow(replica, 2, EPOCH + 1)
-    assert told == [(2, 0), (2, 2), (2, 2)]
-
-
-def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
-    outcomes = []
-    group, _ = node.group(good(), good(), acks=-1)
-    group.sinks = []
-    group.on_complete = lambda _, offsets, failures: outcomes.append((offsets, failures))
-    node.plane.append([group])
-    assert ([bytes(batch) for batch in group.batches], group.whole) == ([b"", b""], None)
-    follow(replica, 2, EPOCH + 1)
-    [(offsets, failures)] = outcomes
-    assert (offsets, set(failures)) == ([-1, -1], {0, 1}), "each batch is told"
-
-
-def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
-    replica = node.add(lead=False)
-    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
-    group, _ = node.group(good(), acks=-1)
-    node.plane.append([group])
-    assert len(group.batches[0]) == len(good())
 
 
 # ---- a largest timestamp that the header has wrong ----

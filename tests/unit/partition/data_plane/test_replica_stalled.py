@@ -22,7 +22,7 @@ from highwater.partition.storage.filesystem import FileSystem
 from highwater.partition.storage.log.environment import InlineEnvironment
 from highwater.partition.storage.log.stall import FAST_WRITES_TO_RECOVER, WAITING_BYTES_MAX
 from tests.support.log_batches import ManualClock, make_batch, read_all
-from tests.unit.hop.sinks import Sink, group_of
+from tests.unit.hop.sinks import Owner, Sink, group_of
 from tests.unit.partition.data_plane.node import EPOCH, Node, ask
 from tests.unit.partition.data_plane.roles import NODE, follow, image_says, lead
 from tests.unit.partition.data_plane.test_replica_role import Port
@@ -103,14 +103,11 @@ def test_groups_that_an_answer_brings_about_come_last(node: Node, disk: SlowDisk
     order: list[tuple[str, int]] = []
 
     def group(name: str, then: Callable[[], None] = lambda: None) -> AppendGroup:
-        made = group_of(make_batch(), epoch=EPOCH)
-
-        def complete(_: AppendGroup, offsets: list[int], __: object) -> None:
+        def heard(offsets: list[int], _: object) -> None:
             order.append((name, offsets[0]))
             then()
 
-        made.on_complete = complete
-        return made
+        return group_of(make_batch(), epoch=EPOCH, owner=Owner(heard))
 
     node.plane.append([group("a", lambda: node.plane.append([group("c")])), group("b")])
     disk.finish()

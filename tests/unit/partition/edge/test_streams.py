@@ -301,9 +301,9 @@ async def test_a_commit_that_takes_too_long_is_answered_once(context, tmp_path):
     replica, serving = await waiting_for_a_commit(context, Node(tmp_path), StreamDrain())
     (wait,) = replica.waiters.commits
     assert 0 <= asyncio.get_running_loop().time() * 1000 - wait.group.deadline_ms < 5_000
-    replica.expire_appends(wait.group.deadline_ms - 1)
+    replica.answers.expire(wait.group.deadline_ms - 1)
     assert len(replica.waiters.commits) == 1
-    replica.expire_appends(wait.group.deadline_ms)
+    replica.answers.expire(wait.group.deadline_ms)
     await until(lambda: len(context.written) == 2)
     (result,) = decode_response(context.written[1]).results
     (failure,) = result.failures

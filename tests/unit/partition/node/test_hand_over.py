@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node.hand_over import hand_over
 from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Owner
 from tests.unit.partition.data_plane.node import EPOCH, Node
 from tests.unit.partition.data_plane.roles import follow, follower_fetched, image_says
 from tests.unit.partition.data_plane.test_replica_role import Port
@@ -130,7 +131,7 @@ async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
     replica = leader_of_three(node)
     replica.log.reconfigure(replace(replica.log.config, flush_messages=1))
     flushes: list[Callable[[], None]] = []
-    replica._flush = lambda _log, done: flushes.append(done)
+    replica.answers._flush = lambda _log, done: flushes.append(done)
     sink = node.append(make_batch())
     for follower in (2, 3):
         follower_fetched(replica, follower, 1)
@@ -148,12 +149,10 @@ async def test_answers_keep_the_order_of_appends(node: Node, relieved: bool) -> 
     answered: list[tuple[int, int]] = []
 
     def append(number: int, acks: int) -> None:
-        group, _ = node.group(make_batch(), acks=acks)
-
-        def complete(_group: object, _offsets: object, failures: dict[int, Failure] | None) -> None:
+        def heard(_offsets: object, failures: Mapping[int, Failure] | None) -> None:
             answered.append((number, failures[0].error_code if failures else 0))
 
-        group.on_complete = complete
+        group, _ = node.group(make_batch(), acks=acks, owner=Owner(heard))
         node.plane.append([group])
 
     append(0, ALL)

@@ -21,9 +21,8 @@ import grpc.aio
 from highwater.hop.append import (
     AppendGatherer,
     AppendGroup,
+    AppendOwner,
     Failure,
-    OnComplete,
-    complete_sinks,
 )
 from highwater.hop.append_codec import (
     apply_result,
@@ -32,6 +31,7 @@ from highwater.hop.append_codec import (
     split_messages,
 )
 from highwater.hop.append_expiry import (
+    ANSWERED,
     NEVER_MS,
     AppendExpiry,
     answer_others,
@@ -60,10 +60,13 @@ class AppendStream:
         clock: Clock,
         schedule: Callable[[Callable[[], None]], object],
         on_encode_failure: Callable[[Exception], None] = lambda _error: None,
-        on_complete: OnComplete = complete_sinks,
+        owner: AppendOwner | None = None,
     ) -> None:
-        """`on_encode_failure` hears of groups that no message can carry, which is a bug."""
-        self.gatherer = AppendGatherer(schedule, self._gathered, on_complete)
+        """`on_encode_failure` hears of groups that no message can carry, which is a bug.
+
+        `owner` is that of the groups that are made here.
+        """
+        self.gatherer = AppendGatherer(schedule, self._gathered, owner)
         self.stream = Stream(
             channel,
             METHOD,
@@ -255,16 +258,16 @@ def goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
 
 
 def _stand_in(group: AppendGroup) -> AppendGroup:
-    """Takes the result of a group that was recalled; not sent again if the stream breaks."""
+    """Takes the result of a group that was recalled, and tells nobody: it has no owner, and nobody
+    waits for its batches. Not sent again if the stream breaks.
+    """
     made = AppendGroup(
         group.topic_id, group.partition, group.leader_epoch, group.acks, group.instance
     )
-    made.batches = [b""] * len(group.batches)
+    count = len(group.batches)
+    made.batches = [b""] * count
+    made.sinks = [ANSWERED] * count
+    made.indexes = list(group.indexes)
     made.deadline_ms = NEVER_MS
     made.completed = True
-    made.on_complete = _ignore
     return made
-
-
-def _ignore(*_: object) -> None:
-    """A result that nobody waits for any more."""

@@ -13,7 +13,7 @@ from highwater.gateway.clients.append_stream import AppendStream
 from highwater.gateway.clients.coordinate_stream import CoordinateStream
 from highwater.gateway.clients.fetch_stream import FetchStream
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.hop.append import OnComplete, complete_sinks
+from highwater.hop.append import AppendOwner
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
 from highwater.hop.segment_files import SegmentFiles
@@ -45,11 +45,11 @@ class GrpcNodeLink:
         schedule: Callable[[Callable[[], None]], object],
         on_failure: Callable[[str, BaseException], None],
         budget: MemoryBudget,
-        on_complete: OnComplete = complete_sinks,
+        append_owner: AppendOwner | None = None,
     ) -> None:
         """`budget` says whether there is room for fetched bytes.
 
-        `on_complete` is what groups of appends do with their results.
+        `append_owner` is that of all groups of appends.
         """
         self.node_id = node.node_id
         self.state = node
@@ -64,7 +64,7 @@ class GrpcNodeLink:
             clock=clock,
             schedule=schedule,
             on_encode_failure=lambda error: on_failure("encode-append", error),
-            on_complete=on_complete,
+            owner=append_owner,
         )
         self._fetch = FetchStream(channel, self._files, budget)
         self._coordinate = CoordinateStream(channel)
@@ -73,7 +73,7 @@ class GrpcNodeLink:
         self._fenced = False
         self._asked: set[Any] = set()
         """Unary calls under way."""
-        self.append: Callable[..., None] = self._append.gatherer.append
+        self.append = self._append.gatherer.append
         self.append_group = self._append.gatherer.append_group
         self.appends_under_way = self._append.under_way
         self.recall_appends = self._append.recall

@@ -28,10 +28,11 @@ from highwater.hop.append import (
     OUTCOME_UNKNOWN,
     AppendGatherer,
     AppendGroup,
+    AppendOwner,
     AppendRoute,
     AppendSink,
     Failure,
-    tell_failures,
+    tell_sinks,
 )
 from highwater.hop.append_expiry import (
     AppendExpiry,
@@ -86,9 +87,17 @@ class PartitionHold:
     )
 
     def __init__(
-        self, route: AppendRoute, ledger: HoldLedger, *, led: bool, trusted: bool = True
+        self,
+        route: AppendRoute,
+        ledger: HoldLedger,
+        *,
+        owner: AppendOwner | None,
+        led: bool,
+        trusted: bool = True,
     ) -> None:
-        """`trusted`: the leader has taken groups in this epoch."""
+        """`trusted`: the leader has taken groups in this epoch. `owner` is that of the groups that
+        are made here.
+        """
         self.epoch: int = route.leader_epoch
         self.led = led
         self._trusted = trusted
@@ -112,7 +121,7 @@ class PartitionHold:
             leader_epoch=route.leader_epoch,
             instance=route.instance,
         )
-        self._gatherer = AppendGatherer(_never, _never)
+        self._gatherer = AppendGatherer(_never, _never, owner)
         self._gatherer.hold()
 
     # ---- what the path to the link asks ----
@@ -354,9 +363,9 @@ def _is_silence(failures: Mapping[int, Failure]) -> bool:
 
 
 def tell_all(group: AppendGroup, failure: Failure) -> None:
-    """The same failure to every sink, now, whatever the group's owner has planned."""
+    """The same failure to every sink, now, whatever the group's owner says."""
     n = len(group.batches)
-    tell_failures(group, [-1] * n, dict.fromkeys(range(n), failure))
+    tell_sinks(group, [-1] * n, dict.fromkeys(range(n), failure))
 
 
 def _never(_: object) -> None:

@@ -2,7 +2,9 @@
 
 A partition has a `PartitionHold` only while something is unusual: its route is new and its leader
 has taken nothing yet, a group was refused, or nobody leads. Otherwise batches go straight to the
-link and nothing here is called; what is under way is found by a look into the link when needed.
+link. Results come here first, as `HeldProduce` owns all groups of the links; where nothing is
+unusual and nothing has failed, the sinks hear them at once. What is under way is found by a look
+into the link when needed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,8 +19,7 @@ from highwater.hop.append import (
     AppendRoute,
     AppendSink,
     Failure,
-    completing,
-    tell_failures,
+    tell_sinks,
 )
 from highwater.hop.append_expiry import unknown
 from highwater.hop.ports import NodeLink
@@ -74,7 +75,9 @@ class _Held:
 
 
 class HeldProduce:
-    """See the module. As a `ProduceTarget` it takes batches that may not go to a link at once."""
+    """See the module. As a `ProduceTarget` it takes batches that may not go to a link at once; as
+    an `AppendOwner` it hears what became of those that did.
+    """
 
     def __init__(
         self,
@@ -93,8 +96,6 @@ class HeldProduce:
         self._route_of = route_of
         self._is_lost = is_lost
         self._held: dict[Key, _Held] = {}
-        self.complete: Final = completing(self._offer)
-        """The `on_complete` of groups while nothing is known of their partition here."""
 
     @property
     def nbytes(self) -> int:
@@ -124,61 +125,62 @@ class HeldProduce:
         if held is None:
             # Only `PartitionRoute`s have a target that can be this object.
             found = cast("PartitionRoute", route)
-            hold = PartitionHold(found, self._ledger, led=found.link is not None, trusted=False)
-            held = self._held[key] = _Held(hold, found, _recallable(found.link))
+            held = self._begin(found, _recallable(found.link), trusted=False)
         held.hold.append(acks, batch, nbytes, sink, index, deadline_ms)
         self._go_on(held)
 
-    def _offer(
-        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure]
+    def take_result(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
     ) -> bool:
-        """A group failed of which nothing is known here; True if it is taken over."""
-        if refusal_of(group, failures) is None:
-            if not group.doubtful:
-                return False
-            _tell(group, base_offsets, failures)
-            return True
+        """See `AppendOwner`. Where nothing is unusual, a success is no business of this class."""
+        if failures is None and not self._held:
+            return False
         key = (group.topic_id, group.partition)
-        if key not in self._held:
-            route = self._route_of(*key)
-            if route is None:
-                tell_all(group, _UNKNOWN_TOPIC)
-                return True
+        held = self._held.get(key)
+        if held is not None:
+            self._take_counted(held, group, base_offsets, failures)
+        elif failures is None:
+            return False
+        elif refusal_of(group, failures) is None:
+            _tell(group, base_offsets, failures)
+        elif (route := self._route_of(*key)) is None:
+            tell_all(group, _UNKNOWN_TOPIC)
+        else:
             link = _recallable(route.link)
-            held = _Held(PartitionHold(route, self._ledger, led=link is not None), route, link)
-            self._held[key] = held
+            held = self._begin(route, link)
             for other in () if link is None else link.appends_under_way():
                 if (other.topic_id, other.partition) == key:
-                    self._count(held, other)
-            self._count(held, group)
-        self._completed(group, base_offsets, failures)
+                    held.hold.sent(other)
+            held.hold.sent(group)
+            self._take_counted(held, group, base_offsets, failures)
         return True
 
-    def _count(self, held: _Held, group: AppendGroup) -> None:
-        held.hold.sent(group)
-        group.on_complete = self._completed
+    def _begin(
+        self, route: PartitionRoute, link: RecallableLink | None, *, trusted: bool = True
+    ) -> _Held:
+        """A hold for a partition that has none."""
+        hold = PartitionHold(route, self._ledger, owner=self, led=link is not None, trusted=trusted)
+        held = self._held[route.topic_id, route.partition] = _Held(hold, route, link)
+        return held
 
-    def _opened(self, group: AppendGroup) -> None:
-        """A group was opened at the link, while somebody counts."""
-        self._count(self._held[group.topic_id, group.partition], group)
-
-    def _completed(
-        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+    def _take_counted(
+        self,
+        held: _Held,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: Mapping[int, Failure] | None,
     ) -> None:
-        """The `on_complete` of counted groups."""
-        held = self._held.get((group.topic_id, group.partition))
-        if held is None:
-            self.complete(group, base_offsets, failures)
-            return
-        if failures is None:
-            held.hold.completed(group, None)
-            self.complete(group, base_offsets, None)
-        elif not held.hold.completed(group, failures):
-            _tell(group, base_offsets, failures)
+        """The result of a group whose partition has a hold, which counts those under way."""
+        if not held.hold.completed(group, failures):
+            _tell(group, base_offsets, failures or {})
         self._go_on(held)
         if held.hold.may_retry and held.retries < len(RETRY_S):
             self._call_later(RETRY_S[held.retries], partial(self._retry, held))
             held.retries += 1
+
+    def _opened(self, group: AppendGroup) -> None:
+        """A group was opened at the link, while somebody counts."""
+        self._held[group.topic_id, group.partition].hold.sent(group)
 
     def _retry(self, held: _Held) -> None:
         if self._held.get((held.route.topic_id, held.route.partition)) is held:
@@ -191,7 +193,6 @@ class HeldProduce:
         groups = hold.take(retry=retry)
         for group in groups:
             assert link is not None  # Or nothing may leave.
-            group.on_complete = self._completed
             link.append_group(route, group)
         straight = hold.straight
         if groups or straight:
@@ -218,9 +219,8 @@ class HeldProduce:
                 if key not in routes or key in known:
                     continue
                 if key not in self._held:
-                    hold = PartitionHold(routes[key], self._ledger, led=True)
-                    self._held[key] = _Held(hold, routes[key], link)
-                self._count(self._held[key], group)
+                    self._begin(routes[key], link)
+                self._held[key].hold.sent(group)
         moved = [held for key in routes if (held := self._held.get(key)) is not None]
         for held in moved:
             route = held.route = routes[held.route.topic_id, held.route.partition]
@@ -274,7 +274,7 @@ def _tell(group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Fa
     """The results of a group that is not held, to its sinks."""
     if group.doubtful:
         failures = {place: _doubted(failure) for place, failure in failures.items()}
-    tell_failures(group, base_offsets, failures)
+    tell_sinks(group, base_offsets, failures)
 
 
 def _doubted(failure: Failure) -> Failure:

@@ -6,11 +6,11 @@ brought. The mapping from names to topic ids happens here and nowhere else (deci
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Final
 
 from highwater.gateway.core.produce_reply import reply_struct
-from highwater.hop.append import AppendRoute, AppendSink
-from highwater.hop.ports import NodeLink
+from highwater.hop.append import AppendRoute
+from highwater.hop.ports import NodeLink, ProduceTarget
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
@@ -20,23 +20,6 @@ _STEP_MOVES: Final = 128
 
 _STEP_TOPICS: Final = 32
 """Topics that are compared, or asked for their links, in one step."""
-
-
-class ProduceTarget(Protocol):
-    """Takes batches: a link, or whoever holds them until there is one."""
-
-    def append(
-        self,
-        route: AppendRoute,
-        acks: int,
-        batch: Any,
-        nbytes: int,
-        sink: AppendSink,
-        index: int,
-        deadline_ms: int,
-    ) -> None:
-        """Queues one batch; order per partition is the order of these calls."""
-        ...
 
 
 class PartitionRoute(AppendRoute):

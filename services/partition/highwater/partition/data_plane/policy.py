@@ -1,6 +1,6 @@
 """What a topic's configs mean for an append, as plain values that the hot path reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 ANY_AGE: Final = 2**63 - 1
@@ -29,12 +29,19 @@ class AppendPolicy:
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     """Deep validation gives up on a batch that unpacks to more."""
 
-    @property
-    def deep(self) -> bool:
-        """True if the records themselves are looked at."""
-        return self.compacted or self.validate_records
+    # What follows from the configs, worked out once and not for each append:
 
-    @property
-    def plain(self) -> bool:
-        """True if the leader need only look at what every header has."""
-        return not (self.deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE)
+    batch_bytes_max: int = field(init=False)
+    """Of one batch, by both limits."""
+    deep: bool = field(init=False)
+    """True if the records themselves are looked at."""
+    plain: bool = field(init=False)
+    """True if the leader need only look at what every header has."""
+
+    def __post_init__(self) -> None:
+        """Fills in the fields that follow from the others."""
+        deep = self.compacted or self.validate_records
+        other = deep or self.log_append_time or self.timestamp_before_ms_max < ANY_AGE
+        object.__setattr__(self, "batch_bytes_max", min(self.message_bytes_max, self.segment_bytes))
+        object.__setattr__(self, "deep", deep)
+        object.__setattr__(self, "plain", not other)

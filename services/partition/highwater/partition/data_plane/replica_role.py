@@ -201,6 +201,11 @@ class ReplicaRole:
             )
         )
 
+    def fetch_again(self) -> None:
+        """A follower that could not fetch, because a write or a flush was under way."""
+        if self.core.may_ask():
+            self.ask_port(effect.StartFollowing(leader=self.leader, leader_epoch=self.leader_epoch))
+
     def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
         """This node came to lead while the writer thread was at work for `epoch`: records that
         nobody waits for are in the log now, and the present epoch begins behind them.
@@ -268,14 +273,14 @@ class ReplicaRole:
 
     def _take_high_watermark(self, high_watermark: int) -> None:
         before = self.log.high_watermark
-        self._commit_to(high_watermark)
+        self.commit_to(high_watermark)
         waiters = self.waiters
         if waiters.uncommitted:
             waiters.reached(high_watermark)
         if before < self.core.epoch_start_offset <= high_watermark and waiters.fetches:
             waiters.caught_up()
 
-    def _commit_to(self, high_watermark: int) -> None:
+    def commit_to(self, high_watermark: int) -> None:
         """Tells the log, whose checkpoint and retention go by it, and completes groups."""
         self.log.high_watermark = high_watermark
         if self.waiters.commits:

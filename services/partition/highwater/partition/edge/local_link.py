@@ -30,7 +30,7 @@ class LocalLink:
         self._queries = queries
         self._log_dirs = log_dirs
         gatherer = AppendGatherer(schedule, plane.append)
-        self.append: Callable[..., None] = gatherer.append
+        self.append = gatherer.append
         self._schedule = schedule
         self._fetch: Callable[[FetchWork], None] = plane.fetch
         self.cancel_fetch: Callable[[FetchWork], None] = plane.cancel_fetch

@@ -8,7 +8,7 @@ does not read cannot make this node's memory grow. A node that stops ends its st
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -189,7 +189,7 @@ async def _read(
 
 
 class AppendResults(OutQueue):
-    """Gathers group results into one response per write."""
+    """Gathers group results into one response per write. Owns the groups of its stream."""
 
     def __init__(self, context: Any) -> None:
         super().__init__(context)
@@ -214,6 +214,18 @@ class AppendResults(OutQueue):
             self._ending = False
             self.put(response.SerializeToString())
 
+    def take_result(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: Mapping[int, Failure] | None,
+    ) -> bool:
+        """See `AppendOwner`: the sender tells the sinks."""
+        self.results.append(result_of(group, base_offsets, failures))
+        self.awaited -= 1
+        self.wake()
+        return True
+
 
 async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
     """Append: one message in, its groups' results out as they become final."""
@@ -221,26 +233,13 @@ async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | Non
     now_s = asyncio.get_running_loop().time
 
     def receive(message: bytes) -> None:
-        message_id, groups = decode_request(message, int(now_s() * 1000))
-        for index, group in enumerate(groups):
-            group.on_complete = _reporter(out, message_id, index)
+        message_id, groups = decode_request(message, int(now_s() * 1000), out)
         out.awaited += len(groups)
         plane.append(groups)
         out.appended.append(message_id)
         out.wake()
 
     await serve_stream(context, out, receive, drain)
-
-
-def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., None]:
-    def report(
-        group: AppendGroup, base_offsets: list[int], failures: dict[int, Failure] | None
-    ) -> None:
-        out.results.append(result_of(message_id, index, group, base_offsets, failures))
-        out.awaited -= 1
-        out.wake()
-
-    return report
 
 
 class FetchAnswers(OutQueue):

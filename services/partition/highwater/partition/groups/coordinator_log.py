@@ -39,6 +39,32 @@ class PartitionAwayError(HighwaterError):
     """The coordinator's partition is no longer on this node."""
 
 
+class _OneBatch:
+    """Owns the group of one of the coordinator's batches."""
+
+    __slots__ = ("_leads", "_on_committed")
+
+    def __init__(
+        self, on_committed: Callable[[int, int], None], leads: Callable[[int, int], bool]
+    ) -> None:
+        self._on_committed = on_committed
+        self._leads = leads
+
+    def take_result(
+        self, group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
+    ) -> bool:
+        """See `AppendOwner`."""
+        code = failures[0].error_code if failures else 0
+        if code == ErrorCode.REQUEST_TIMED_OUT and not self._leads(
+            group.partition, group.leader_epoch
+        ):
+            # Producers must not take the end of a leadership for "not stored". For the
+            # coordinator it is the end of its epoch, whatever becomes of the batch.
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._on_committed(code, base_offsets[0])
+        return True
+
+
 class DataPlaneLog:
     """A `CoordinatorLog` (groups.log_port) over one topic; `topic` is set when it is known."""
 
@@ -58,21 +84,12 @@ class DataPlaneLog:
         """Appends with acks=all; `on_committed(error_code, base_offset)` once, now or later."""
         assert self.topic is not None
         # Without an instance: commits of offsets are nobody's traffic and never throttled.
-        group = AppendGroup(self.topic.topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""))
+        owner = _OneBatch(on_committed, self.leads)
+        group = AppendGroup(
+            self.topic.topic_id, partition, leader_epoch, ACKS_ALL, InstanceId(""), owner
+        )
         group.batches.append(memoryview(bytearray(batch)))
         group.nbytes = len(batch)
-
-        def complete(
-            _group: AppendGroup, base_offsets: list[int], failures: Mapping[int, Failure] | None
-        ) -> None:
-            code = failures[0].error_code if failures else 0
-            if code == ErrorCode.REQUEST_TIMED_OUT and not self._leads(partition, leader_epoch):
-                # Producers must not take the end of a leadership for "not stored". For the
-                # coordinator it is the end of its epoch, whatever becomes of the batch.
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            on_committed(code, base_offsets[0])
-
-        group.on_complete = complete
         self._plane.append([group])
 
     def refusal(self, partition: int, leader_epoch: int) -> int:
@@ -80,7 +97,7 @@ class DataPlaneLog:
         replica = self._find(partition)
         if replica is not None and replica.failed:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if replica is None or not self._leads(partition, leader_epoch):
+        if replica is None or not self.leads(partition, leader_epoch):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_ENOUGH_REPLICAS if replica.core.under_min_isr else 0
 
@@ -162,7 +179,8 @@ class DataPlaneLog:
             return NO_EPOCH
         return replica.log.epochs.cache.epoch_for(offset - 1)
 
-    def _leads(self, partition: int, leader_epoch: int) -> bool:
+    def leads(self, partition: int, leader_epoch: int) -> bool:
+        """True if this node leads the partition in that epoch."""
         replica = self._find(partition)
         return replica is not None and replica.leading and replica.leader_epoch == leader_epoch
 

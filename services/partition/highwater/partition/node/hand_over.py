@@ -88,5 +88,5 @@ def _is_done(replica: PartitionReplica) -> bool:
     if not replica.handed_over:
         return False
     if not replica.waiters.commits:
-        replica.resume_appends()
+        replica.answers.go_on()
     return True

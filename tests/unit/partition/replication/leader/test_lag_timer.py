@@ -19,13 +19,11 @@ class Replica:
         self.core = SimpleNamespace(progress=(None,) * followers)
         self.heard: list[LagChecked] = []
         self.expired_at: list[int] = []
+        self.answers = SimpleNamespace(expire=self.expired_at.append)
         self.failed = False
 
     def handle(self, event: LagChecked) -> None:
         self.heard.append(event)
-
-    def expire_appends(self, now_ms: int) -> None:
-        self.expired_at.append(now_ms)
 
     def fail(self) -> None:
         self.failed = True

@@ -198,7 +198,7 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
             replica.led_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
         if _flushed(replica, late) is Outcome.DONE:
             late.end(replica)
-        replica.resume_appends()
+        replica.answers.go_on()
     except LogDirFailure as error:
         replica.log_failed(error)
 

@@ -59,7 +59,7 @@ class LagTimer:
         for replica in part:
             try:
                 replica.handle(now)
-                replica.expire_appends(now.now_ms)
+                replica.answers.expire(now.now_ms)
             except Exception as error:  # noqa: BLE001 - one partition's bug, not the node's.
                 replica.fail()
                 self._on_bug(replica, error)

@@ -1,0 +1,246 @@
+"""Who answers a group of appends, and when: everything between the write and `AppendGroup.complete`.
+
+A group is in one of these states, and is answered once. Groups that wait for the same thing are
+answered in the order in which they came, and so are all that wait when a leader's epoch ends. Only
+refusals overtake; those of a leader that has resigned do not either.
+
+| state | where it is kept | what moves it on | what ends it before that |
+|---|---|---|---|
+| refused | nowhere | answered at once (`refuse`) | - |
+| queued | `stalled` | `go_on`, when it is the first and the writer thread is free: appended as if it came now | the epoch's end: not appended. Too much waits: REQUEST_TIMED_OUT |
+| in hand | `_in_hand`, and first of `stalled` | `_written`, when the writer thread has written it | the epoch's end: unknown |
+| written | nowhere: `appended` | at once: answered, or one of the next two | the log failed (`log_failed`): unknown |
+| unflushed | `unflushed` | `_flushed`, when the flush that flush.messages asks for has ended | the epoch's end: unknown |
+| uncommitted, acks=all | `Waiters.commits` | the high watermark (`Waiters.offset_committed`) | its deadline (`expire`), or too many after it: appended. The epoch's end: unknown |
+
+Groups are queued while the log directory hangs, while a leader `holds` what comes because it may go
+on, and behind earlier groups of a leader that has resigned. A write or flush may end after the epoch
+in which it was begun: its group was answered then, and only the log's end is told to the role.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from highwater.hop.append import AppendGroup, Failure
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core.refusals import commit_timeout_code
+from highwater.partition.core.replica import ACKS_ALL
+from highwater.partition.data_plane.replica_role import ReplicaRole, unknown
+from highwater.partition.data_plane.stalled_appends import StalledAppends
+from highwater.partition.data_plane.waiters import CommitWait
+from highwater.partition.storage.errors import LogDirFailure
+from highwater.partition.storage.log.append_info import LogAppendInfo
+from highwater.partition.storage.log.log import PartitionLog
+
+
+class AppendAnswers:
+    """See the module. Lives as long as its replica. `appended` is on the hot path."""
+
+    __slots__ = (
+        "_append",
+        "_core",
+        "_flush",
+        "_in_hand",
+        "_log",
+        "_role",
+        "_waiters",
+        "holds",
+        "stalled",
+        "unflushed",
+    )
+
+    def __init__(
+        self,
+        role: ReplicaRole,
+        *,
+        append: Callable[[AppendGroup, bool], None],
+        flush: Callable[[PartitionLog, Callable[[], None]], None],
+    ) -> None:
+        """`append(group, True)` is the replica's, for a group that was queued. `flush` syncs the
+        log, somewhere else, and then calls back.
+        """
+        self._role = role
+        self._core = role.core
+        self._log = role.log
+        self._waiters = role.waiters
+        self._append = append
+        self._flush = flush
+        self.holds = False
+        """Has resigned and may go on, so appends wait here and not at gateways."""
+        self.stalled: StalledAppends | None = None
+        """Set while groups are queued or in hand."""
+        self._in_hand: CommitWait | None = None
+        """The group that the thread writes to a stalled directory."""
+        self.unflushed: dict[CommitWait, None] = {}
+        """Groups that are acknowledged only when a flush that they asked for has ended."""
+
+    # ---- not appended now ----
+
+    def refuse(self, group: AppendGroup, error_code: int, waited: bool) -> None:
+        """A leader that has resigned answers earlier groups first: gateways keep their order."""
+        role = self._role
+        if not (role.resigned and role.leading) or waited or not self._answers_are_due():
+            group.fail(role.refusal(error_code, group.leader_epoch))
+            return
+        if self.stalled is None:
+            self.stalled = StalledAppends(self._log.stall)
+        if not self.stalled.add(group):
+            group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "too much waits for the next leader"))
+
+    def _answers_are_due(self) -> bool:
+        """True while groups wait here that came before."""
+        waits = self.stalled is not None or self._waiters.commits or self.unflushed
+        return bool(self.holds or waits)
+
+    def queue(self, group: AppendGroup) -> None:
+        """Queues a group for a stalled directory, in whose order all of them are written."""
+        stalled, first = self.stalled, self.stalled is None
+        if stalled is None:
+            stalled = StalledAppends(self._log.stall)
+        if not stalled.add(group):
+            group.fail(Failure(ErrorCode.REQUEST_TIMED_OUT, "the log directory is too slow"))
+        elif first:
+            self.stalled = stalled
+            self._take_queued(stalled)
+
+    def go_on(self) -> None:
+        """The writer thread has ended what a follower gave it, or nothing that came before this
+        replica resigned waits for an answer: groups that came since are next.
+        """
+        if self.stalled is not None:
+            self._take_queued(self.stalled)
+
+    def _take_queued(self, stalled: StalledAppends) -> None:
+        """Appends what waits until the writer thread has a group in hand, or nothing is left."""
+        if self.holds:
+            return
+        late_writer = self._log.late_writer
+        try:
+            while not late_writer.writing and (group := stalled.take()) is not None:
+                self._append(group, True)
+        except Exception:
+            # A bug; the caller reports it. Nobody may wait for what never comes.
+            self._role.fail()
+            raise
+        finally:
+            if not late_writer.writing and not stalled:
+                self.stalled = None
+
+    def write_later(self, wait: CommitWait, info: LogAppendInfo) -> bool:
+        """Gives a group to the writer thread. False if it is in the log already, as
+        `LateWriter.append` says. Raises LogDirFailure.
+        """
+        if self._log.late_writer.append(info, partial(self._written, wait)):
+            self._in_hand = wait
+            return True
+        return False
+
+    def _written(self, wait: CommitWait) -> None:
+        """The writer thread has put a group of `stalled` into the log."""
+        stalled, group, role = self.stalled, wait.group, self._role
+        assert stalled is not None
+        self._in_hand = None
+        if not group.completed:
+            self.appended(
+                group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
+            )
+        elif role.leading:
+            # The lead was lost and won again meanwhile; the group was answered as unknown.
+            role.led_late(group.leader_epoch, wait.required_offset, wait.nbytes)
+        elif not role.failed:
+            # A follower by now, which could not fetch while this was being written.
+            role.log_end_moved()
+            role.fetch_again()
+        self._take_queued(stalled)
+
+    # ---- appended ----
+
+    def appended(
+        self,
+        group: AppendGroup,
+        base_offsets: list[int],
+        failures: dict[int, Failure] | None,
+        next_offset: int,
+        nbytes: int,
+        flushed: bool = False,
+    ) -> None:
+        """The group is in the log, up to `next_offset`, with `nbytes` that may be none.
+
+        It is answered now, or when the log is flushed, or with acks=all when the high watermark
+        has passed it. Others who wait for what was appended hear of it.
+        """
+        core, log, waiters = self._core, self._log, self._waiters
+        extent = log.extent
+        group.log_start_offset = extent.start_offset
+        if nbytes:
+            end = counted_end = extent.end_offset
+            if end >= log.durability.flush_at_offset:
+                counted_end = self._role.counted_end()
+                if not flushed:
+                    wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
+                    self.unflushed[wait] = None
+                    core.appended(end, counted_end)
+                    self._flush(log, partial(self._flushed, wait))
+                    return
+            moved = core.appended(end, counted_end)
+            if moved is not None:
+                self._role.commit_to(moved)
+        if group.acks == ACKS_ALL and core.high_watermark < next_offset:
+            group.release_bytes()
+            waiters.add_commit(CommitWait(group, base_offsets, failures, next_offset))
+        else:
+            group.complete(base_offsets, failures)
+        if not nbytes:
+            return
+        if core.high_watermark < next_offset or waiters.uncommitted:
+            waiters.appended(next_offset, nbytes)
+            waiters.reached(core.high_watermark)
+        elif waiters.fetches:
+            waiters.bytes_committed(nbytes)
+        if self._role.listeners:
+            self._role.tell_listeners()
+
+    def _flushed(self, wait: CommitWait) -> None:
+        """What the group asked to be flushed is on disk."""
+        group, next_offset, nbytes = wait.group, wait.required_offset, wait.nbytes
+        if wait in self.unflushed:
+            del self.unflushed[wait]
+            self.appended(group, wait.base_offsets, wait.failures, next_offset, nbytes, True)
+            return
+        # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+        role = self._role
+        if self._core.counted_end_offset < next_offset <= self._log.extent.end_offset:
+            if role.leading:
+                self._waiters.appended(next_offset, nbytes)
+            role.log_end_moved()
+            role.fetch_again()
+
+    def log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
+        """The log could not take the group."""
+        self._role.log_failed(error)
+        if not group.completed:  # One of `stalled` is failed with all of them.
+            group.fail(unknown(self._role.storage_error, str(error)))
+
+    # ---- the end of waits ----
+
+    def expire(self, now_ms: int) -> None:
+        """Answers acks=all groups that nobody waits for any more; their records stay."""
+        if self._waiters.commits:
+            code = commit_timeout_code(self._core.under_min_isr)
+            self._waiters.expire_commits(now_ms, code)
+
+    def leader_gone(self, error_code: int) -> None:
+        """Answers the rest, after `Waiters.leader_gone`: all of it in the order in which it came,
+        because gateways send it again in the order of ends.
+        """
+        unflushed, self.unflushed = self.unflushed, {}
+        for wait in unflushed:
+            wait.give_up(unknown(error_code, "the flush was not seen to end"))
+        if self.stalled is not None:
+            not_written = unknown(error_code, "the write was not seen to end")
+            if self._in_hand is not None and not self._in_hand.group.completed:
+                self._in_hand.give_up(not_written)
+            self.stalled.fail(not_written, self._role.not_leader())
+            if self.holds:
+                self.stalled = None
+        self.holds = False

@@ -1,0 +1,262 @@
+"""Who answers a group of appends, and when: the states of a group in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from highwater.hop.append import (
+    OUTCOME_APPENDED,
+    OUTCOME_NOT_APPENDED,
+    OUTCOME_UNKNOWN,
+    Failure,
+)
+from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.data_plane.replica import PartitionReplica
+from tests.support.log_batches import make_batch
+from tests.unit.hop.sinks import Owner, Sink
+from tests.unit.partition.data_plane.node import EPOCH, Node, ask
+from tests.unit.partition.data_plane.roles import NODE, follow, follower_fetched, image_says
+from tests.unit.partition.data_plane.test_replica_stalled import SlowDisk
+
+TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def good() -> bytearray:
+    return make_batch(timestamps=(1000, 1001))
+
+
+class Waiting:
+    """A leader with a follower, and a group in each state in which one can wait."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.disk = SlowDisk()
+        self.disk.stall.stalled = False
+        self.replica = node.add(lead=False, environment=self.disk, flush_messages=2)
+        self.flushes: list[Callable[[], None]] = []
+        self.replica.answers._flush = lambda log, done: self.flushes.append(
+            lambda: (log.flush(), done())
+        )
+        image_says(self.replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
+        self.answered: list[tuple[str, int, int]] = []
+        """Name, error code, and base offset or outcome."""
+        self.append("uncommitted", acks=-1)
+        self.append("unflushed", acks=1)
+        self.disk.stall.slow_write()
+        self.append("in hand", acks=1)
+        self.append("queued", acks=0)
+
+    def append(self, name: str, *, acks: int) -> None:
+        def heard(offsets: list[int], failures: Mapping[int, Failure] | None) -> None:
+            failure = (failures or {}).get(0)
+            if failure is None:
+                self.answered.append((name, 0, offsets[0]))
+            else:
+                self.answered.append((name, failure.error_code, failure.outcome))
+
+        group, _ = self.node.group(make_batch(), acks=acks, owner=Owner(heard))
+        self.node.plane.append([group])
+
+    def end_late(self) -> None:
+        """What was begun and nobody waits for any more."""
+        for end in self.flushes:
+            end()
+        while self.disk.jobs:
+            self.disk.finish()
+
+
+@pytest.fixture
+def waiting(node: Node) -> Waiting:
+    return Waiting(node)
+
+
+def test_each_state_is_left_by_its_own_event(waiting: Waiting) -> None:
+    replica, answered = waiting.replica, waiting.answered
+    assert answered == []
+    assert len(replica.waiters.commits) == len(replica.answers.unflushed) == 1
+    waiting.flushes.pop()()
+    assert answered == [("unflushed", 0, 1)]
+    assert not replica.answers.unflushed
+    waiting.disk.finish()
+    assert answered[1:] == [("in hand", 0, 2)]
+    waiting.disk.stall.stalled = False
+    waiting.disk.finish()
+    assert replica.answers.stalled is None
+    assert answered[2:] == [], "the second one again asks for a flush"
+    waiting.flushes.pop()()
+    assert answered[2:] == [("queued", 0, 3)]
+    follower_fetched(replica, 2, 4)
+    assert answered[3:] == [("uncommitted", 0, 0)]
+    assert waiting.node.bugs == []
+
+
+def test_with_acks_all_a_flush_is_not_enough(waiting: Waiting) -> None:
+    waiting.end_late()
+    waiting.flushes.clear()
+    waiting.disk.stall.stalled = False
+    waiting.append("first", acks=1)
+    waiting.append("all", acks=-1)
+    waiting.answered.clear()
+    waiting.flushes.pop()()
+    assert (waiting.answered, len(waiting.replica.waiters.commits)) == ([], 2)
+    follower_fetched(waiting.replica, 2, waiting.replica.log.log_end_offset)
+    assert [name for name, _, _ in waiting.answered] == ["uncommitted", "all"]
+
+
+def another_leads(replica: PartitionReplica) -> None:
+    follow(replica, 2, EPOCH + 1)
+
+
+@pytest.mark.parametrize("end", [another_leads, PartitionReplica.retire, PartitionReplica.fail])
+def test_at_the_end_of_an_epoch_each_group_hears_what_is_true_of_it(
+    waiting: Waiting, end: Callable[[PartitionReplica], None]
+) -> None:
+    end(waiting.replica)
+    told = [
+        ("uncommitted", TIMED_OUT, OUTCOME_UNKNOWN),
+        ("unflushed", TIMED_OUT, OUTCOME_UNKNOWN),
+        ("in hand", TIMED_OUT, OUTCOME_UNKNOWN),
+        ("queued", ErrorCode.NOT_LEADER_OR_FOLLOWER, OUTCOME_NOT_APPENDED),
+    ]
+    assert waiting.answered == told, "in the order in which they came"
+    waiting.end_late()
+    assert waiting.answered == told, "each once"
+    assert waiting.disk.stall.waiting_bytes == 0
+    assert waiting.node.bugs == []
+
+
+def test_a_batch_that_failed_by_itself_keeps_its_own_failure(node: Node) -> None:
+    """Also if the rest of its group was being written when the epoch ended."""
+    replica = node.add(environment=SlowDisk())
+    sink = node.append(make_batch(), make_batch()[:40])
+    follow(replica, 2, EPOCH + 1)
+    assert sink.codes == {0: TIMED_OUT, 1: ErrorCode.CORRUPT_MESSAGE}
+
+
+def test_a_leader_that_may_go_on_keeps_what_comes_and_takes_it_then(node: Node) -> None:
+    replica = node.add(lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
+    assert replica.hold_appends()
+    kept = [node.append(make_batch(), acks=1), node.append(make_batch(), acks=1)]
+    replica.answers.go_on()
+    assert [sink.results for sink in kept] == [[], []]
+    replica.resume()
+    assert [sink.offsets for sink in kept] == [{0: 0}, {0: 1}]
+    assert (replica.answers.holds, replica.answers.stalled) == (False, None)
+
+
+def test_a_deadline_ends_the_wait_for_followers_alone(node: Node) -> None:
+    replica = node.add(lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
+    short = node.append(make_batch(), acks=-1, deadline_ms=50)
+    long = node.append(make_batch(), acks=-1, deadline_ms=90)
+    replica.answers.expire(50)
+    assert (short.codes, long.results) == ({0: TIMED_OUT}, [])
+    failure = short.results[0][2]
+    assert failure is not None
+    assert failure.outcome == OUTCOME_APPENDED
+    follower_fetched(replica, 2, 2)
+    assert (long.offsets, len(short.results)) == ({0: 1}, 1)
+
+
+def test_a_sink_that_raises_keeps_no_other_group_from_its_answer(node: Node) -> None:
+    replica = node.add(lead=False)
+    image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
+    broken, sound = Sink(), Sink()
+    broken.raises = {0}
+    first, _ = node.group(make_batch(), acks=-1)
+    second, _ = node.group(make_batch(), acks=-1)
+    first.sinks, second.sinks = [broken], [sound]
+    node.plane.append([first, second])
+    follower_fetched(replica, 2, 2)
+    assert [str(error) for error in broken.errors] == ["a bug at 0"]
+    assert sound.offsets == {0: 1}
+    assert node.append(make_batch()).codes == {0: 0}
+
+
+def test_acks_all_waits_for_the_high_watermark(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    one, two = node.append(good(), acks=-1), node.append(good(), acks=-1)
+    leader_only = node.append(good(), acks=1)
+    assert leader_only.offsets == {0: 4}
+    assert one.results == []
+    follower_fetched(replica, 2, 2)
+    assert replica.high_watermark == replica.log.high_watermark == 2
+    assert one.offsets == {0: 0}
+    assert two.results == []
+    follow(replica, 2, 5)
+    failure = two.results[0][2]
+    assert isinstance(failure, Failure)
+    assert failure.error_code == ErrorCode.REQUEST_TIMED_OUT, "6 would mean: not stored"
+    assert failure.outcome == OUTCOME_UNKNOWN
+    assert len(replica.waiters.commits) == 0
+
+
+def test_acks_all_is_refused_while_the_isr_is_too_small(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1,), min_isr=2)
+    failure = node.append(good(), acks=-1).results[0][2]
+    assert failure.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "min.insync.replicas is 2" in failure.message
+    assert replica.log.log_end_offset == 0, "nothing was appended"
+    assert node.append(good(), acks=1).codes == {0: 0}
+    assert replica.high_watermark == 0
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 2), min_isr=2)
+    waiting = node.append(good(), acks=-1)
+    assert waiting.results == []
+    follower_fetched(replica, 2, replica.log.log_end_offset)
+    assert waiting.codes == {0: 0}
+
+
+def test_waiting_fetches_see_what_followers_have(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    waiting = node.fetch(ask(0))
+    node.append(good())
+    node.append(good())
+    assert waiting.answers == 0
+    follower_fetched(replica, 2, 2)
+    assert waiting.sizes == [len(good())]
+    assert list(replica.waiters.uncommitted) == [(4, len(good()))]
+
+
+def test_listeners_hear_of_growth_commits_and_roles(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    told = []
+    replica.listeners = (lambda r: told.append((r.log.log_end_offset, r.high_watermark)),)
+    node.append(good())
+    follower_fetched(replica, 2, 2)
+    follow(replica, 2, EPOCH + 1)
+    assert told == [(2, 0), (2, 2), (2, 2)]
+
+
+def test_a_group_of_a_stream_keeps_no_bytes_while_it_waits_for_followers(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    outcomes = []
+    owner = Owner(lambda offsets, failures: outcomes.append((offsets, failures)))
+    group, _ = node.group(good(), good(), acks=-1, owner=owner)
+    group.sinks = []
+    node.plane.append([group])
+    assert ([bytes(batch) for batch in group.batches], group.whole) == ([b"", b""], None)
+    follow(replica, 2, EPOCH + 1)
+    [(offsets, failures)] = outcomes
+    assert (offsets, set(failures)) == ([-1, -1], {0, 1}), "each batch is told"
+
+
+def test_a_group_of_this_process_keeps_its_bytes_to_be_sent_again(node):
+    replica = node.add(lead=False)
+    image_says(replica, leader=1, epoch=EPOCH, replicas=(1, 2))
+    group, _ = node.group(good(), acks=-1)
+    node.plane.append([group])
+    assert len(group.batches[0]) == len(good())
