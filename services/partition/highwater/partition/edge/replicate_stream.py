@@ -1,7 +1,7 @@
 """Replicate: a follower node's stream, as raw bytes over grpc.aio; one session per stream.
 
-A follower asks anew when it has the answer, so as a rule one answer waits to be written; of one
-that does not, nothing is read while more of them wait than `OutQueue` allows.
+A follower asks again once it has the answer, so usually one answer waits to be written. If a
+follower does not read, its requests are not read either while `OutQueue` has no room.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SYSTEM_CLOCK: Final = SystemClock()
 
 
 class SessionAnswers(OutQueue):
-    """Writes a session's answers, and ends the stream if the session has broken."""
+    """Writes a session's answers, and ends the stream if the session fails."""
 
     def __init__(self, context: Any) -> None:
         super().__init__(context)
@@ -39,7 +39,7 @@ class SessionAnswers(OutQueue):
         self.wake()
 
     def before_write(self) -> None:
-        """Raises what broke the session."""
+        """Raises the error that ended the session."""
         if self._failure is not None:
             raise self._failure
 
@@ -53,9 +53,9 @@ async def replicate_stream(
     throttle: Throttle | None = None,
     traffic: ReplicaTraffic | None = None,
 ) -> None:
-    """Serves one stream until it ends; `clock` is the replicas'. The rest: see `LeaderSession`.
+    """Serves one stream until it ends. `clock` is the replicas' clock; see `LeaderSession`.
 
-    A node that stops ends it after all others: until then it is what commits their appends.
+    A stopping node ends this stream last: until then it commits the other streams' appends.
     """
     loop = asyncio.get_running_loop()
     out = SessionAnswers(context)

@@ -33,7 +33,7 @@ def add_to_server(
 ) -> Callable[[grpc.aio.Server], None]:
     """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams.
 
-    `replication` has the throttle for followers of this node's leaders, and counts what they get.
+    `replication` has the throttle for followers of this node's leaders, and counts their bytes.
     """
     throttle = None if replication is None else replication.leader_throttle
     traffic = None if replication is None else replication.traffic
