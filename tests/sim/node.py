@@ -256,7 +256,7 @@ class NodeProcess:
             self.handle(on.LogFailed())
 
     def _look_after_damage(self, state: PartitionState) -> None:
-        """As `Quarantine.next_for`."""
+        """As `Quarantine.next_step`."""
         if self.damaged_in is None:
             return
         if nobody_took_over(state, self.damaged_in):

@@ -2,7 +2,7 @@ import pytest
 
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.groups.append_errors import for_api, told
+from highwater.partition.groups.append_errors import for_api, client_error
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from highwater.partition.groups.append_errors import for_api, told
     ],
 )
 def test_codes_of_the_log_in_the_words_of_the_coordinator(refusal, code):
-    assert told(refusal) is code
-    assert told(int(refusal)) is code
+    assert client_error(refusal) is code
+    assert client_error(int(refusal)) is code
 
 
 def test_consumers_before_3_9_take_an_unavailable_coordinator_for_fatal_in_offset_fetch():

@@ -40,18 +40,18 @@ class Fixture:
 
 async def test_due_after_so_many_bytes_and_as_many_as_the_last_one_had():
     f = Fixture()
-    f.writer.grown(99)
+    f.writer.log_grew(99)
     assert not f.writer.due
-    f.writer.grown(1)
+    f.writer.log_grew(1)
     assert f.writer.due
     await f.take(3)
     size = len(f.store.files[0])
     assert size > 100
-    assert not (f.writer.due or f.writer.news)
-    f.writer.grown(size - 1)
-    assert f.writer.news
+    assert not (f.writer.due or f.writer.log_has_grown)
+    f.writer.log_grew(size - 1)
+    assert f.writer.log_has_grown
     assert not f.writer.due
-    f.writer.grown(1)
+    f.writer.log_grew(1)
     assert f.writer.due
     f.writer.loaded(place_of(0), 5)
     assert not f.writer.due, "what counts is what lies behind the snapshot that was loaded"
@@ -95,7 +95,7 @@ async def test_one_at_a_time():
     f.store.save = slow_save
     f.writer.take(f.state, lambda tell: tell(2))
     assert f.writer.saving
-    f.writer.grown(1_000)
+    f.writer.log_grew(1_000)
     assert not f.writer.due
     f.writer.take(f.state, lambda tell: tell(3))
     blocked.set()

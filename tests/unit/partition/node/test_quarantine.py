@@ -32,14 +32,14 @@ def replica(tmp_path: Path) -> PartitionReplica:
 
 def test_it_waits_until_the_controller_has_heard_of_it(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is None
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is None
     assert not quarantine.step_back(replica, STATE, ())
     assert quarantine.step_back(replica, STATE, (2,))
     assert replica.failed
-    assert quarantine.next_for(replica, STATE, has_log=True) is Next.WAIT
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is Next.REPLACE
+    assert quarantine.next_step(replica, STATE, has_log=True) is Next.WAIT
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is Next.REPLACE
     quarantine.forget(replica)
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is None
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is None
 
 
 @pytest.mark.parametrize("isr", [(), (1,), (2,)])
@@ -47,14 +47,14 @@ def test_it_goes_on_if_nobody_took_over(replica: PartitionReplica, isr: tuple[in
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     nobody = replace(LED_BY_OTHER, leader=NodeId(-1), isr=tuple(map(NodeId, isr)))
-    assert quarantine.next_for(replica, nobody, has_log=False) is Next.WAIT
-    assert quarantine.next_for(replica, nobody, has_log=True) is Next.GO_ON
+    assert quarantine.next_step(replica, nobody, has_log=False) is Next.WAIT
+    assert quarantine.next_step(replica, nobody, has_log=True) is Next.GO_ON
 
 
 def test_in_the_same_leader_epoch_it_keeps_its_log(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     dropped = replace(LED_BY_OTHER, leader_epoch=LeaderEpoch(4))
-    assert quarantine.next_for(replica, dropped, has_log=True) is Next.GO_ON
+    assert quarantine.next_step(replica, dropped, has_log=True) is Next.GO_ON
     replica.log.late_writer.writing = True
-    assert quarantine.next_for(replica, dropped, has_log=True) is Next.WAIT
+    assert quarantine.next_step(replica, dropped, has_log=True) is Next.WAIT

@@ -139,7 +139,7 @@ async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
 async def test_a_peer_that_is_damaged_or_silent_is_passed_over_and_asked_again(node: Node) -> None:
     node.answers = {2: Outcome.DAMAGED, 3: Outcome.SILENT}
     await node.until(lambda: node.asked.count(3) >= 2)
-    assert node.repairs.hopeful(node.replica)
+    assert node.repairs.may_heal_soon(node.replica)
     assert (node.replica.failed, node.repairs.stats.waiting) == (False, 1)
     del node.answers[3]
     await node.until(lambda: not node.replica.log.lost)
@@ -149,7 +149,7 @@ async def test_a_peer_that_is_damaged_or_silent_is_passed_over_and_asked_again(n
 async def test_what_nobody_has_is_kept(node: Node) -> None:
     node.answers = {2: Outcome.DAMAGED, 3: Outcome.DAMAGED}
     await node.until(lambda: node.repairs.stats.not_healable)
-    assert not node.repairs.hopeful(node.replica), "who asks for it is told that it is lost"
+    assert not node.repairs.may_heal_soon(node.replica), "who asks for it is told that it is lost"
     assert (node.replica.leading, node.stepped_back) == (True, [])
 
 

@@ -162,7 +162,7 @@ def test_replicas_for_clients_are_not_those_of_coordinators() -> None:
     node = Node()
     internal = replace(B, internal=True)
     node.apply(image_with(2, topics=[A, internal]))
-    assert list(node.replicas.for_clients()) == [node.replica(A, 0), node.replica(A, 2)]
+    assert list(node.replicas.client_replicas()) == [node.replica(A, 0), node.replica(A, 2)]
 
 
 def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:

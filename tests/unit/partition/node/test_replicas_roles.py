@@ -372,7 +372,7 @@ def in_epoch(topic, more, **changes):
 def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_once(f):
     behind, replica = behind_of(f)
     replica.fail()
-    assert f.replicas.not_cut(replica)
+    assert f.replicas.replace_uncut_log(replica)
     again = f.of(behind)
     assert again is not replica
     assert f.logs.aside == [0]
@@ -388,7 +388,7 @@ def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, c
     counted = in_epoch(behind, 1, **counts)
     f.apply(counted)
     replica.fail()
-    assert f.replicas.not_cut(replica)
+    assert f.replicas.replace_uncut_log(replica)
     assert f.of(behind) is replica
     f.apply(replace(counted, configs={"retention.ms": "5"}))
     assert f.of(behind) is replica, "the controller has not heard of it yet"
@@ -411,7 +411,7 @@ def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
         )
     )
     replica.fail()
-    assert not f.replicas.not_cut(replica)
+    assert not f.replicas.replace_uncut_log(replica)
     assert f.of(behind) is replica
     f.apply(in_epoch(behind, 1, isr=(2,)))
     assert f.of(behind) is replica

@@ -5,12 +5,12 @@ follower does not read, its requests are not read either while `OutQueue` has no
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.edge.streams import OutQueue, serve_stream
+from highwater.partition.edge.streams import OutQueue, StreamContext, serve_stream
 from highwater.partition.replication.codec import decode_request, encode_response
 from highwater.partition.replication.leader.leader_session import LeaderSession
 from highwater.partition.replication.leader.segment_bytes import read_slice
@@ -25,7 +25,7 @@ SYSTEM_CLOCK: Final = SystemClock()
 class SessionAnswers(OutQueue):
     """Writes a session's answers, and ends the stream if the session fails."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self._failure: Exception | None = None
 
@@ -46,7 +46,7 @@ class SessionAnswers(OutQueue):
 
 async def replicate_stream(
     plane: DataPlane,
-    context: Any,
+    context: StreamContext,
     drain: StreamDrain | None = None,
     clock: Clock = SYSTEM_CLOCK,
     *,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
@@ -33,6 +34,9 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.stream_drain import REFUSED, StreamDrain
 from highwater.runtime.tasks import TaskOwner
 
+StreamContext = grpc.aio.ServicerContext[Any, bytes]
+"""Its `read` gives bytes, or EOF."""
+
 OUT_BYTES_MAX: Final = 16 << 20
 READ_AHEAD_BYTES: Final = 2 << 20
 """Bytes of records read for answers that are not written yet, if the stream sends bytes."""
@@ -43,7 +47,7 @@ WAITING_CALLS_MAX: Final = 100_000
 class OutQueue:
     """Messages to write, in order; `room` is not set while the peer reads too slowly."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         self._context = context
         self._messages: deque[bytes] = deque()
         self._nbytes = 0
@@ -114,7 +118,9 @@ class OutQueue:
 class _Reading:
     """Ends a stream's reading when the writer fails or the node stops."""
 
-    def __init__(self, out: OutQueue, drain: StreamDrain, task: "asyncio.Task[Any] | None") -> None:
+    def __init__(
+        self, out: OutQueue, drain: StreamDrain, task: "asyncio.Task[None] | None"
+    ) -> None:
         assert task is not None
         self._out = out
         self._drain = drain
@@ -136,7 +142,7 @@ class _Reading:
 
 
 async def serve_stream(
-    context: Any,
+    context: StreamContext,
     out: OutQueue,
     receive: Callable[[bytes], None],
     drain: StreamDrain | None = None,
@@ -173,7 +179,7 @@ async def serve_stream(
 
 
 async def _read(
-    context: Any, out: OutQueue, receive: Callable[[bytes], None], reading: _Reading
+    context: StreamContext, out: OutQueue, receive: Callable[[bytes], None], reading: _Reading
 ) -> None:
     while True:
         await out.room.wait()
@@ -191,7 +197,7 @@ async def _read(
 class AppendResults(OutQueue):
     """Gathers group results into one response per write."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.results: list[pb.AppendGroupResult] = []
         self.appended: list[int] = []
@@ -215,7 +221,9 @@ class AppendResults(OutQueue):
             self.put(response.SerializeToString())
 
 
-async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
+async def append_stream(
+    plane: DataPlane, context: StreamContext, drain: StreamDrain | None = None
+) -> None:
     """Append: one message in, its groups' results out as they become final."""
     out = AppendResults(context)
     now_s = asyncio.get_running_loop().time
@@ -246,7 +254,7 @@ def _reporter(out: AppendResults, message_id: int, index: int) -> Callable[..., 
 class FetchAnswers(OutQueue):
     """Gathers answered fetches into as few messages as their bytes allow."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.works: list[FetchWork] = []
         self.references = False
@@ -277,7 +285,9 @@ class FetchAnswers(OutQueue):
         return taken
 
 
-async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
+async def fetch_stream(
+    plane: DataPlane, context: StreamContext, drain: StreamDrain | None = None
+) -> None:
     """Fetch: answers leave as they become ready; when the node stops, no fetch waits for more."""
     out = FetchAnswers(context)
     waiting: dict[int, FetchWork] = {}
@@ -316,7 +326,7 @@ async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None
 class Replies(OutQueue):
     """Gathers coordinator replies, usually into one response per write."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.replies: list[pb.CoordinatorReply] = []
 
@@ -337,7 +347,7 @@ class Replies(OutQueue):
 
 
 async def coordinate_stream(
-    coordinator: CoordinatorPort, context: Any, drain: StreamDrain | None = None
+    coordinator: CoordinatorPort, context: StreamContext, drain: StreamDrain | None = None
 ) -> None:
     """Coordinate: calls in, replies out in any order; a stopping node gives waiting calls none."""
     out = Replies(context)

@@ -20,7 +20,7 @@ _TOLD: Final[Mapping[int, ErrorCode]] = {
 }
 
 
-def told(append_error: int) -> ErrorCode:
+def client_error(append_error: int) -> ErrorCode:
     """The code for clients; UNKNOWN_SERVER_ERROR if no retry can help (a batch too large)."""
     return _TOLD.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)
 

@@ -16,7 +16,7 @@ from typing import Final
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Clock
-from highwater.partition.groups.append_errors import for_api, told
+from highwater.partition.groups.append_errors import client_error, for_api
 from highwater.partition.groups.commit_queue import CommitQueue
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -47,7 +47,7 @@ class HostSettings:
     commit_timeout_ms: int = 5_000
     """[offsets.commit.timeout.ms] How long an answer waits for its records to be committed."""
     snapshot_bytes: int = 4 * 1024 * 1024
-    """A snapshot is due when the log has grown by this much and by the last snapshot's size."""
+    """A snapshot is due when the log has log_grew by this much and by the last snapshot's size."""
 
 
 class HostState(enum.Enum):
@@ -127,7 +127,7 @@ class ShardHost:
         if queue.bytes > settings.uncommitted_bytes_max or queue.waiting > settings.waiting_max:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = self._parts.log.refusal(self.partition, self.leader_epoch) if writes else 0
-        return told(refused) if refused else ErrorCode.NONE
+        return client_error(refused) if refused else ErrorCode.NONE
 
     def moment(self) -> Moment:
         """Both clocks' time now."""
@@ -169,7 +169,7 @@ class ShardHost:
         shard = self._shard
         if shard is None or not shard.is_parked(call):
             return
-        timer = Timer(partial(self._give_up, call))
+        timer = Timer(partial(self._time_out, call))
         self._deadline_of[call] = timer
         self._deadlines.set(timer, self._clock.monotonic_ms() + max(call.deadline_ms, 0))
         self._arm()
@@ -183,7 +183,7 @@ class ShardHost:
             self._shard.forget_call(call, self.moment())
             self.settle()
 
-    def _give_up(self, call: CoordinatorCall, now: Moment) -> None:
+    def _time_out(self, call: CoordinatorCall, now: Moment) -> None:
         """The client's request timed out: as in `forget`, but answer the call."""
         self._deadline_of.pop(call, None)
         if self._shard is not None:
@@ -216,7 +216,7 @@ class ShardHost:
             return
         now = self.moment()
         try:
-            queue.expire(now.now_ms, told(ErrorCode.REQUEST_TIMED_OUT))
+            queue.expire(now.now_ms, client_error(ErrorCode.REQUEST_TIMED_OUT))
             shard.expire(now)
             self._deadlines.expire(now)
             self.settle()
@@ -239,7 +239,7 @@ class ShardHost:
     def _append_failed(self, error: int) -> None:
         """The state has records that the log lacks: load again from the log."""
         self._logger.warning("group_append_failed", error=error)
-        code = told(error)
+        code = client_error(error)
         if code is ErrorCode.NOT_COORDINATOR:
             self._while_loading = code
         self._unload(code, HostState.LOADING)
@@ -290,12 +290,12 @@ class ShardHost:
         except Exception:
             # A failing disk may recover, and the partition may move meanwhile.
             self._logger.exception("group_load_failed")
-            self._note_lost()
+            self._has_lost_partition()
             self._reload()
             return
         if self.state is not HostState.LOADING:
             return
-        if self._note_lost():
+        if self._has_lost_partition():
             self._reload()
             return
         try:
@@ -303,10 +303,10 @@ class ShardHost:
         except Exception as error:  # noqa: BLE001 - never serve a half-loaded shard.
             self.crash("activation", error)
 
-    def _note_lost(self) -> bool:
+    def _has_lost_partition(self) -> bool:
         """Whether the epoch or the log has ended; the node will then resign this host."""
         refused = self._parts.log.refusal(self.partition, self.leader_epoch)
-        if not refused or told(refused) is not ErrorCode.NOT_COORDINATOR:
+        if not refused or client_error(refused) is not ErrorCode.NOT_COORDINATOR:
             return False
         self._while_loading = ErrorCode.NOT_COORDINATOR
         return True
@@ -351,7 +351,7 @@ class ShardHost:
 
     def _committed(self, batch_bytes: int) -> None:
         self._reload_pause_s = _RELOAD_PAUSE_S
-        self._snapshots.grown(batch_bytes)
+        self._snapshots.log_grew(batch_bytes)
         self._snapshot_if_due()
 
     def _snapshot_if_due(self) -> None:
@@ -384,7 +384,7 @@ class ShardHost:
             self.after_commit(lambda _: committed.set())
             self._queue.flush()
             await committed.wait()
-        if self._snapshots.news:
+        if self._snapshots.log_has_grown:
             self._take_snapshot()
         await self._snapshots.wait()
         self.resign()

@@ -31,7 +31,7 @@ class SnapshotWriter:
         logger: Logger,
         bytes_min: int,
     ) -> None:
-        """A snapshot is due when the log has grown by `bytes_min` and by the last one's size."""
+        """A snapshot is due when the log has log_grew by `bytes_min` and by the last one's size."""
         self._partition = partition
         self._log = log
         self._store = store
@@ -48,13 +48,13 @@ class SnapshotWriter:
         self._place = place
         self._grown_bytes = log_bytes
 
-    def grown(self, nbytes: int) -> None:
+    def log_grew(self, nbytes: int) -> None:
         """`nbytes` more of the log are committed."""
         self._grown_bytes += nbytes
 
     @property
-    def news(self) -> bool:
-        """Whether the log has grown since the last snapshot."""
+    def log_has_grown(self) -> bool:
+        """Whether the log has log_grew since the last snapshot."""
         return self._grown_bytes > 0
 
     @property

@@ -31,7 +31,7 @@ class FoundDamage:
         self._replicas = replicas
         self._log = log
 
-    def in_log(self, log: PartitionLog, damage: Damage) -> None:
+    def by_scrubber(self, log: PartitionLog, damage: Damage) -> None:
         """The scrubber found changed records in a closed segment (R13)."""
         self._logs.note_damage(log, damage)
         damaged = (replica for replica in self._replicas() if replica.log is log)
@@ -73,5 +73,5 @@ class FoundDamage:
         damage = Damage(
             first=error.first, end=end, file=error.file, position=error.position, what=str(error)
         )
-        self.in_log(log, damage)
+        self.by_scrubber(log, damage)
         return True

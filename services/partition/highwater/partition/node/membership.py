@@ -127,7 +127,7 @@ class Membership:
     async def join(self, address: str) -> None:
         """Registers and begins to send heartbeats. Raises UsageError if the id is taken."""
         self._address = address
-        self._leave_token()
+        self._write_token()
         response = await self._register()
         kind = InLoopHeartbeats if self._in_loop else HeartbeatLoop
         self._heartbeats = kind(
@@ -139,7 +139,7 @@ class Membership:
         )
         self._heartbeats.start()
 
-    def _leave_token(self) -> None:
+    def _write_token(self) -> None:
         """Writes the token. A gateway that does not find it gets bytes over the network instead."""
         for directory in self._log_dirs:
             try:
@@ -262,19 +262,19 @@ class Membership:
             async with asyncio.timeout(timeout_s):
                 while not self._may_shut_down.is_set():
                     self._heartbeats.nudge()
-                    await self._soon_let_go()
-                await self._told_in_image(timeout_s)
+                    await self._wait_for_permission()
+                await self._wait_until_draining(timeout_s)
         except TimeoutError:
             self._log.warning("not_drained", timeout_s=timeout_s)
             return False
         return True
 
-    async def _soon_let_go(self) -> None:
+    async def _wait_for_permission(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_BEAT_S):
                 await self._may_shut_down.wait()
 
-    async def _told_in_image(self, timeout_s: float) -> None:
+    async def _wait_until_draining(self, timeout_s: float) -> None:
         """Waits until the image says that this node drains; it then names the new leaders, too."""
         while (image := self._watch.image) is not None:
             state = image.nodes.get(self.node_id)

@@ -83,7 +83,7 @@ class Quarantine:
         key = (replica.topic_id, replica.partition)
         self._waiting[key] = _SteppedBack(leader_epoch=leader_epoch, usable=usable)
 
-    def next_for(
+    def next_step(
         self, replica: PartitionReplica, state: PartitionState, *, has_log: bool
     ) -> Next | None:
         """What an image means for a replica; None if it has not stepped back.

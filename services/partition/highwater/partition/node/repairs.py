@@ -141,7 +141,7 @@ class Repairs:
             self._wake[replica.log_dir].set()
         return bool(self._sources(replica))
 
-    def hopeful(self, replica: PartitionReplica) -> bool:
+    def may_heal_soon(self, replica: PartitionReplica) -> bool:
         """Whether damaged records may soon be readable, so that a client should retry."""
         case = self._cases.get((replica.topic_id, replica.partition))
         if case is None:
@@ -214,16 +214,16 @@ class Repairs:
             return
         if found is Verdict.HEALED:
             case.pause_ms, case.retry_ms = RETRY_MS_MIN, self._clock.monotonic_ms()
-            self._heard_of(replica)
+            self._wake_readers(replica)
             return
         if found is Verdict.REPLACE and self._replicas.step_back(replica, proven(outcomes)):
             self._replaced += 1
-            self._tell(replica, case, found, outcomes)
+            self._log_unhealed(replica, case, found, outcomes)
             self._on_stepped_back()
             return
         case.retry_ms = self._clock.monotonic_ms() + case.pause_ms
         case.pause_ms = min(2 * case.pause_ms, RETRY_MS_MAX)
-        self._tell(replica, case, found, outcomes)
+        self._log_unhealed(replica, case, found, outcomes)
 
     async def _repair(self, replica: PartitionReplica) -> tuple[Verdict, dict[int, Outcome]]:
         """Tries to heal the first damaged range; gives the verdict and each node's outcome."""
@@ -305,13 +305,13 @@ class Repairs:
     def _is_here(self, replica: PartitionReplica) -> bool:
         return self._plane.replicas.get((replica.topic_id, replica.partition)) is replica
 
-    def _heard_of(self, replica: PartitionReplica) -> None:
+    def _wake_readers(self, replica: PartitionReplica) -> None:
         """Readers that wait for the damaged range try again."""
         if replica.waiters.fetches:
             replica.waiters.caught_up()
         replica.tell_listeners()
 
-    def _tell(
+    def _log_unhealed(
         self, replica: PartitionReplica, case: _Case, found: Verdict, outcomes: dict[int, Outcome]
     ) -> None:
         if case.told is found:

@@ -234,7 +234,7 @@ class Replicas:
                 self._remove(topic, replica)
             return
         if replica is not None and key in self._quarantine:
-            replica = self._look_after(topic, replica, state)
+            replica = self._after_step_back(topic, replica, state)
         if replica is None:
             replica = self._make(topic, state.partition, node_id)
             if replica is None:
@@ -254,7 +254,7 @@ class Replicas:
             return False
         return self._quarantine.step_back(replica, found[1], alive)
 
-    def not_cut(self, replica: PartitionReplica) -> bool:
+    def replace_uncut_log(self, replica: PartitionReplica) -> bool:
         """A failed follower's log is damaged where it diverges from its leader's, so it cannot be
         truncated there and must be replaced. True if it has been replaced, or will be.
 
@@ -282,12 +282,12 @@ class Replicas:
         state = self._records.get((replica.topic_id, replica.partition))
         return None if topic is None or state is None else (topic, state)
 
-    def _look_after(
+    def _after_step_back(
         self, topic: TopicState, replica: PartitionReplica, state: PartitionState
     ) -> PartitionReplica | None:
-        """What to do with a replica that has stepped back; None if it begins with an empty log."""
+        """The replica to go on with after one stepped back; None if it begins with an empty log."""
         has_log = self._logs.has_log(replica.log)
-        match self._quarantine.next_for(replica, state, has_log=has_log):
+        match self._quarantine.next_step(replica, state, has_log=has_log):
             case None | Next.WAIT:
                 return replica
             case Next.GO_ON:
@@ -408,7 +408,7 @@ class Replicas:
         replica.retire()
         self._resigned(topic, replica.partition)
 
-    def for_clients(self) -> Iterator[PartitionReplica]:
+    def client_replicas(self) -> Iterator[PartitionReplica]:
         """Replicas of client topics; coordinators repeat their appends themselves."""
         for (topic_id, _), replica in self._plane.replicas.items():
             topic = self._topics.get(topic_id)

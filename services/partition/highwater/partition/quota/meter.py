@@ -62,7 +62,7 @@ class InstanceMeter:
         bucket.charge(now_ms, nbytes)
         # The wait is until the debt is paid, not for these bytes, which have passed already:
         # otherwise each connection's first request would be free.
-        throttle_ms = _told(bucket, now_ms, 0)
+        throttle_ms = _hold_ms(bucket, now_ms, 0)
         usage = self.usage
         usage.produced += nbytes
         if throttle_ms:
@@ -74,7 +74,7 @@ class InstanceMeter:
         bucket = self._consume
         now_ms = self._now_ms()
         rate = bucket.rate(now_ms)
-        return 0 if rate is None else _told(bucket, now_ms, int(rate * FETCH_PART_S))
+        return 0 if rate is None else _hold_ms(bucket, now_ms, int(rate * FETCH_PART_S))
 
     def fetch_bytes_max(self, asked: int) -> int:
         """How many bytes a fetch may return; at least one, so that one batch can pass."""
@@ -136,7 +136,7 @@ class NodeMeters:
         return used
 
 
-def _told(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
+def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
     """The bucket's hold time, but only one tick without any share: an instance's first leader
     here has no share until the quota service knows of it.
     """

@@ -6,8 +6,8 @@ anybody while their service is away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from typing import Final, Protocol
 
 import grpc
 
@@ -26,12 +26,22 @@ UNLIMITED: Final = -1
 _UNUSED: Final = Usage()
 
 
+class QuotaStub(Protocol):
+    """A QuotaServiceStub, or one in process."""
+
+    def Report(  # noqa: N802 - the RPC's name.
+        self, reports: AsyncIterator[pb.UsageReport], /
+    ) -> AsyncIterable[pb.Allocations]:
+        """Sends reports, receives shares."""
+        ...
+
+
 class QuotaReporter:
-    """Runs as long as the node (`run`); `stub` is a QuotaServiceStub, or one in process."""
+    """Runs as long as the node (`run`)."""
 
     def __init__(
         self,
-        stub: Any,
+        stub: QuotaStub,
         meters: NodeMeters,
         *,
         identity: Callable[[], tuple[int, int]],

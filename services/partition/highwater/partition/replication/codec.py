@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -103,12 +103,12 @@ def encode_response(request_id: int, answered: Iterable[Answered]) -> bytes:
     """Encodes one message; copies the records once."""
     topics: dict[TopicId, int] = {}
     rows: list[bytes] = []
-    payload: list[Any] = []
+    payload: list[bytes | memoryview] = []
     places = _Places()
     nbytes = 0
     for topic_id, *columns, records in answered:
         size = len(records)
-        if type(records) is SegmentPlace:
+        if isinstance(records, SegmentPlace):
             places.add(len(rows), records)
         elif size:
             payload.append(records)
@@ -152,8 +152,8 @@ def decode_response(message: bytes) -> tuple[int, list[Answered]]:
     try:
         header = pb.ReplicateResponse.FromString(head)  # type: ignore[arg-type]  # Any buffer.
         references = {
-            row: (header.files[file], *place)
-            for row, file, *place in _REFERENCE.iter_unpack(header.references)
+            row: (header.files[file], position, last_epoch)
+            for row, file, position, last_epoch in _REFERENCE.iter_unpack(header.references)
         }
         topics = _topics(header.topic_ids)
         rows = list(_answered(topics, header.partitions, payload, references))
@@ -163,7 +163,10 @@ def decode_response(message: bytes) -> tuple[int, list[Answered]]:
 
 
 def _answered(
-    topics: list[TopicId], rows: bytes, payload: memoryview, references: dict[int, Any]
+    topics: list[TopicId],
+    rows: bytes,
+    payload: memoryview,
+    references: dict[int, tuple[pb.SegmentFile, int, int]],
 ) -> Iterator[Answered]:
     position = 0
     for number, (topic, *columns, size) in enumerate(_ANSWERED.iter_unpack(rows)):

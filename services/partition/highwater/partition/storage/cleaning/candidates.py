@@ -17,7 +17,7 @@ class Candidate:
     """Whether to clean it."""
 
 
-def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
+def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
     """None if there is nothing to compact. Raises LogDirFailure, CorruptLogError.
 
     Only records below the high watermark are cleaned. Without transactions it is also the last

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from highwater.model.time import Clock
-from highwater.partition.storage.cleaning.candidates import Candidate, look_at
+from highwater.partition.storage.cleaning.candidates import Candidate, candidate_of
 from highwater.partition.storage.cleaning.child_process import ChildError, CleanerProcess
 from highwater.partition.storage.cleaning.job import (
     IO,
@@ -142,12 +142,12 @@ class Cleaner:
         return best
 
     def _look_at(self, entry: HostedLog) -> Candidate | None:
-        if not self._usable(entry) or self._rests(entry):
+        if not self._usable(entry) or self._is_backing_off(entry):
             return None
         found: Candidate | None = None
         with self._manager.guard(entry.directory):
             try:
-                found = look_at(entry, self._clock.wall_ms())
+                found = candidate_of(entry, self._clock.wall_ms())
             except CorruptLogError as error:
                 self._failed(entry, str(error), attempts_max=1)
         return found
@@ -158,7 +158,7 @@ class Cleaner:
             del self._failures[entry]
         self._count_uncleanable()
 
-    def _rests(self, entry: HostedLog) -> bool:
+    def _is_backing_off(self, entry: HostedLog) -> bool:
         failures = self._failures.get(entry)
         return failures is not None and (
             failures.uncleanable or self._clock.monotonic_ms() < failures.retry_ms

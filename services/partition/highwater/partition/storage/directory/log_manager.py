@@ -110,7 +110,7 @@ class LogManager:
             if self._lineage is not None:
                 self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
                 for hosted in opened:
-                    hosted.on_loss = partial(self._lineage.lost, hosted)
+                    hosted.on_loss = partial(self._lineage.record_loss, hosted)
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))

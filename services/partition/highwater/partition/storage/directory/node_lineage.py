@@ -68,7 +68,7 @@ class NodeLineage:
         self._directories: tuple[str, ...] = ()
         self._begun_with_evidence = False
         """Whether the directories' records name earlier incarnations."""
-        self._told: set[HostedDirectory] = set()
+        self._loss_recorded: set[HostedDirectory] = set()
         """Directories where a loss of records was recorded."""
 
     def begin(self, opened: Sequence[HostedDirectory], *, unreadable: int) -> None:
@@ -127,15 +127,15 @@ class NodeLineage:
         if hosted in self._places:
             self._places[hosted] = hosted.directory.place()
 
-    def lost(self, hosted: HostedDirectory) -> None:
+    def record_loss(self, hosted: HostedDirectory) -> None:
         """A log of a directory being opened has less than earlier incarnations wrote.
 
         Recorded before anything is cut, because the next start could not see the loss. Called by
         the thread that opens the directory. Raises LogDirFailure.
         """
-        if hosted in self._told or not self._begun_with_evidence:
+        if hosted in self._loss_recorded or not self._begun_with_evidence:
             return
-        self._told.add(hosted)
+        self._loss_recorded.add(hosted)
         self._present = lineage.lost(self._present, incarnation=self.incarnation)
         self.evidence = ()
         self._write(hosted, durable=False)

@@ -111,11 +111,11 @@ def _end_behind(filesystem: FileSystem, fd: int, position: int, segment: Segment
         return End.UNREADABLE
     if end != segment.size:
         left = filesystem.pread(fd, min(segment.size - end, _LEFT_BYTES_MAX), end)
-        return End.UNREADABLE if _goes_on(left) else End.CUT
+        return End.UNREADABLE if _is_whole(left) else End.CUT
     return following if following > segment.base_offset else End.UNREADABLE
 
 
-def _goes_on(left: bytes) -> bool:
+def _is_whole(left: bytes) -> bool:
     """Whether a batch that seems to be cut is whole: then its length is wrong, not the file's."""
     if len(left) < HEADER_BYTES:
         return False

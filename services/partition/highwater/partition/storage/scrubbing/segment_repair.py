@@ -72,7 +72,7 @@ async def heal(
         # A full disk, for example; other users of the directory notice if it fails.
         raise NotNowError(str(error)) from error
     finally:
-        await asyncio.to_thread(_end, rebuild)
+        await asyncio.to_thread(_remove_files, rebuild)
         if log.cleaning is run:
             log.cleaning = None
         try:
@@ -142,11 +142,11 @@ class _Repair:
 
     async def _work(self, work: Callable[[], _T]) -> _T:
         self._run.check()
-        result = await asyncio.to_thread(self._alone, work)
+        result = await asyncio.to_thread(self._with_lock, work)
         self._run.check()
         return result
 
-    def _alone(self, work: Callable[[], _T]) -> _T:
+    def _with_lock(self, work: Callable[[], _T]) -> _T:
         with self._rebuild.busy:
             return work()
 
@@ -155,7 +155,7 @@ class _Repair:
         self._run.check()
 
 
-def _end(rebuild: SegmentRebuild) -> None:
+def _remove_files(rebuild: SegmentRebuild) -> None:
     """Closes and removes the files, after a piece of work that may still run on its thread."""
     with rebuild.busy:
         rebuild.close()
