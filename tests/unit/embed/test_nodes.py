@@ -36,7 +36,7 @@ async def test_list(controller):
     assert sum(one.leaders for one in read) == 2
 
 
-async def test_too_few_others(controller):
+async def test_too_few_other_nodes(controller):
     with pytest.raises(UsageError, match=r"too few for t \(2 replicas\)"):
         await asyncio.to_thread(
             decommission, controller.address, 2, moves_max=1, on_step=lambda _: None

@@ -48,7 +48,7 @@ def test_too_few_nodes_are_the_operator_s_business(highwater, monkeypatch):
     assert "too few for t (3 replicas)" in err
 
 
-def test_back_into_use(highwater, monkeypatch):
+def test_a_decommission_is_cancelled(highwater, monkeypatch):
     step = DecommissionStep(left=5, moving=1, waiting=0)
     monkeypatch.setattr("highwater.embed.nodes.recommission", lambda _address, _number: step)
     code, out, _ = highwater("node", "decommission", "4", "--cancel", "--controller", "c:1")

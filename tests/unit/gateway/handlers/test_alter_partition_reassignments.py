@@ -79,7 +79,7 @@ async def test_every_partition_has_its_result(version):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_the_factor_may_be_held(allowed):
+async def test_the_replication_factor_may_be_fixed(allowed):
     backend = backend_with()
     request = ask(("orders", {0: [3, 1]}), allow_replication_factor_change=allowed)
     response = await Client(backend).call(request, 1)

@@ -2,7 +2,7 @@ import pytest
 
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.groups.append_errors import for_api, client_error
+from highwater.partition.groups.append_errors import client_error, for_api
 
 
 @pytest.mark.parametrize(
