@@ -132,7 +132,7 @@ class LogMachine(RuleBasedStateMachine):
     def crash(self, data: st.DataObject) -> None:
         """Unflushed bytes of the last segment are cut or overwritten; indexes may be lost."""
         recovery_point = self.log.recovery_point
-        active = self.log.active_segment
+        active = self.log.segments[-1]
         file, size, base = Path(active.file), active.size, active.base_offset
         self.log.close(clean=False)
         durable = sum(

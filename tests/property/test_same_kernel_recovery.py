@@ -103,8 +103,8 @@ class Writer:
             case 1 | 12 | 13:
                 self.log.shorten_tail()
             case 2:
-                self.log.active_segment.index.flush()
-            case 3 if self.log.active_segment.size:
+                self.log.segments[-1].index.flush()
+            case 3 if self.log.segments[-1].size:
                 self.log.roll()
             case 4:
                 self.log.flush()
@@ -150,7 +150,7 @@ def test_both_recoveries_find_the_same_state(
     recovery_point = log.recovery_point
     before, history = state(log), set(log.producers.history())
     next_batch = make_batch(base_offset=log.log_end_offset, value=b"n" * 400)
-    path = Path(log.active_segment.file)
+    path = Path(log.segments[-1].file)
     log.close(clean=False)
     with path.open("ab") as file:
         file.write(next_batch[: min(torn, len(next_batch) - 1)])

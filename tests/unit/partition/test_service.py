@@ -166,14 +166,14 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     for _ in range(3):
         append(log, make_batch(), epoch=replica.leader_epoch)
     replica.moved(replica.core.appended(log.log_end_offset, log.log_end_offset))
-    damaged = log.active_segment
+    damaged = log.segments[-1]
     flip_magic(damaged.file, damaged.size // 3)
     forget_positions(log)
     asked = FetchPartition(replica.topic_id, 0, -1, 1, -1, 1 << 20)
     fetched = Fetched((asked,))
     service.plane.fetch(fetched.work)
     assert fetched.codes == [ErrorCode.CORRUPT_MESSAGE]
-    assert log.active_segment is not damaged
+    assert log.segments[-1] is not damaged
     append(log, make_batch(), make_batch(), epoch=replica.leader_epoch)
 
     def recovery_points() -> list[int]:

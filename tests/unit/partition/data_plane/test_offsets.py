@@ -116,7 +116,7 @@ def test_storage_errors_are_answers(node, queries, replica, error):
 
 @pytest.mark.parametrize("dealt_with", [True, False])
 def test_damage_that_a_query_meets_is_told_and_passed_by(node, queries, replica, dealt_with):
-    segment = replica.log.active_segment
+    segment = replica.log.segments[-1]
     replica.log.roll()
     node.append(make_batch(timestamps=(5000,)), epoch=EPOCH + 2)
     with Path(segment.file).open("r+b") as file:

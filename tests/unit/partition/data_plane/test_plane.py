@@ -202,7 +202,7 @@ def damaged(node, *, known):
     replica = node.add()
     for _ in range(3):
         node.append(make_batch())
-    segment = replica.log.active_segment
+    segment = replica.log.segments[-1]
     replica.log.roll()
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + 16)

@@ -408,14 +408,14 @@ def test_deep_validation_corrects_the_largest_timestamp(node, writable, said, co
     (view,) = iter_batches(stored(replica))
     assert (view.max_timestamp, view.crc_ok()) == (1001, True)
     assert bytes(view.payload) == bytes(memoryview(batch)[61:])
-    assert replica.log.active_segment.max_timestamp == 1001
+    assert replica.log.segments[-1].max_timestamp == 1001
 
 
 def test_without_deep_validation_the_header_is_believed(node):
     replica = node.add()
     batch = resealed(good(), MAX_TIMESTAMP_AT, ">q", 5)
     assert node.append(batch).codes == {0: 0}
-    assert replica.log.active_segment.max_timestamp == 5
+    assert replica.log.segments[-1].max_timestamp == 5
     future = resealed(good(), MAX_TIMESTAMP_AT, ">q", node.clock.now_ms + 3_600_001)
     assert node.append(future).codes == {0: ErrorCode.INVALID_TIMESTAMP}
 

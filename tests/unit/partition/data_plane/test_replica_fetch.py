@@ -291,7 +291,7 @@ def test_a_look_that_takes_a_replica_down_answers_once(node, behind):
     assert fetched.codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert others[1].codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert (others[0].answers, node.plane.waiting_fetches) == (0, 1)
-    segment = behind.log.active_segment
+    segment = behind.log.segments[-1]
     for result in fetched.results:
         result.release()
     assert segment.pins == 0

@@ -221,7 +221,7 @@ def test_damage_in_what_is_to_be_cut_takes_only_the_replica_offline(node: Node) 
     replica = node.add()
     for _ in range(3):
         node.append(make_batch())
-    segment = replica.log.active_segment
+    segment = replica.log.segments[-1]
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + MAGIC_AT)
         file.write(b"\xff")

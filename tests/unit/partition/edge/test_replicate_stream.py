@@ -127,7 +127,7 @@ async def test_a_session_that_breaks_ends_the_stream(context, leader, monkeypatc
 async def test_bytes_that_are_gone_take_the_directory_offline(context, leader):
     replica = leader.add_led()
     leader.append(make_batch())
-    os.ftruncate(replica.log.active_segment.open(), HEADER_BYTES + 2)
+    os.ftruncate(replica.log.segments[-1].open(), HEADER_BYTES + 2)
     serving = serve(leader, context)
     context.inbox.put_nowait(request(1, place(0)))
     await until(lambda: context.written)

@@ -8,6 +8,7 @@ from typing import Any, cast
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId
+from highwater.model.steps import finish
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -89,7 +90,7 @@ class Node:
 
     def apply(self, image: ClusterImage) -> None:
         self.logs.reconfigured.clear()
-        self.replicas.apply(image, NODE)
+        finish(self.replicas.applying(image, NODE))
 
     def replica(self, topic: TopicState, partition: int = 0) -> PartitionReplica:
         return self.plane.replicas[topic.topic_id, partition]

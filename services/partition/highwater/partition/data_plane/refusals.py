@@ -23,17 +23,11 @@ TRANSACTIONS_NOT_SERVED: Final = (
 )
 
 
-def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
-    """None if the batch may be appended (Kafka's `LogValidator`, `UnifiedLog.append`)."""
-    verdict = verdict_on(batch, policy, now_ms)
-    return verdict if isinstance(verdict, Failure) else None
-
-
 def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
-    That is what its header has to say when it is stored: the time of the append with
-    LogAppendTime; what the records have if they were looked at, or the header's own.
+    See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the
+    time of the append with LogAppendTime, else the records' if they were decoded, else its own.
     """
     size = len(batch)
     if size > policy.message_bytes_max:

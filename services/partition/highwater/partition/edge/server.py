@@ -101,7 +101,7 @@ def add_to_server(
 
 def _read_range_handler(
     plane: DataPlane,
-) -> grpc.RpcMethodHandler[pb.ReadRangeRequest, pb.ReadRangeResponse]:
+) -> "grpc.RpcMethodHandler[pb.ReadRangeRequest, pb.ReadRangeResponse]":
     async def read_records(request: pb.ReadRangeRequest, _context: object) -> pb.ReadRangeResponse:
         code, records = await read_range(
             plane.replicas.get((TopicId(request.topic_id), request.partition)),

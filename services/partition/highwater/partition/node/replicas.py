@@ -5,11 +5,11 @@ given a role, or removed. Nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
-from highwater.model.steps import Steps, finish
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.core.repair import counts_no_more
 from highwater.partition.core.replica_events import (
@@ -27,8 +27,6 @@ from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.logging import Logger
-
-OFFLINE: Final = "offline"
 
 Key = tuple[TopicId, int]
 
@@ -156,12 +154,11 @@ class Replicas:
         for replica in self._plane.replicas.values():
             replica.handle(NodeRegistered(node_epoch=node_epoch))
 
-    def apply(self, image: ClusterImage, node_id: NodeId) -> None:
-        """Makes replicas, roles and configs match the image."""
-        finish(self.applying(image, node_id))
-
     def applying(self, image: ClusterImage, node_id: NodeId) -> Steps[None]:
-        """`apply` in steps, each replica in one step. The next image must wait for the end."""
+        """Makes replicas, roles and configs match the image, each replica in one step.
+
+        The next image must wait for the end.
+        """
         yield from self._note_ineligible(image)
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
@@ -419,12 +416,6 @@ class Replicas:
         """True for coordinators' partitions and for unknown ones."""
         topic = self._topics.get(key[0])
         return topic is None or topic.internal
-
-    def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
-        """The replicas of a topic that are here."""
-        for (candidate, _), replica in self._plane.replicas.items():
-            if candidate == topic_id:
-                yield replica
 
     def of_instance(self, instance: InstanceId) -> Iterator[PartitionReplica]:
         """The working replicas of an instance's topics on this node."""

@@ -96,11 +96,6 @@ class InstanceMeter:
         _lease(self._produce, now_ms, share.produce, share.produce_floor, expires_in_ms)
         _lease(self._consume, now_ms, share.consume, share.consume_floor, expires_in_ms)
 
-    @property
-    def unlimited(self) -> bool:
-        """Whether nothing is ever held."""
-        return self._produce.unlimited and self._consume.unlimited
-
 
 class NodeMeters:
     """The meters of all limited instances. Used on the node's loop."""

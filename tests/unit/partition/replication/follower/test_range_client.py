@@ -71,7 +71,7 @@ async def test_batches_and_refusals(other: tuple[Other, RangeClient]) -> None:
     assert await ask(client) is Outcome.UNWILLING
 
 
-async def test_nobody_there(other: tuple[Other, RangeClient]) -> None:
+async def test_nothing_listens_at_the_address(other: tuple[Other, RangeClient]) -> None:
     _, client = other
     assert await ask(client, node=9) is Outcome.SILENT
     client.image_changed(image_of([replace(node_state(2), address="127.0.0.1:1")]))

@@ -562,7 +562,7 @@ def test_large_records_are_told_by_their_place(leader, peer):
     leader.append(make_batch(), partition=1)
     large, small = peer.ask(place(0, 0), place(0, 1), accepts_references=True)
     replica = leader.plane.replicas[TOPIC, 0]
-    segment = replica.log.active_segment
+    segment = replica.log.segments[-1]
     assert large.records == SegmentPlace(
         segment.path, 0, segment.inode, 0, replica.log.size_bytes, EPOCH
     )

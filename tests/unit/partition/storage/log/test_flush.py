@@ -71,5 +71,5 @@ def test_a_failed_sync_names_the_file_and_ends_its_pins(tmp_path: Path) -> None:
     with pytest.raises(LogDirFailure, match=r"00000000000000000000\.log"):
         job.run()
     job.release()
-    assert log.active_segment.pins == 0
+    assert log.segments[-1].pins == 0
     assert log.recovery_point == 0

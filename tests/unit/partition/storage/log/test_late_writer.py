@@ -99,7 +99,7 @@ def test_a_log_that_is_deleted_while_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     done = append_later(log, make_batch())
-    segment = log.active_segment
+    segment = log.segments[-1]
     log.delete("0" * 32)
     environment.finish()
     assert done == []
@@ -132,7 +132,7 @@ def test_the_first_write_of_a_segment_is_a_later_one(tmp_path: Path) -> None:
     done = append_later(log, make_batch(timestamps=(2000,)), epoch=0)
     environment.finish()
     assert done == [0]
-    assert log.active_segment.first_timestamp == 2000
+    assert log.segments[-1].first_timestamp == 2000
     append(log, make_batch(timestamps=(3000,)))
     log.close(clean=True)
     assert len(read_all(open_log(tmp_path / "topic-0", clean=True))) == 2
@@ -157,7 +157,7 @@ def test_a_log_that_is_closed_while_it_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", environment=environment)
     append(log, make_batch(), epoch=0)
     done = append_later(log, make_batch())
-    segment = log.active_segment
+    segment = log.segments[-1]
     with pytest.raises(AssertionError):
         log.close(clean=True)
     log.close(clean=False)
@@ -184,7 +184,7 @@ def test_producers_ahead_of_the_log_are_not_kept_for_a_start(tmp_path: Path) -> 
     environment, clock = Threads(), ManualClock(1000)
     config = LogConfig(index_interval_bytes=50)
     log = open_log(tmp_path / "topic-0", config, environment=environment, clock=clock)
-    while len(log.active_segment.index) < ENTRIES_MIN:
+    while len(log.segments[-1].index) < ENTRIES_MIN:
         append(log, make_batch(), epoch=0)
     log.producers.record_append(7, 0, 0, log.log_end_offset, 0, 1000)
     append_later(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=0))

@@ -37,7 +37,7 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     recent = tmp_path / "topic-0" / ".highwater_producers"
     index = tmp_path / "topic-0" / f"{0:020d}.index"
     sequence = 0
-    while log.active_segment.index.waiting < TAIL_ENTRIES:
+    while log.segments[-1].index.waiting < TAIL_ENTRIES:
         log.shorten_tail()
         assert not index.exists()
         append(
@@ -49,7 +49,7 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     log.shorten_tail()
     assert index.stat().st_size == TAIL_ENTRIES * 8
     assert not recent.exists()
-    while len(log.active_segment.index) < ENTRIES_MIN:
+    while len(log.segments[-1].index) < ENTRIES_MIN:
         append(
             log,
             make_batch(producer_id=1, producer_epoch=0, base_sequence=sequence, value=b"x" * 50),
@@ -62,7 +62,7 @@ def test_the_tail_that_a_start_reads_is_kept_short(tmp_path: Path) -> None:
     append(log, make_batch(value=b"x" * TAIL_BYTES))
     append(log, make_batch(value=b"x" * TAIL_BYTES))
     log.shorten_tail()
-    assert log.active_segment.index.waiting == 0
+    assert log.segments[-1].index.waiting == 0
     log.close(clean=False)
     # Not after anything but a kill: what it tells of may be lost.
     open_log(tmp_path / "topic-0").close(clean=False)

@@ -31,7 +31,7 @@ def test_retention_by_time_and_size(tmp_path: Path, config: LogConfig, left: lis
         append(log, make_batch(timestamps=(8000 + 333 * number,)), epoch=0)
         if number < 4:
             log.roll()
-    assert log.active_segment.size < 75
+    assert log.segments[-1].size < 75
     log.high_watermark = 5
     log.apply_retention()
     assert [segment.base_offset for segment in log.segments] == left

@@ -42,8 +42,8 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
 
     def grow() -> None:
         nonlocal sequence
-        wanted = len(log.active_segment.index) + ENTRIES_MIN
-        while len(log.active_segment.index) < wanted:
+        wanted = len(log.segments[-1].index) + ENTRIES_MIN
+        while len(log.segments[-1].index) < wanted:
             batch = make_batch(
                 timestamps=(sequence,), producer_id=1, producer_epoch=0, base_sequence=sequence
             )
@@ -54,7 +54,7 @@ def test_a_truncation_finds_producers_of_committed_records(tmp_path: Path) -> No
     for _ in range(2):
         grow()
         log.high_watermark = log.log_end_offset
-    committed = log.active_segment.size
+    committed = log.segments[-1].size
     for _ in range(3):
         grow()
     read: list[int] = []

@@ -272,7 +272,7 @@ def test_a_batch_that_has_lost_records_makes_no_gap(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     for _ in range(2):
         append(log, make_batch(timestamps=(1, 2, 3)), epoch=0)
-    with Path(log.active_segment.file).open("r+b") as file:
+    with Path(log.segments[-1].file).open("r+b") as file:
         file.seek(23)
         file.write(bytes(4))
     assert [log.read(n, 1, end_offset=6).next_offset for n in (3, 5)] == [6, 6]  # type: ignore[union-attr]
@@ -345,7 +345,7 @@ def test_of_the_active_segment_nobody_knows_where_damage_ends(tmp_path: Path) ->
     log = open_log(tmp_path / "topic-0")
     for _ in range(3):
         append(log, make_batch(), epoch=0)
-    segment = log.active_segment
+    segment = log.segments[-1]
     with Path(segment.file).open("r+b") as file:
         file.seek(segment.size // 3 + HEADER_FIELDS["magic"])
         file.write(b"\xff")

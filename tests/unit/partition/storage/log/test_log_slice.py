@@ -35,7 +35,7 @@ def test_a_rest_without_records(
 ) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
-    segment = log.active_segment
+    segment = log.segments[-1]
     Path(segment.file).write_bytes(data)
     segment.size = len(data)
     found = LogSlice(segment, position, length, 0, 1)

@@ -79,7 +79,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, first: bool) -> No
         append(log, make_batch(), make_batch())
     assert failed.value.cause.errno == errno.ENOSPC
     assert log.log_end_offset == end
-    assert Path(log.active_segment.file).stat().st_size == size
+    assert Path(log.segments[-1].file).stat().st_size == size
 
 
 def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_could_not_be_cut_off_is_cut_off_by_recovery(tmp_path: Path) -> Non
     with pytest.raises(LogDirFailure) as failed:
         append(log, make_batch())
     assert "cut off" in failed.value.__notes__[0]
-    assert Path(log.active_segment.file).stat().st_size == size + 30
+    assert Path(log.segments[-1].file).stat().st_size == size + 30
     log = open_log(tmp_path / "topic-0")
     assert log.truncated_bytes == 30
     assert log.log_end_offset == 1
@@ -127,8 +127,8 @@ def test_an_append_that_meets_damage_goes_on_in_a_new_segment(tmp_path: Path, ba
         append(log, make_batch(timestamps=(1000 + number,)), epoch=0)
     log.close(clean=True)
     log = open_log(tmp_path / "topic-0", clean=True, recovery_point=4)
-    with Path(log.active_segment.file).open("r+b") as file:
-        file.seek(batch * log.active_segment.size // 4 + 16)
+    with Path(log.segments[-1].file).open("r+b") as file:
+        file.seek(batch * log.segments[-1].size // 4 + 16)
         file.write(b"\xff")
     assert append(log, make_batch(), make_batch(), epoch=0) == [4, 5]
     assert [segment.base_offset for segment in log.segments] == [0, 4]

@@ -60,7 +60,7 @@ def test_nothing_of_it_is_done_on_the_owner_s_thread(tmp_path: Path) -> None:
     environment = Waiting(disk)
     log = opened(tmp_path / "topic-0", environment)
     grow(log, 7, range(10))
-    log.active_segment.index.flush()
+    log.segments[-1].index.flush()
     disk.pwritev = pwritev
     log.shorten_tail()
     [(work, done)] = environment.jobs
@@ -147,7 +147,7 @@ def test_many_producers_are_written_less_often(tmp_path: Path) -> None:
         log.producers.record_append(pid, 0, 0, 0, 0, 1000)
     log.shorten_tail()
     assert not environment.jobs
-    while len(log.active_segment.index) < 901 // producer_tail.PRODUCERS_PER_ENTRY:
+    while len(log.segments[-1].index) < 901 // producer_tail.PRODUCERS_PER_ENTRY:
         append(log, make_batch())
     log.shorten_tail()
     assert len(environment.jobs) == 1

@@ -29,7 +29,7 @@ def log(tmp_path: Path, stamps: list[int]) -> PartitionLog:
 
 
 def test_first_at_or_after_is_what_a_scan_finds(log: PartitionLog, stamps: list[int]) -> None:
-    segment = log.active_segment
+    segment = log.segments[-1]
     for start in (0, 1, 100, 299):
         for timestamp in range(700, 4300, 37):
             wanted = next((n for n in range(start, 300) if stamps[n] >= timestamp), None)
@@ -42,15 +42,15 @@ def test_first_at_or_after_is_what_a_scan_finds(log: PartitionLog, stamps: list[
 
 def test_first_with_largest(log: PartitionLog, stamps: list[int]) -> None:
     largest = max(stamps)
-    assert first_with_largest(os.pread, log.active_segment) == (largest, stamps.index(largest))
+    assert first_with_largest(os.pread, log.segments[-1]) == (largest, stamps.index(largest))
 
 
 def test_a_batch_that_cannot_be_unpacked_is_answered_by_its_header(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(timestamps=(10, 20), compression=4), epoch=0)
-    file = Path(log.active_segment.file)
+    file = Path(log.segments[-1].file)
     data = bytearray(file.read_bytes())
     data[61:] = b"\0" * (len(data) - 61)
     file.write_bytes(data)
-    assert first_at_or_after(os.pread, log.active_segment, 15, 0) == (20, 0, 0)
-    assert first_at_or_after(os.pread, log.active_segment, 21, 0) is None
+    assert first_at_or_after(os.pread, log.segments[-1], 15, 0) == (20, 0, 0)
+    assert first_at_or_after(os.pread, log.segments[-1], 21, 0) is None

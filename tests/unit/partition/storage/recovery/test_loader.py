@@ -40,7 +40,7 @@ def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None
     log = open_log(directory)
     append(log, make_batch(), make_batch(), epoch=0)
     log.close(clean=True)
-    with Path(log.active_segment.file).open("r+b") as file:
+    with Path(log.segments[-1].file).open("r+b") as file:
         file.truncate(log.size_bytes - 1)
     log = open_log(directory, clean=True)
     assert log.log_end_offset == 1
@@ -54,7 +54,7 @@ def test_a_segment_that_a_truncation_took_away_and_a_power_cut_brought_back(tmp_
     append(log, make_batch(), make_batch(), make_batch(), epoch=0)
     log.roll()
     append(log, make_batch(), make_batch())
-    old = Path(log.active_segment.file)
+    old = Path(log.segments[-1].file)
     content = old.read_bytes()
     log.truncate_to(1)
     append(log, *[make_batch() for _ in range(5)], epoch=1)

@@ -23,7 +23,7 @@ def recovered(log: PartitionLog, *, expected: int = 0, gaps: bool = True) -> tup
     replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=0)
     return recover_segment(
         FILES,
-        log.active_segment,
+        log.segments[-1],
         index_interval=100,
         expected_offset=expected,
         gaps_allowed=gaps,
@@ -42,7 +42,7 @@ def test_both_rebuilds_make_the_indexes_that_appending_made(tmp_path: Path) -> N
     log = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=100))
     for number in range(50):
         append(log, make_batch(timestamps=(1000 + number * 7 % 90,)), epoch=0)
-    segment = log.active_segment
+    segment = log.segments[-1]
     entries = list(segment.index.entries()), list(segment.time_index.entries())
     assert len(entries[0]) > 20
     assert recovered(log) == (log.size_bytes, 50)
@@ -56,7 +56,7 @@ def rebuilt(log: PartitionLog, *headers: tuple[int, int], end_offset: int) -> tu
 
     `headers`: (base offset, last offset delta) to be written over those that are there.
     """
-    segment = log.active_segment
+    segment = log.segments[-1]
     size = segment.size // len(headers)
     with Path(segment.file).open("r+b") as file:
         for number, (base_offset, delta) in enumerate(headers):
@@ -107,7 +107,7 @@ def test_replay_feeds_epochs_and_producers(tmp_path: Path) -> None:
         append(log, batch, epoch=number // 2)
     replay = BatchReplay(epochs=LeaderEpochCache(), producers=ProducerStates(), producers_from=2)
     recover_segment(
-        FILES, log.active_segment, index_interval=100, expected_offset=0, gaps_allowed=False,
+        FILES, log.segments[-1], index_interval=100, expected_offset=0, gaps_allowed=False,
         replay=replay,
     )  # fmt: skip
     assert replay.epochs.entries() == [(0, 0), (1, 2)]

@@ -48,8 +48,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             base_sequence=number * BATCH_RECORDS,
         )
         append(log, batch, epoch=number // 5)
-    log.active_segment.index.flush()
-    log.active_segment.time_index.flush()
+    log.segments[-1].index.flush()
+    log.segments[-1].time_index.flush()
     assert len(log.segments) == 2
     assert len(read_all(log)) == 14
     log.close(clean=False)
@@ -122,7 +122,7 @@ def last_two(directory: Path) -> tuple[Path, int, int, int]:
     """The last segment's file, where its last two batches begin, and its size."""
     file = max(directory.glob("*.log"))
     log = open_log(directory)
-    size = log.active_segment.size
+    size = log.segments[-1].size
     one = log.read(12 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
     two = log.read(13 * BATCH_RECORDS, 1, end_offset=log.log_end_offset)
     assert one is not None

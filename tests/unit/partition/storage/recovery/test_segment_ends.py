@@ -28,26 +28,26 @@ def log(tmp_path: Path) -> PartitionLog:
     made = open_log(tmp_path / "topic-0", LogConfig(index_interval_bytes=1))
     for _ in range(10):
         append(made, BATCH, epoch=0)
-    made.active_segment.seal()
+    made.segments[-1].seal()
     return made
 
 
 def cut(log: PartitionLog, size: int) -> Segment:
-    with Path(log.active_segment.file).open("r+b") as file:
+    with Path(log.segments[-1].file).open("r+b") as file:
         file.truncate(size)
-    log.active_segment.size = size
-    return log.active_segment
+    log.segments[-1].size = size
+    return log.segments[-1]
 
 
 def garble(log: PartitionLog, position: int, data: bytes) -> None:
-    with Path(log.active_segment.file).open("r+b") as file:
+    with Path(log.segments[-1].file).open("r+b") as file:
         file.seek(position)
         file.write(data)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_cut_at_every_byte_of_the_last_batches(log: PartitionLog, indexed: bool) -> None:
-    segment = log.active_segment
+    segment = log.segments[-1]
     if not indexed:
         segment.index.reset()
     assert segment_end(FILES, segment) == 10
@@ -62,21 +62,21 @@ def test_a_cut_at_every_byte_of_the_last_batches(log: PartitionLog, indexed: boo
 def test_a_length_that_has_changed_is_damage_and_not_a_cut(
     log: PartitionLog, number: int, length: int
 ) -> None:
-    log.active_segment.index.reset()
+    log.segments[-1].index.reset()
     garble(log, number * len(BATCH) + 8, length.to_bytes(4))
-    assert segment_end(FILES, log.active_segment) is End.UNREADABLE
+    assert segment_end(FILES, log.segments[-1]) is End.UNREADABLE
 
 
 def test_an_index_that_leads_nowhere_does_not_matter(log: PartitionLog) -> None:
-    path = Path(log.active_segment.index.path)
+    path = Path(log.segments[-1].index.path)
     path.write_bytes(path.read_bytes()[:-8] + (9).to_bytes(4) + (50).to_bytes(4))
-    assert segment_end(FILES, log.active_segment) == 10
+    assert segment_end(FILES, log.segments[-1]) == 10
 
 
 def test_an_index_that_was_written_after_its_batches_tells_that_they_are_gone(
     log: PartitionLog,
 ) -> None:
-    segment = log.active_segment
+    segment = log.segments[-1]
     last = list(segment.index.entries())[-1][1]
     assert not shorter_than_indexed(FILES, segment)
     assert not shorter_than_indexed(FILES, cut(log, last + 1))

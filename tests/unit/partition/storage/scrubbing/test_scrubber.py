@@ -107,7 +107,7 @@ async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_pa
 async def test_the_active_segment_is_not_looked_at(tmp_path: Path) -> None:
     node = Node(tmp_path)
     append(node.logs[0], make_batch())
-    flip(node.logs[0].active_segment.file, 65)
+    flip(node.logs[0].segments[-1].file, 65)
     await node.scrubber.round(node.hosted)
     assert node.found == []
     node.manager.close()

@@ -60,9 +60,9 @@ def test_a_fast_log_reserves_ahead_and_gives_the_rest_back(
     for _ in range(9):
         append(log, BATCH, epoch=0)
     assert len(calls) == 1
-    file = log.active_segment.file
+    file = log.segments[-1].file
     assert Path(file).stat().st_size == log.size_bytes
-    if not log.active_segment.preallocated:
+    if not log.segments[-1].preallocated:
         pytest.skip("the file system of the temporary directory cannot reserve space")
     assert allocated(file) > log.size_bytes + (CHUNK_BYTES >> 1)
     for _ in range(12):
@@ -117,7 +117,7 @@ def test_the_topic_config_reserves_whole_segments(
     log = open_log(tmp_path / "topic-0", filesystem, ManualClock(), preallocate=True)
     append(log, make_batch(), epoch=0)
     assert calls == [(0, 30 << 20)]
-    assert Path(log.active_segment.file).stat().st_size == log.size_bytes
+    assert Path(log.segments[-1].file).stat().st_size == log.size_bytes
 
 
 def test_recovery_gives_back_what_a_crash_left(
@@ -125,7 +125,7 @@ def test_recovery_gives_back_what_a_crash_left(
 ) -> None:
     log = open_log(tmp_path / "topic-0", filesystem, ManualClock(), preallocate=True)
     append(log, make_batch(), epoch=0)
-    file = log.active_segment.file
+    file = log.segments[-1].file
     log.close(clean=False)
     open_log(tmp_path / "topic-0", filesystem, ManualClock())
     assert calls

@@ -192,13 +192,8 @@ class PartitionLog:
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """All segments, oldest first; not to be changed."""
+        """All segments, oldest first, the last one active; not to be changed."""
         return self.extent.all
-
-    @property
-    def active_segment(self) -> Segment:
-        """The segment that is appended to."""
-        return self.extent.active
 
     @property
     def size_bytes(self) -> int:
