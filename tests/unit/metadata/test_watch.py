@@ -261,7 +261,7 @@ async def test_a_later_image_waits_until_all_have_the_earlier_one() -> None:
     await watched.watch.stop()
 
 
-async def test_a_stream_that_is_opened_again_does_not_leave_an_image_half_carried_out() -> None:
+async def test_a_reopened_stream_does_not_leave_an_image_half_applied() -> None:
     watched, slow = await slow_watch()
     fake = watched.fakes["a:1"]
     fake.streams = [[snapshot(10), delta(11)], [delta(12)]]
@@ -274,7 +274,7 @@ async def test_a_stream_that_is_opened_again_does_not_leave_an_image_half_carrie
     await watched.watch.stop()
 
 
-async def test_who_subscribes_in_the_middle_of_an_image_gets_that_one_too() -> None:
+async def test_a_subscriber_that_joins_while_an_image_is_applied_gets_it() -> None:
     watched, slow = await slow_watch()
     watched.fakes["a:1"].streams = [[snapshot(10), delta(12)]]
     watched.watch.start()
@@ -286,7 +286,7 @@ async def test_who_subscribes_in_the_middle_of_an_image_gets_that_one_too() -> N
     await watched.watch.stop()
 
 
-async def test_who_leaves_in_the_middle_of_an_image_takes_it_from_nobody_else() -> None:
+async def test_a_subscriber_that_leaves_does_not_stop_an_image_for_others() -> None:
     watched = Watched(slices=Slices(SteppedClock()))
     slow = SlowSubscriber(watched.watch)
     leave = watched.watch.subscribe(slow)
@@ -301,7 +301,7 @@ async def test_who_leaves_in_the_middle_of_an_image_takes_it_from_nobody_else() 
     await watched.watch.stop()
 
 
-async def test_an_image_is_handed_out_again_before_a_later_one() -> None:
+async def test_an_interrupted_image_is_applied_before_a_later_one() -> None:
     watched, slow = await slow_watch()
     streams: Any = [[snapshot(10), delta(12)]]
     watched.fakes["a:1"].streams = streams
@@ -318,7 +318,7 @@ async def test_an_image_is_handed_out_again_before_a_later_one() -> None:
     await watched.watch.stop()
 
 
-async def test_a_mistake_in_a_later_step_is_heard() -> None:
+async def test_an_error_in_a_later_step_fails_the_watch() -> None:
     def broken(_image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
         yield
         raise ZeroDivisionError

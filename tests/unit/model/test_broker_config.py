@@ -44,7 +44,7 @@ def test_dynamic_configs_are_those_of_kafka():
     assert dynamic >= CLUSTER_WIDE
 
 
-def test_names_that_stand_in_for_others():
+def test_fallback_names():
     assert BROKER_CONFIG_SYNONYMS["log.retention.ms"] == (
         "log.retention.ms",
         "log.retention.minutes",

@@ -124,7 +124,7 @@ async def test_state_goes_on_where_the_log_does(sides):
     assert await two.told() == {("t", 0): 43}
 
 
-async def test_what_a_leader_wrote_in_vain_is_forgotten_by_all(sides):
+async def test_records_that_a_former_leader_never_committed_are_dropped(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)
@@ -150,7 +150,7 @@ async def test_what_a_leader_wrote_in_vain_is_forgotten_by_all(sides):
     assert await one.told() == {("t", 0): 1, ("t", 1): 7}
 
 
-async def test_leader_that_leads_again_begins_with_its_old_snapshot(sides):
+async def test_a_leader_that_leads_again_loads_its_old_snapshot(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)
@@ -195,7 +195,7 @@ async def test_snapshot_of_records_that_were_lost_is_not_used(sides):
     assert await one.told() == {("t", 0): kept - 1, ("t", 1): 23}
 
 
-async def test_next_epoch_of_the_same_leader_loads_afresh(sides):
+async def test_the_next_epoch_of_the_same_leader_loads_again(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)

@@ -38,7 +38,7 @@ class Fixture:
         await self.writer.wait()
 
 
-async def test_due_after_so_many_bytes_and_as_many_as_the_last_one_had():
+async def test_due_after_bytes_min_and_the_size_of_the_last_snapshot():
     f = Fixture()
     f.writer.log_grew(99)
     assert not f.writer.due
@@ -57,7 +57,7 @@ async def test_due_after_so_many_bytes_and_as_many_as_the_last_one_had():
     assert not f.writer.due, "what counts is what lies behind the snapshot that was loaded"
 
 
-async def test_it_names_the_epoch_of_the_last_record():
+async def test_a_snapshot_has_the_epoch_of_its_last_record():
     f = Fixture()
     write(f.log, offset(0, 9), epoch=8)
     await f.take(3)
@@ -104,7 +104,7 @@ async def test_one_at_a_time():
     assert f.store.saves == 1
 
 
-async def test_disk_that_refuses_is_asked_again_next_time():
+async def test_a_failed_save_is_tried_again_later():
     f = Fixture()
     f.store.fail = True
     await f.take(3)

@@ -78,6 +78,6 @@ async def test_nothing_is_closed_while_the_writer_thread_is_at_work(found: Found
     found.node.replica.log.late_writer.writing = False
 
 
-async def test_damage_of_which_nobody_knows_the_place_is_given_to_the_repairs(found: Found) -> None:
+async def test_damage_at_an_unknown_place_is_given_to_the_repairs(found: Found) -> None:
     assert found.found.by_read(found.node.replica, CorruptIndexError("somewhere"))
     assert (found.noted, found.given) == ([], ["somewhere"])

@@ -45,7 +45,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
+async def test_followers_catch_up_and_waiting_appends_are_answered(node: Node) -> None:
     replica = leader_of_three(node)
     alone, waiting = node.append(make_batch()), node.append(make_batch(), acks=ALL)
     assert (alone.codes, waiting.codes) == ({0: 0}, {})
@@ -71,7 +71,7 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     assert replica.leading, "reads go on until the image names another"
 
 
-async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None:
+async def test_the_wait_for_a_slow_follower_has_a_limit(node: Node) -> None:
     slow, quick = leader_of_three(node), leader_of_three(node, 1)
     node.append(make_batch())
     for follower in (2, 3):
@@ -125,7 +125,7 @@ async def test_a_partition_that_lags_does_not_stop_others_of_the_same_followers(
     assert quick.resigned
 
 
-async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
+async def test_appends_that_wait_for_a_flush_are_answered_first(node: Node) -> None:
     """Its records are on the followers, and when another leads nobody would be told so."""
     replica = leader_of_three(node)
     replica.log.reconfigure(replace(replica.log.config, flush_messages=1))

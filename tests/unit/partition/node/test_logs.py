@@ -155,7 +155,7 @@ def strays(directory: Path) -> list[str]:
     return [path.name.split(".")[0] for path in directory.glob("*-stray")]
 
 
-async def test_strays_are_told(tmp_path: Path) -> None:
+async def test_stray_logs_are_reported(tmp_path: Path) -> None:
     logs = make_logs(tmp_path)
     logs.open()
     logs.start(TaskOwner(lambda _name, _error: None))

@@ -30,7 +30,7 @@ def replica(tmp_path: Path) -> PartitionReplica:
     return made
 
 
-def test_it_waits_until_the_controller_has_heard_of_it(replica: PartitionReplica) -> None:
+def test_a_replica_waits_until_the_controller_knows(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
     assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is None
     assert not quarantine.step_back(replica, STATE, ())
@@ -43,7 +43,9 @@ def test_it_waits_until_the_controller_has_heard_of_it(replica: PartitionReplica
 
 
 @pytest.mark.parametrize("isr", [(), (1,), (2,)])
-def test_it_goes_on_if_nobody_took_over(replica: PartitionReplica, isr: tuple[int, ...]) -> None:
+def test_a_replica_goes_on_if_no_other_leads(
+    replica: PartitionReplica, isr: tuple[int, ...]
+) -> None:
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     nobody = replace(LED_BY_OTHER, leader=NodeId(-1), isr=tuple(map(NodeId, isr)))
@@ -51,7 +53,7 @@ def test_it_goes_on_if_nobody_took_over(replica: PartitionReplica, isr: tuple[in
     assert quarantine.next_step(replica, nobody, has_log=True) is Next.GO_ON
 
 
-def test_in_the_same_leader_epoch_it_keeps_its_log(replica: PartitionReplica) -> None:
+def test_a_replica_keeps_its_log_in_the_same_leader_epoch(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     dropped = replace(LED_BY_OTHER, leader_epoch=LeaderEpoch(4))

@@ -138,7 +138,7 @@ def test_changed_brokers_configs_reach_the_topics_that_set_nothing() -> None:
     assert node.bytes_max(A, B) == [100, DEFAULT]
 
 
-def test_what_changes_no_config_reconfigures_nothing() -> None:
+def test_an_image_without_config_changes_reconfigures_nothing() -> None:
     node = Node()
     image = image_with(2, topics=[A, B])
     node.apply(image)
@@ -148,7 +148,7 @@ def test_what_changes_no_config_reconfigures_nothing() -> None:
     assert len(node.logs.broker_configs) == 1
 
 
-def test_replicas_of_an_instance_are_those_that_are_here_and_work() -> None:
+def test_replicas_of_an_instance_are_its_working_ones() -> None:
     node = Node()
     foreign = replace(B, instance=InstanceId("other-team"))
     node.apply(image_with(2, topics=[A, foreign]))
@@ -211,7 +211,7 @@ def test_a_replica_that_is_taken_away_is_deleted_and_refuses() -> None:
     assert not node.replica(A).leading
 
 
-def test_nothing_is_deleted_for_a_record_that_is_not_newer() -> None:
+def test_only_a_newer_record_deletes_a_replica() -> None:
     node = Node()
     node.apply(image_with(2, topics=[moved(A, 1, 2, partition_epoch=9), B]))
     for epoch in (8, 9):

@@ -158,7 +158,7 @@ def test_leadership_comes_and_goes_with_the_epochs(f):
     assert (failure.leader, failure.leader_epoch) == (1, 8)
 
 
-def test_nobody_leads(f):
+def test_no_leader(f):
     f.apply(T)
     f.apply(moved(T, 0, NO_NODE))
     assert not f.of(T).leading
@@ -232,7 +232,7 @@ def test_a_broken_leader_stays_broken_and_resigns_when_another_leads(f):
     assert f.roles.told.count(("resigned", "t", 0)) == 1
 
 
-def test_what_cannot_be_used_is_there_for_the_controller_to_hear(f):
+def test_unusable_replicas_are_reported_to_the_controller(f):
     f.logs.broken.add(1)
     f.apply(T)
     assert f.replicas.offline == {T.topic_id: [1]}
@@ -281,7 +281,7 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
 
 
 @pytest.mark.parametrize("isr", [(1,), (2,), ()])
-def test_a_replica_goes_on_where_nobody_took_over(f, isr):
+def test_a_replica_goes_on_if_no_other_replica_leads(f, isr):
     """The other one in sync has died meanwhile, or was not in sync any more: a stale image."""
     f.apply(T)
     leader = f.of(T, 0)
@@ -298,7 +298,7 @@ def test_a_replica_goes_on_where_nobody_took_over(f, isr):
     assert again.leading
 
 
-def test_damaged_records_that_nobody_else_has_are_kept(f):
+def test_damaged_records_without_another_copy_are_kept(f):
     alone = topic_state("t", [(1, 2)])
     alone = replace(alone, partitions=(replace(alone.partitions[0], isr=(1,)),))
     f.apply(alone)
@@ -322,7 +322,7 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
     assert f.replicas.offline == {alone.topic_id: [0]}
 
 
-def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched_again(f):
+def test_a_damaged_replica_outside_the_isr_catches_up_before_it_is_replaced(f):
     """Nothing would change in the image if it failed now, and so nobody would make it anew."""
     behind = topic_state("t", [(2, 1)])
     behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,)),))
@@ -369,7 +369,7 @@ def in_epoch(topic, more, **changes):
     return replace(topic, partitions=(state,))
 
 
-def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_once(f):
+def test_an_untruncatable_follower_outside_the_isr_is_replaced_at_once(f):
     behind, replica = behind_of(f)
     replica.fail()
     assert f.replicas.replace_uncut_log(replica)
@@ -383,7 +383,7 @@ def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_onc
 
 
 @pytest.mark.parametrize("counts", [{"isr": (2, 1)}, {"eligible_leaders": (1,)}])
-def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, counts):
+def test_an_untruncatable_follower_leaves_the_isr_before_it_is_replaced(f, counts):
     behind, replica = behind_of(f)
     counted = in_epoch(behind, 1, **counts)
     f.apply(counted)
@@ -396,7 +396,7 @@ def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, c
     assert f.of(behind) is not replica
 
 
-def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
+def test_a_follower_ahead_of_the_image_is_not_replaced_at_once(f):
     """What the image says of who counts is about an epoch that is over."""
     behind, replica = behind_of(f)
     replica.handle(
@@ -432,7 +432,7 @@ def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
     assert f.logs.aside == [0]
 
 
-def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_epoch(f):
+def test_a_follower_failed_by_damage_is_replaced_in_the_next_leader_epoch(f):
     """Not in this one: its leader may just be taking it into the ISR, for what it has fetched."""
     behind, replica = behind_of(f)
     replica.fail()
@@ -447,7 +447,7 @@ def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_ep
     assert f.replicas.offline == {}
 
 
-def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
+def test_a_damaged_replica_removed_from_the_isr_keeps_its_log_in_that_epoch(f):
     """In the same leader epoch a late fetch of the damaged log could vouch for a new one."""
     joined = topic_state("t", [(2, 1)])
     f.apply(joined)

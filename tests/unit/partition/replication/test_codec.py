@@ -89,13 +89,13 @@ WITHOUT = st.builds(
 
 @settings(deadline=None)
 @given(REQUESTS)
-def test_requests_say_the_same_at_the_other_end(request):
+def test_requests_survive_encoding(request):
     assert decode_request(encode_request(request)) == request
 
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.lists(WITH_RECORDS | WITHOUT))
-def test_answers_say_the_same_at_the_other_end(request_id, rows):
+def test_answers_survive_encoding(request_id, rows):
     assert decode_response(encode_response(request_id, rows)) == (request_id, rows)
 
 
@@ -240,7 +240,7 @@ def broken_messages(draw):
 
 @settings(max_examples=500, deadline=None)
 @given(broken_messages() | st.binary(max_size=60))
-def test_nonsense_is_refused_or_makes_sense(message):
+def test_changed_bytes_decode_or_are_refused(message):
     for decode in (decode_request, decode_response):
         with contextlib.suppress(HopFramingError):
             decode(message)

@@ -204,7 +204,7 @@ async def test_a_proposal_says_everything_and_is_committed(
     ]
 
 
-async def test_what_comes_together_or_meanwhile_shares_a_call(
+async def test_proposals_of_a_turn_or_during_a_call_share_the_next_call(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.open.clear()
@@ -233,7 +233,7 @@ async def test_a_call_has_a_limit(
     assert [len(call) for call in controller.proposed()] == [2, 2, 1]
 
 
-async def test_nobody_knows_what_became_of_a_call_that_failed(
+async def test_the_outcome_of_a_failed_call_is_unknown(
     leaders: Leaders, controller: Controller
 ) -> None:
     def lost(_request: pb.AlterPartitionRequest) -> Any:
@@ -281,7 +281,9 @@ async def test_no_other_leader_calls_while_the_controller_is_not_there(
     assert other.core.isr.committed == (1, 3, 2)
 
 
-async def test_an_answer_that_fits_nothing(leaders: Leaders, controller: Controller) -> None:
+async def test_an_answer_with_a_wrong_number_of_results(
+    leaders: Leaders, controller: Controller
+) -> None:
     controller.answers = [lambda _: pb.AlterPartitionResponse(), committed]
     replica = leaders.add()
     leaders.caught_up(replica)
@@ -289,7 +291,7 @@ async def test_an_answer_that_fits_nothing(leaders: Leaders, controller: Control
     assert replica.ends() == [on.IsrUnanswered(attempt=1)]
 
 
-async def test_a_refused_follower_comes_again_with_its_next_fetch_but_not_at_once(
+async def test_a_refused_follower_is_proposed_again_after_a_pause_and_a_fetch(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA), committed]
@@ -306,7 +308,7 @@ async def test_a_refused_follower_comes_again_with_its_next_fetch_but_not_at_onc
     assert len(controller.calls) == 2
 
 
-async def test_who_is_refused_again_and_again_asks_less_often(
+async def test_repeated_refusals_lengthen_the_pause(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
@@ -322,7 +324,7 @@ async def test_who_is_refused_again_and_again_asks_less_often(
         assert len(controller.calls) == calls + 1
 
 
-async def test_nobody_looks_all_the_time_whether_a_pause_is_over(
+async def test_pauses_do_not_poll(
     leaders: Leaders, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proposal that waits for its replica's pause made it look every millisecond."""
@@ -379,7 +381,7 @@ async def test_a_proposal_that_an_image_has_overtaken_is_not_sent(
     assert replica.ends() == [on.IsrUnanswered(attempt=1)], "it has an end all the same"
 
 
-async def test_who_does_not_lead_any_more_is_told_and_left_alone(
+async def test_proposals_of_a_former_leader_end_without_a_call(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.open.clear()
@@ -411,7 +413,7 @@ async def test_what_a_leader_proposed_before_its_log_failed_is_not_sent(
     assert len(replica.ends()) == 1
 
 
-async def test_a_replica_with_a_bug_does_not_keep_the_others_from_their_answers(
+async def test_a_bug_of_one_replica_does_not_affect_the_answers_of_others(
     leaders: Leaders,
 ) -> None:
     first, second = leaders.add(0), leaders.add(1)
@@ -426,7 +428,7 @@ async def test_a_replica_with_a_bug_does_not_keep_the_others_from_their_answers(
 
 
 @pytest.mark.parametrize("error", [unavailable(), not_controller("b:1")], ids=["lost", "standby"])
-async def test_the_transport_never_sends_it_again(tmp_path: Path, error: Exception) -> None:
+async def test_the_transport_never_repeats_a_proposal(tmp_path: Path, error: Exception) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
 
     def fails(_method: str, _request: Any) -> Any:

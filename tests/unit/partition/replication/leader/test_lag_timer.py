@@ -51,7 +51,7 @@ def test_only_leaders_with_followers_are_asked() -> None:
     assert part == [leader]
 
 
-def test_nobody_leads() -> None:
+def test_no_leader() -> None:
     assert timer([]).parts() == [[]], "a round lasts as long all the same"
 
 
@@ -65,7 +65,7 @@ def test_a_few_share_a_part_and_thousands_are_spread() -> None:
     assert [replica for part in many for replica in part] == replicas, "each of them once"
 
 
-def test_they_hear_the_time_and_a_bug_is_one_replicas() -> None:
+def test_a_bug_of_one_replica_does_not_stop_the_timer_for_others() -> None:
     bugs: list[Any] = []
     good, bad = Replica(), Broken()
     timer([], bugs=bugs).check([bad, good])
@@ -85,7 +85,7 @@ async def test_every_half_of_the_time() -> None:
     running.cancel()
 
 
-def test_appends_that_nobody_waits_for_are_forgotten() -> None:
+def test_expired_appends_are_dropped() -> None:
     leader = Replica()
     timer([leader]).check([leader])
     assert leader.expired_at == [700]
