@@ -1,4 +1,4 @@
-"""The table itself; what is made of it is tested with `broker_config`."""
+"""The table itself; tests of `broker_config` cover its use."""
 
 from highwater.model.broker_config_table import DYNAMIC, READ_ONLY
 from highwater.model.config_type import ConfigType

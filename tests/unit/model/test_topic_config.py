@@ -42,7 +42,7 @@ def test_values_that_kafka_takes(name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        # What org.apache.kafka.storage.internals.log.LogConfig of 4.3.1 says, word for word.
+        # The exact messages of org.apache.kafka.storage.internals.log.LogConfig in 4.3.1.
         ("foo", "1", "Unknown topic config name: foo"),
         (
             "retention.ms",

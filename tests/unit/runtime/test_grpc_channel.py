@@ -99,7 +99,7 @@ async def test_a_peer_that_comes_back_is_reached_soon():
 
 
 async def test_a_new_channel_connects_at_once_whatever_others_wait_for():
-    """A peer that has come back is told to everybody, who then open new channels to it."""
+    """When a peer is reachable again, all its users open new channels."""
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     waiting = open_channel(address)

@@ -21,7 +21,7 @@ def run(code, **environment):
     )
 
 
-def test_it_is_too_late_once_grpc_is_loaded(monkeypatch):
+def test_the_engine_cannot_be_chosen_once_grpc_is_loaded(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, "grpc", sys)
     assert not poll_in_completion_queues()

@@ -65,7 +65,7 @@ def test_equal_reports_give_equal_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", [0, 1])
-def test_little_to_show_is_no_error(tmp_path: Path, hours: int) -> None:
+def test_a_nearly_empty_report_is_no_error(tmp_path: Path, hours: int) -> None:
     small = dataclasses.replace(
         REPORT, hours=REPORT.hours[:hours], top_paths=REPORT.top_paths[:hours], status_codes=()
     )

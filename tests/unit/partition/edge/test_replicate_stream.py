@@ -1,4 +1,4 @@
-"""The stream around a session: bytes in, bytes out, its end, and what a follower gets over gRPC."""
+"""The stream of a session: bytes in, bytes out, its end, and a follower over gRPC."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The end of all streams of a node: which of them first, and what is not waited for."""
+"""The end of all streams of a node: their order, and the limits of waits."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from highwater.partition.edge.stream_drain import StreamDrain
 
 
 class Streams:
-    """Streams that end some time after they were asked to."""
+    """Streams that end some time after `stop`."""
 
     def __init__(self, drain: StreamDrain) -> None:
         self.drain = drain

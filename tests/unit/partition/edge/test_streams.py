@@ -1,4 +1,4 @@
-"""The node's side of a stream: back pressure, nonsense from the peer, a writer that fails."""
+"""The node's side of a stream: back pressure, invalid messages, a failing writer."""
 
 import asyncio
 import os
@@ -224,7 +224,7 @@ async def test_invalid_messages_end_an_append_stream(context, tmp_path, message)
 
 
 def told(written):
-    """Messages that were told as read, (message, base offsets) of results, and if that is all."""
+    """Messages reported as read, (message, base offsets) of results, and whether that is all."""
     responses = [decode_response(message) for message in written]
     return (
         [i for response in responses for i in response.appended_message_ids],
@@ -263,7 +263,7 @@ async def test_read_messages_are_answered_and_no_more_are_read(context, tmp_path
 
 
 async def waiting_for_a_commit(context, node, drain):
-    """A stream that was asked for acks=all and is then stopped; its peer closes its side."""
+    """A stream with an acks=all append that is then stopped; its peer closes its side."""
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     serving = asyncio.create_task(append_stream(node.plane, context, drain))

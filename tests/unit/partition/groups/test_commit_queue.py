@@ -7,7 +7,7 @@ from highwater.partition.groups.core.values import GroupKey
 
 
 class Fixture:
-    """A queue on a log that commits when told to."""
+    """A queue on a log that commits when the test says so."""
 
     def __init__(self, batch_bytes_max: int = 1_000_000, *, caught_up: bool = True) -> None:
         self.now_ms = 0
@@ -236,7 +236,7 @@ def test_a_caller_that_waits_too_long_gets_an_error_and_the_records_stay():
 
 
 def test_a_batch_at_an_unexpected_offset_fails_the_queue():
-    """A slow disk has written a batch that was given up: the state was built without it."""
+    """A slow disk has written an abandoned batch, which the state does not have."""
     f = Fixture()
     f.add()
     f.after_commit("a")

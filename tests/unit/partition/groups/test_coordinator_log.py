@@ -89,7 +89,7 @@ def test_a_wait_for_the_high_watermark_ends_with_its_epoch(node, log):
 
 @pytest.mark.parametrize("leader", [2, NODE])
 def test_end_of_a_leadership_is_not_a_time_out(node, log, leader):
-    """Producers are told REQUEST_TIMED_OUT, which would hide that the coordinator has moved."""
+    """Producers get REQUEST_TIMED_OUT, which would hide that the coordinator has moved."""
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     told = append(log, make_batch())
@@ -144,7 +144,7 @@ def test_a_partition_that_is_not_on_the_node(node, log):
 
 @pytest.fixture
 def damage(node):
-    """What the service hears of damage; nobody else has the records."""
+    """Damage reported to the service; no other replica has the records."""
     told = []
 
     def on_damage(replica, error):
@@ -224,7 +224,7 @@ def test_a_batch_with_a_wrong_checksum_is_reported(node, log, damage, closed):
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_batch_that_overlaps_the_next_is_reported(node, log, damage, closed):
-    """Its last offset's delta has changed, so that it would hold those of the next one."""
+    """Its last offset delta has changed, so that it seems to overlap the next batch."""
     replica = three_batches(node, log, closed=closed)
     flip(replica, 1, ATTRIBUTES_AT + 5)
     log.recheck(0, 0)

@@ -82,7 +82,7 @@ async def test_a_snapshot_and_only_the_log_after_it():
     log = new_log()
     write(log, offset(0, 1), offset(1, 1))
     write(log, offset(0, 2), offset(1, 2))
-    # The snapshot ends inside a batch, and says something of its own to be told apart by.
+    # The snapshot ends inside a batch and has its own values, to tell it from the log.
     snapshots = snapshot_of(offset(0, 100), offset(1, 100), offset=3)
     offsets, report = await load(log, snapshots)
     assert offsets == {("t", 0): 100, ("t", 1): 2}
@@ -170,7 +170,7 @@ async def test_a_log_truncated_during_loading():
 
 @pytest.mark.parametrize(("cut_to", "epoch"), [(1, 2), (2, 2), (1, 3)])
 async def test_snapshot_of_records_that_another_leader_has_replaced(cut_to, epoch):
-    """Its offset lies in the log again, but what is there now was written in another epoch."""
+    """The log has its offset again, but with a record of another epoch."""
     log = new_log()
     for n in range(3):
         write(log, offset(0, n))
@@ -190,7 +190,7 @@ async def test_snapshot_of_a_former_leadership_that_the_log_still_agrees_with():
     for n in range(3):
         write(log, offset(0, n))
     snapshots = snapshot_of(offset(0, 100), offset=2)
-    del log.batches[0][2:]  # Cut behind the snapshot, and written anew.
+    del log.batches[0][2:]  # Truncated after the snapshot, then written again.
     log.end[0] = 2
     write(log, offset(1, 7), epoch=5)
     offsets, report = await load(log, snapshots)

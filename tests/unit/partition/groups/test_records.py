@@ -1,4 +1,4 @@
-"""Golden bytes, written down from Kafka's message schemas."""
+"""Expected bytes, written by hand from Kafka's message schemas."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The coordinator as a gateway sees it: bytes in, bytes out, answers after the commit."""
+"""The coordinator as gateways see it: bytes in, bytes out, answers after the commit."""
 
 import asyncio
 
@@ -313,7 +313,7 @@ SHORT_WAIT = HostSettings(commit_timeout_ms=30)
 
 
 async def test_commit_that_does_not_come_in_time():
-    """The answer is an error; the records stay and count as soon as the log commits them."""
+    """The answer is an error; the records stay and count once the log commits them."""
     log = MemoryLog(hold=True)
     node = await Node(log, settings=SHORT_WAIT).lead()
     late = node.submit(commit(1), 8)

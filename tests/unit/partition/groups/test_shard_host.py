@@ -84,7 +84,7 @@ async def test_stop_while_loading():
 
 
 async def test_loader_of_an_old_epoch_never_installs_what_it_read():
-    """It was cut off in the middle, and ends after the next one has begun to serve."""
+    """It was interrupted, and ends after the next epoch's host has begun to serve."""
     node = await Node().lead(epoch=1)
     await node.ask(commit(1), 8)
     node.coordinator.resign(0)
@@ -115,7 +115,7 @@ async def test_a_partition_lost_during_loading_is_not_coordinated(refusal):
     assert node.submit(heartbeat("m", 1), 4).code == ErrorCode.NOT_COORDINATOR
     await asyncio.sleep(0.15)
     assert not node.coordinator.is_active(0)
-    node.log.refuse_with = 0  # The same epoch after all: its disk has recovered.
+    node.log.refuse_with = 0  # The disk has recovered in the same epoch.
     await until(lambda: node.coordinator.is_active(0))
 
 

@@ -114,7 +114,7 @@ def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
 
 
 def test_saves_at_the_same_time_do_not_mix(tmp_path):
-    """A thread of a former leadership may still write while the next one saves already."""
+    """A thread of an earlier leadership may still write while the next one saves."""
     store, here = FileSnapshotStore(), place_of(3, str(tmp_path))
     written = [bytes([n]) * 300_000 for n in range(8)]
     with ThreadPoolExecutor(len(written)) as threads:

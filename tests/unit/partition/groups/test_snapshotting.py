@@ -1,4 +1,4 @@
-"""When snapshots are taken and what keeps them away; whole hosts are in test_shard_host."""
+"""When snapshots are taken and when not; tests of whole hosts are in test_shard_host."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.unit.partition.groups.test_loading import offset, write
 
 
 class Fixture:
-    """A log with three committed records of epoch 6, and the writer of its snapshots."""
+    """A log with three committed records of epoch 6, and its snapshot writer."""
 
     def __init__(self) -> None:
         self.log, self.store = MemoryLog(in_call=True), MemorySnapshots()

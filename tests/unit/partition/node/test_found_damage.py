@@ -1,4 +1,4 @@
-"""What a read or the scrubber has found is noted, told, and given to the repairs."""
+"""Damage that a read or the scrubber found is noted, reported, and given to the repairs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.unit.partition.node.test_repairs import Node
 
 
 class Found:
-    """A node's logs and repairs, which remember what they are told."""
+    """A node's logs and repairs, which record their calls."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

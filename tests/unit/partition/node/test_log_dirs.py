@@ -1,4 +1,4 @@
-"""Sizes by directory, and what a directory that is offline or hangs is told as."""
+"""Sizes by directory, and the answer for an offline or hanging directory."""
 
 import shutil
 import threading

@@ -1,4 +1,4 @@
-"""A node's place in the cluster: what registrations say, and how it is let go."""
+"""A node's place in the cluster: its registrations and its shutdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SeenClient(ControllerClient):
 
 
 class HandOvers:
-    """Keeps what it is asked; answers what a test wants."""
+    """Records requests; the test sets the answers."""
 
     def __init__(self) -> None:
         self.asked: list[AskedHandOver] = []
@@ -51,7 +51,7 @@ class HandOvers:
 
 
 class Member:
-    """Node 1 with its watch; `lineage` is what its directories say at the moment."""
+    """Node 1 with its watch; `lineage` is that of its directories now."""
 
     def __init__(
         self, endpoints: ControllerEndpoints, directory: Path, *, in_loop: bool = True
@@ -204,7 +204,7 @@ async def test_a_node_that_never_joined_does_not_drain(member: Member) -> None:
 
 
 async def test_a_node_whose_disks_hang_sends_no_heartbeats(tmp_path: Path) -> None:
-    """It can write nothing, so others are to lead; when it can, it is back at once."""
+    """It can write nothing, so others should lead; when it can, it is back at once."""
     controller = await support.started(
         serve_grpc=True, heartbeat_interval_ms=50, session_timeout_ms=500
     )

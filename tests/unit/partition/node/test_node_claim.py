@@ -1,4 +1,4 @@
-"""One node per process, the same data again after a death, new nodes for more processes."""
+"""One node per process; a killed node's data is reused; more processes are new nodes."""
 
 import os
 import subprocess

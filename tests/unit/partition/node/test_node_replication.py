@@ -1,4 +1,4 @@
-"""The parts of a node's replication, told of one another."""
+"""The connected parts of a node's replication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica that steps back for its damage: what each image makes of it."""
+"""A replica steps back because of damage: the effect of each image."""
 
 from dataclasses import replace
 from pathlib import Path

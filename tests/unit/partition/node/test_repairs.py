@@ -1,4 +1,4 @@
-"""Damage is worked off: healed from others, tried again, or left to them as a whole."""
+"""Damage is healed from other replicas, tried again, or the whole log is replaced."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -41,7 +41,7 @@ TOPIC = TopicState(
 
 
 class Node:
-    """A leader whose first segment has a damaged batch, and what its peers answer."""
+    """A leader whose first segment has a damaged batch, and its peers' answers."""
 
     ineligible: frozenset[int] = frozenset()
 

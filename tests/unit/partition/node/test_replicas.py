@@ -1,4 +1,4 @@
-"""Replicas follow the image: here, its configs."""
+"""Replicas follow the configs of the image."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ NODE = NodeId(1)
 
 
 class Logs:
-    """Empty logs that are never written, and what was said of their configs."""
+    """Empty logs that are never written, and their configurations."""
 
     def __init__(self) -> None:
         self.deleted: list[PartitionLog] | None = None
-        """None where nothing may be deleted."""
+        """None if nothing may be deleted."""
         self.broker_configs: list[Mapping[str, str]] = []
         self.reconfigured: list[tuple[PartitionLog, Mapping[str, str]]] = []
 
@@ -181,7 +181,7 @@ def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:
 
 
 def moved(topic: TopicState, *replicas: int, partition_epoch: int) -> TopicState:
-    """The topic with its first partition there, led by the first of them in the next epoch."""
+    """The topic with its first partition on `replicas`, led by their first in the next epoch."""
     nodes = tuple(map(NodeId, replicas))
     first = replace(
         topic.partitions[0],
@@ -205,7 +205,7 @@ def test_a_replica_that_is_taken_away_is_deleted_and_refuses() -> None:
     assert (A.topic_id, 0) not in node.plane.replicas
     assert not replica.leading
     assert replica.not_leader().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # Added again, it begins with a log of its own.
+    # Added again, it begins with a new log.
     node.apply(replace(image_with(2, topics=[moved(A, 2, 1, partition_epoch=9), B]), revision=102))
     assert node.replica(A) is not replica
     assert not node.replica(A).leading

@@ -1,4 +1,4 @@
-"""Replicas follow the image: made, given roles, told apart from broken ones, removed."""
+"""Replicas follow the image: they are created, get roles, fail, and are removed."""
 
 import shutil
 from dataclasses import replace
@@ -248,7 +248,7 @@ def test_unusable_replicas_are_reported_to_the_controller(f):
 
 
 def test_a_replica_with_damaged_records_is_fetched_again(f):
-    """Out of service at once; made anew when the image says that nobody relies on it."""
+    """It is offline at once, and replaced when the image has it outside the ISR."""
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
@@ -282,7 +282,7 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
 
 @pytest.mark.parametrize("isr", [(1,), (2,), ()])
 def test_a_replica_goes_on_if_no_other_replica_leads(f, isr):
-    """The other one in sync has died meanwhile, or was not in sync any more: a stale image."""
+    """In a stale image: the other replica has died meanwhile, or is no longer in sync."""
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
@@ -323,7 +323,7 @@ def test_damaged_records_without_another_copy_are_kept(f):
 
 
 def test_a_damaged_replica_outside_the_isr_catches_up_before_it_is_replaced(f):
-    """Nothing would change in the image if it failed now, and so nobody would make it anew."""
+    """If it failed now, the image would not change, and it would never be replaced."""
     behind = topic_state("t", [(2, 1)])
     behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,)),))
     f.apply(behind)
@@ -349,7 +349,7 @@ def test_a_damaged_replica_outside_the_isr_catches_up_before_it_is_replaced(f):
 
 
 def behind_of(f, **changes):
-    """Node 2 leads t-0, and nobody counts on the replica that is here."""
+    """Node 2 leads t-0, and this node's replica is outside the ISR."""
     behind = topic_state("t", [(2, 1)])
     behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,), **changes),))
     f.apply(behind)
@@ -397,7 +397,7 @@ def test_an_untruncatable_follower_leaves_the_isr_before_it_is_replaced(f, count
 
 
 def test_a_follower_ahead_of_the_image_is_not_replaced_at_once(f):
-    """What the image says of who counts is about an epoch that is over."""
+    """The image's ISR belongs to an earlier epoch."""
     behind, replica = behind_of(f)
     replica.handle(
         PartitionChanged(
@@ -420,7 +420,7 @@ def test_a_follower_ahead_of_the_image_is_not_replaced_at_once(f):
 
 
 def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
-    """Not a read that met it: the replica is offline already."""
+    """The damage was not found by a read: the replica is offline already."""
     f.apply(T)
     leader = f.of(T, 0)
     leader.fail()
@@ -433,7 +433,7 @@ def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
 
 
 def test_a_follower_failed_by_damage_is_replaced_in_the_next_leader_epoch(f):
-    """Not in this one: its leader may just be taking it into the ISR, for what it has fetched."""
+    """Not in this epoch: the leader may be adding it to the ISR because of its fetches."""
     behind, replica = behind_of(f)
     replica.fail()
     assert not f.replicas.step_back(replica, {2})
@@ -448,7 +448,7 @@ def test_a_follower_failed_by_damage_is_replaced_in_the_next_leader_epoch(f):
 
 
 def test_a_damaged_replica_removed_from_the_isr_keeps_its_log_in_that_epoch(f):
-    """In the same leader epoch a late fetch of the damaged log could vouch for a new one."""
+    """In the same leader epoch, a late fetch of the damaged log could count for a new one."""
     joined = topic_state("t", [(2, 1)])
     f.apply(joined)
     replica = f.of(joined)

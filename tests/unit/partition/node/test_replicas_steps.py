@@ -1,4 +1,4 @@
-"""An image is carried out in steps; what happens between two of them finds whole replicas."""
+"""An image is applied in steps; between two steps every replica is consistent."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_a_log_that_failed_to_open_is_tried_again_with_any_change_of_its_topic(f
 
 
 def test_damage_in_the_middle_of_an_image_is_judged_by_the_record_that_was_carried_out(f):
-    """One replica follows node 2 already, and another one leads still."""
+    """One replica already follows node 2, and another one still leads."""
     steps = f.replicas.applying(image_with(3, topics=[all_moved()]), 1)
     while epochs(f)[0] == 5:
         next(steps)

@@ -1,4 +1,4 @@
-"""Only the group metadata topic of the default instance concerns the group coordinator."""
+"""The group coordinator uses only the default instance's group metadata topic."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -52,7 +52,7 @@ def test_table_has_limited_instances_only(meters):
 
 @pytest.mark.parametrize("nbytes", [1_000, 64_000, 1_000_000])
 def test_a_busy_producer_that_waits_as_told(meters, time, nbytes):
-    """Over ten seconds no more than the limit and one burst, and no less than the limit."""
+    """In ten seconds it sends at least the limit, and at most the limit and one burst."""
     meters.take([share(produce=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     end = time.now_ms + 10_000
@@ -87,7 +87,7 @@ def test_unlimited_direction_is_never_held(meters):
 
 @pytest.mark.parametrize("asked", [1 << 16, 50 << 20])
 def test_a_busy_consumer(meters, time, asked):
-    """It asks again as soon as it may; its fetches are cut to what is left of the share."""
+    """It fetches again as soon as it may; fetches are cut to the rest of the share."""
     meters.take([share(consume=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     end = time.now_ms + 10_000
@@ -99,7 +99,7 @@ def test_a_busy_consumer(meters, time, asked):
         answers += 1
         time.now_ms += meter.consumed(nbytes)
     assert passed == pytest.approx(10 * RATE, rel=0.02)
-    assert answers < 250  # Not ever smaller pieces.
+    assert answers < 250  # Pieces do not become smaller and smaller.
 
 
 def test_fetch_while_the_share_is_used_up(meters, time):

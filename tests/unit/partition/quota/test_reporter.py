@@ -15,7 +15,7 @@ ONE = InstanceId("one")
 
 
 class Service:
-    """The service's end: streams of reports, answers by the test."""
+    """A fake quota service: it keeps reports, and the test sends answers."""
 
     def __init__(self):
         self.reports = asyncio.Queue()

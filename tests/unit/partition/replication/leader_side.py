@@ -26,7 +26,7 @@ NODE_EPOCH = 70
 
 
 class Port:
-    """Keeps proposals; nobody is followed."""
+    """Keeps proposals; follows nothing."""
 
     def __init__(self) -> None:
         self.proposals: list[ProposeIsr] = []
@@ -42,7 +42,7 @@ class Port:
 
 
 class Leader(Node):
-    """Leads partitions with followers 2 and 3; `session` is follower 2's unless told otherwise."""
+    """Leads partitions with followers 2 and 3; `session` is follower 2's by default."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

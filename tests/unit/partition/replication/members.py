@@ -200,7 +200,7 @@ class Partition:
         return channel
 
     def isolate(self, node: int) -> None:
-        """Nobody reaches the node."""
+        """Cuts the node's connections."""
         self.reachable.discard(node)
         self._connect()
         self.members[node].cut()
@@ -218,7 +218,7 @@ class Partition:
     def elect(
         self, leader: int, isr: Sequence[int] | None = None, *, tell: Sequence[int] | None = None
     ) -> None:
-        """The next epoch; `tell` are the nodes that hear of it now."""
+        """Begins the next epoch; `tell` are the nodes that learn of it now."""
         self.epoch += 1
         self.partition_epoch += 1
         self.leader = leader
@@ -260,7 +260,7 @@ class Partition:
     # ---- clients ----
 
     def append(self, *batches: bytes, acks: int = -1, node: int | None = None) -> Sink:
-        """To the present leader in the present epoch, unless told otherwise."""
+        """To the present leader in the present epoch by default."""
         member = self.members[self.leader if node is None else node]
         sink = Sink()
         epoch = member.replica.leader_epoch
@@ -283,7 +283,7 @@ class Partition:
 
 
 def _epochs(member: Member) -> list[tuple[int, int]]:
-    """Without those that have no records: a follower does not hear of them."""
+    """Without epochs that have no records: a follower does not learn of them."""
     end = member.log.log_end_offset
     return [(epoch, start) for epoch, start in member.log.epochs.entries() if start < end]
 

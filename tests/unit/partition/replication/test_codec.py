@@ -144,7 +144,7 @@ def test_places_name_each_file_once():
 
 @pytest.mark.parametrize("reference", [(9, 0), (1, 1), (0, 0)])
 def test_references_to_no_row_or_no_file_are_refused(reference):
-    """Row 0 has bytes, which then are nobody's."""
+    """Row 0 has bytes, which then belong to no row."""
 
     def add(header):
         header.files.add(path="a-0/0.log", inode=5)

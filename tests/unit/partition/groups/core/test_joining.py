@@ -46,7 +46,7 @@ def test_initial_rebalance_waits_and_waits_on_while_members_arrive():
     one = d.new_member(client="one")
     d.wait(2_000)
     two = d.new_member(client="two")
-    d.wait(1_500)  # The first delay is over, but somebody arrived during it.
+    d.wait(1_500)  # The first delay is over, but a member arrived during it.
     assert one.parked
     d.wait(2_500)
     assert one.join.generation == two.join.generation == 1
@@ -154,7 +154,7 @@ def test_member_that_does_not_rejoin_in_time_is_out():
     rejoined = d.join(follower, session_ms=30_000)
     for _ in range(12):
         d.wait(5_000)
-        d.heartbeat(leader, 1)  # It lives but never comes back.
+        d.heartbeat(leader, 1)  # It lives but never rejoins.
     assert rejoined.join.generation == 2
     assert third.join.generation == 2
     assert rejoined.join.leader == follower, "the old leader is gone, who came next leads"

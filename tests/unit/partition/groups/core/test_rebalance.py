@@ -1,4 +1,4 @@
-"""The steps of a rebalance that no single call shows; whole ones are in test_joining."""
+"""Steps of a rebalance that no single call shows; whole rebalances are in test_joining."""
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core.config import GroupConfig

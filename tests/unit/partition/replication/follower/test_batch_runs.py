@@ -1,4 +1,4 @@
-"""Batches from a leader: what is sound is taken as it is, and nothing behind what is not."""
+"""Batches from a leader: valid ones are appended unchanged, up to the first invalid one."""
 
 from __future__ import annotations
 

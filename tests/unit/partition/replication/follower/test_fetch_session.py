@@ -1,4 +1,4 @@
-"""What a follower asks a leader for, and when: each partition once, and one request at a time."""
+"""A follower's requests: each partition once, and one request at a time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Follower(Node):
         return None if message is None else decode_request(message)
 
     def asked(self) -> list[tuple[int, int]]:
-        """(partition, epoch) in the next request, which has to be sent."""
+        """(partition, epoch) in the next request; fails if there is none."""
         request = self.request()
         assert request is not None
         return [(asked.partition, asked.leader_epoch) for asked in request.asked]
@@ -110,7 +110,7 @@ def test_an_answered_replica_is_not_requested_until_asked_again(node: Follower) 
         answer_to(place(2), high_watermark=0),
     )
     assert taken == [a, b, c]
-    for replica in (a, c):  # The third one is asked still.
+    for replica in (a, c):  # The third one is still in the session.
         node.session.ask_again(replica)
     assert node.asked() == [(0, EPOCH)]
     node.session.ask_again(b)
@@ -225,7 +225,7 @@ def test_an_answer_without_a_request_is_refused(node: Follower) -> None:
 
 
 def out_of_sync(replica: PartitionReplica) -> None:
-    """The next record has it among the replicas alone."""
+    """The next record has it as a replica outside the ISR."""
     image_says(replica, leader=LEADER, epoch=EPOCH, replicas=(LEADER, NODE), isr=(LEADER,))
 
 
@@ -361,7 +361,7 @@ def test_a_throttled_replica_can_be_removed_added_and_requested_again(node: Foll
 def test_a_replica_that_is_made_anew_leaves_the_leaders_session_even_if_it_has_to_wait(
     node: Follower,
 ) -> None:
-    """Else the leader counts the place of the one before as that of a fetch, again and again."""
+    """Otherwise the leader keeps counting the former replica's place as a fetch."""
     replica = node.replicas[0]
     for followed in node.replicas:
         node.session.add(followed)

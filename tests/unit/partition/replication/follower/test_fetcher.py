@@ -1,4 +1,4 @@
-"""One stream to a leader: answers are carried out, and each partition's trouble is its own."""
+"""One stream to a leader: answers are applied, and a partition's error affects only itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEADER = NodeState(
 
 
 class Follower(Node):
-    """Partitions 0 and 1 follow node 2, over a channel that the test plays."""
+    """Partitions 0 and 1 follow node 2, over a fake channel."""
 
     def __init__(self, directory: Path, leader: NodeState = LEADER) -> None:
         super().__init__(directory)
@@ -203,7 +203,7 @@ class LeaderDisk:
         (directory / ".highwater_incarnation").write_text(LEADER.incarnation)
 
     def append(self, *batches: bytes, last_epoch: int = EPOCH) -> SegmentPlace:
-        """Writes batches; where they lie."""
+        """Writes batches; returns their place."""
         data = b"".join(batches)
         status = self.segment.stat()
         with self.segment.open("ab") as file:
@@ -261,7 +261,7 @@ def cut(disk: LeaderDisk) -> None:
 
 
 def write_anew(disk: LeaderDisk) -> None:
-    """The leader lost its lead, cut its log, and has another epoch's records there now."""
+    """The leader was deposed, truncated its log, and has another epoch's records there now."""
     size = disk.segment.stat().st_size
     batch = make_batch(base_offset=0, epoch=EPOCH - 1)
     assert len(batch) == size
@@ -311,7 +311,7 @@ async def test_records_not_at_their_place_are_requested_as_bytes_once(
 async def test_records_that_begin_before_what_is_wanted_come_as_bytes(
     near: Follower, disk: LeaderDisk
 ) -> None:
-    """An empty log begins with the batch in which the leader's begins: not by a guess."""
+    """An empty log begins with the batch in which the leader's log begins."""
     call = await near.channel.requested(1)
     replica = near.replicas[0]
     replica.log.truncate_fully_and_start_at(1)

@@ -1,4 +1,4 @@
-"""All that a node fetches: a stream to each leader, made, moved and ended as leaders come and go."""
+"""A node's fetchers: a stream to each leader, opened and ended as leaders change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def image(*nodes: NodeState) -> ClusterImage:
 
 
 class Follower(Node):
-    """Node 1, whose replicas' port are real fetchers, over channels that the test plays."""
+    """Node 1, whose replicas use real fetchers over fake channels."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

@@ -17,7 +17,7 @@ from tests.unit.partition.replication.members import Partition
 
 @pytest.fixture(params=[False, True], ids=["bytes", "files"])
 async def pair(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
-    # However small, records are told by their place.
+    # Even small records are sent as places.
     monkeypatch.setattr(record_source, "PLACE_BYTES_MIN", 0)
     made = Partition(tmp_path, files=request.param)
     yield made
@@ -105,7 +105,7 @@ async def test_the_old_leaders_uncommitted_tail_is_truncated(pair: Partition) ->
 
 
 async def test_fast_failovers_are_undone_epoch_by_epoch(pair: Partition) -> None:
-    """KIP-279: both led without the other, and neither knows the other's last epochs."""
+    """KIP-279: each led without the other and does not know the other's last epochs."""
     pair.elect(1)
     first = pair.append(make_batch())
     await until(lambda: first.results)

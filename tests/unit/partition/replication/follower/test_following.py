@@ -1,4 +1,4 @@
-"""A follower takes its leader's answers: the same bytes, the same epochs, the same producers."""
+"""A follower applies its leader's answers: same bytes, same epochs, same producers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Follower(Node):
         follow(self.replica, LEADER, EPOCH)
 
     def answer(self, *batches: bytes, **fields: Any) -> Outcome:
-        """What the leader answers to the follower's present place."""
+        """The leader's answer for the follower's present place."""
         asked = asked_of(self.replica)
         assert asked is not None
         records = b"".join(batches)
@@ -113,7 +113,7 @@ def test_records_are_taken_as_they_come(follower: Follower) -> None:
     assert stored(follower.replica) == b"".join(batches)
     assert follower.log.epochs.entries() == [(1, 0), (3, 4), (EPOCH, 5)]
     assert follower.ends == (0, 4, 6, 6)
-    # Past what the follower has, nothing is committed for it.
+    # Its high watermark never passes its own log end.
     assert follower.answer(idempotent(6, 41), high_watermark=100) is Outcome.DONE
     assert follower.ends == (0, 7, 7, 7)
     (entry,) = follower.log.producers.entries()
@@ -365,7 +365,7 @@ def test_a_replica_elected_meanwhile_leads_after_the_late_row(slow: Slow) -> Non
 
 
 def test_a_leader_never_writes_into_a_late_row(slow: Slow) -> None:
-    """Even if the directory has recovered meanwhile, by writes to other logs."""
+    """Even if other logs' writes show that the directory has recovered."""
     follower, replica = slow.follower, slow.replica
     row = make_batch(base_offset=0, epoch=EPOCH)
     follower.answer(row)
@@ -412,7 +412,7 @@ def test_records_from_a_file_that_do_not_match_are_refused(
 
 
 def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
-    """What waits for a flush is in the log, and so in the place that a follower asks from."""
+    """Records that wait for a flush are in the log, so a follower's place includes them."""
     follower = Follower(tmp_path, flush_messages=1)
     lead(follower.replica, EPOCH + 1)
     flushes: list[Any] = []
@@ -434,7 +434,7 @@ def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_leader_in_its_next_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> None:
-    """Nobody is told, but what is on disk can be read."""
+    """No append is answered, but flushed records can be read."""
     node = Follower(tmp_path, flush_messages=1)
     lead(node.replica, EPOCH + 1)
     flushes: list[Any] = []
@@ -449,7 +449,7 @@ def test_a_leader_in_its_next_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> N
 
 
 def test_a_new_leader_does_not_count_what_it_has_not_flushed_as_a_follower(tmp_path: Path) -> None:
-    """The only member of the ISR, so that its own log is all that the high watermark waits for."""
+    """It is the only member of the ISR, so the high watermark waits for its own log alone."""
     follower = Follower(tmp_path, flush_messages=1)
     assert follower.answer(make_batch(base_offset=0)) is Outcome.LATE
     lead(follower.replica, EPOCH + 1)

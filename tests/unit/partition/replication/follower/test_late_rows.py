@@ -1,4 +1,4 @@
-"""Rows that a slow disk has not taken: limited, and resumed once."""
+"""Rows that a slow disk has not written yet: limited, and resumed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in the files of a leader on this host: the bytes that are there and in memory, or None."""
+"""Reads places in a leader's files on this host: cached bytes, or None."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the answers of another node, or its silence, mean."""
+"""The meaning of another node's answers and of its silence."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ TOPIC = TopicId(b"t" * 16)
 
 
 class Other:
-    """A node that answers as it is told, and keeps what it was asked."""
+    """A node that keeps requests and answers as the test says."""
 
     def __init__(self) -> None:
         self.asked: list[pb.ReadRangeRequest] = []

@@ -1,4 +1,4 @@
-"""Records that are not in memory: read elsewhere, a few at a time, and only once."""
+"""Uncached records are read on a thread, a few at a time, and only once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proposals of ISRs: gathered, one call at a time, each with one end, tried again after a pause."""
+"""ISR proposals: gathered, one call at a time, one outcome each, retried after a pause."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = Callable[[pb.AlterPartitionRequest], Any]
 
 
 def committed(request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-    """What a controller says that agrees."""
+    """The answer of a controller that agrees."""
     return pb.AlterPartitionResponse(
         results=[
             pb.AlterPartitionResult(
@@ -63,7 +63,7 @@ def refused(code: int) -> Answer:
 
 
 class Controller:
-    """Answers calls in the order of `answers`, the last one for ever; `open` lets it."""
+    """Answers calls in the order of `answers`, repeating the last, while `open` is set."""
 
     def __init__(self) -> None:
         self.calls: list[pb.AlterPartitionRequest] = []
@@ -87,7 +87,7 @@ class Controller:
 
 
 class Heard(PartitionReplica):
-    """Keeps the events that it is given; a `broken` one raises at the end of a proposal."""
+    """Records its events; a `broken` one raises at the end of a proposal."""
 
     __slots__ = ("broken", "events")
 
@@ -102,7 +102,7 @@ class Heard(PartitionReplica):
 
 
 class Leaders:
-    """Leaders of partitions with replicas 1, 2 and 3, of which 2 is out of the ISR."""
+    """Leaders of partitions with replicas 1, 2 and 3; 2 is outside the ISR."""
 
     def __init__(self, directory: Path, client: Any) -> None:
         self.directory = directory
@@ -151,13 +151,13 @@ class Leaders:
         return replica
 
     def caught_up(self, replica: PartitionReplica, node: int = 2) -> None:
-        """The node may join: its leader proposes that."""
+        """The node has caught up, so its leader proposes to add it."""
         follower_fetched(replica, node, 0, now_ms=self.clock.now_ms)
         if replica.core.isr_due:
             replica.handle(on.IsrDue())
 
     async def later(self, ms: int) -> None:
-        """Time passes, on the clock and for those who wait for it."""
+        """Time passes, on the clock and for waiting tasks."""
         self.clock.now_ms += ms
         self.proposals._wake.set()
         for _ in range(20):
@@ -327,7 +327,7 @@ async def test_repeated_refusals_lengthen_the_pause(
 async def test_pauses_do_not_poll(
     leaders: Leaders, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proposal that waits for its replica's pause made it look every millisecond."""
+    """A proposal waiting for its replica's pause once caused a check every millisecond."""
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
     replica = leaders.add()
     leaders.caught_up(replica)
@@ -350,7 +350,7 @@ async def test_pauses_do_not_poll(
 async def test_a_node_epoch_that_is_not_the_present_one(
     leaders: Leaders, controller: Controller
 ) -> None:
-    """The controller refuses the call as a whole, in each of its results."""
+    """The controller refuses the whole call, in each of its results."""
     controller.answers = [refused(ErrorCode.STALE_BROKER_EPOCH), committed]
     replicas = [leaders.add(n) for n in range(2)]
     for replica in replicas:
@@ -399,7 +399,7 @@ async def test_proposals_of_a_former_leader_end_without_a_call(
 async def test_what_a_leader_proposed_before_its_log_failed_is_not_sent(
     leaders: Leaders, controller: Controller
 ) -> None:
-    """A follower that it wanted out of the ISR may be the one that has to lead now."""
+    """The follower that it wanted to remove from the ISR may have to lead now."""
     controller.open.clear()
     leaders.caught_up(leaders.add(0))
     await leaders.later(0)

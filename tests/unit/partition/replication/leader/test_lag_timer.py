@@ -1,4 +1,4 @@
-"""The lag timer: leaders with followers hear the time, thousands of them in small parts."""
+"""The lag timer calls leaders with followers, thousands of them in small parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.log_batches import ManualClock
 
 
 class Replica:
-    """What the timer sees of a replica; `followers` is 0 for one that does not lead."""
+    """A replica as the timer sees it; `followers` is 0 for one that does not lead."""
 
     def __init__(self, followers: int = 2) -> None:
         self.core = SimpleNamespace(progress=(None,) * followers)

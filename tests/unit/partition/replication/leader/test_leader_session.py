@@ -442,7 +442,7 @@ def out_of_sync(leader, partition=0, count=100, size=900):
 
 
 def copied(peer, for_ms, partition=0):
-    """How much of a partition a follower gets who asks for more as soon as it has an answer."""
+    """How much a follower gets that asks again as soon as it has an answer."""
     clock = peer.leader.clock
     until_ms = clock.now_ms + for_ms
     offset = total = 0

@@ -1,4 +1,4 @@
-"""How a session lives: its requests, its partitions, its end, and what its life says by itself."""
+"""A session's requests, partitions and end, and its requests as signs of life."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ReadRange: who may answer it, and with what."""
+"""ReadRange: which replicas may answer it, and their answers."""
 
 from pathlib import Path
 

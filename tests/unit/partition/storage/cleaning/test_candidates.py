@@ -1,4 +1,4 @@
-"""What of a log may be cleaned, and when; the rules themselves are in test_compaction_plan."""
+"""Which part of a log may be cleaned, and when; test_compaction_plan has the rules."""
 
 from __future__ import annotations
 

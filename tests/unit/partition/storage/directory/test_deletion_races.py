@@ -123,7 +123,7 @@ def test_a_living_log_that_loses_its_directory(tmp_path: Path, job: str) -> None
 
 
 @pytest.mark.parametrize("job", ["flush", "roll"])
-def test_what_was_deleted_is_not_synced(tmp_path: Path, job: str) -> None:
+def test_deleted_logs_are_not_synced(tmp_path: Path, job: str) -> None:
     files = FileSystem()
     environment = Waiting(files)
     log = open_log(tmp_path / "topic-0", environment=environment)
@@ -138,7 +138,7 @@ def test_what_was_deleted_is_not_synced(tmp_path: Path, job: str) -> None:
 
 
 @pytest.mark.parametrize("job", ["snapshot", "write"])
-def test_a_bad_disk_is_none_the_better_for_a_deletion(tmp_path: Path, job: str) -> None:
+def test_a_deletion_does_not_excuse_a_failing_disk(tmp_path: Path, job: str) -> None:
     files = FileSystem()
     environment = Waiting(files)
     log = open_log(tmp_path / "topic-0", environment=environment)
@@ -169,7 +169,7 @@ def test_reserved_space_and_indexes_go_with_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EACCES])
-def test_what_a_deletion_excuses(code: int) -> None:
+def test_errors_that_a_deletion_excuses(code: int) -> None:
     life = LogLife()
     assert not life.excuses(FileNotFoundError(errno.ENOENT, "gone"))
     life.ended = True

@@ -81,7 +81,7 @@ class Start:
         return self
 
     def kill(self) -> None:
-        """What the kernel does for a killed process, whose workers have ended."""
+        """Ends the workers and closes descriptors, as the kernel does for a killed process."""
         for hosted in self.manager.dirs:
             worker, hosted._worker = hosted._worker, None
             if worker is not None:
@@ -111,7 +111,7 @@ def test_the_first_start_proves_nothing(dirs: tuple[Path, Path]) -> None:
     first.close()
 
 
-def test_a_killed_process_left_everything_to_the_kernel(dirs: tuple[Path, Path]) -> None:
+def test_records_of_a_killed_process_are_proven_on_the_same_kernel(dirs: tuple[Path, Path]) -> None:
     Start(*dirs, name="one").registered().kill()
     second = Start(*dirs, name="two")
     assert second.evidence == ("one",)
@@ -186,7 +186,7 @@ def test_a_disk_that_fails_is_noted_on_itself_if_that_works(tmp_path: Path) -> N
     second.close()
 
 
-def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Path) -> None:
+def test_the_cache_is_intact_after_a_kill_on_the_same_kernel(tmp_path: Path) -> None:
     first = Start(tmp_path / "a", name="one")
     assert not first.manager.dirs[0].cache_intact
     first.kill()
@@ -212,7 +212,7 @@ def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Pat
     again.close()
 
 
-def test_a_copy_from_while_the_node_ran_is_put_in_its_place(dirs: tuple[Path, Path]) -> None:
+def test_a_copy_made_while_the_node_ran_proves_nothing(dirs: tuple[Path, Path]) -> None:
     first = Start(*dirs, name="one").registered()
     copy = dirs[0].with_name("copy")
     shutil.copytree(dirs[0], copy)

@@ -104,7 +104,7 @@ def test_files_are_on_disk_before_they_count_and_gone_only_after_that():
     assert not any(step.new.endswith(".deleted") for step in doomed)
 
 
-def test_two_swaps_that_were_cut_off():
+def test_two_interrupted_swaps():
     directory = Directory()
     for kind in KINDS:
         directory.files[offset_file(30, f".{kind}.cleaned")] = ("new", kind, 30, 40)

@@ -124,7 +124,7 @@ def damage(partition: Path, base: int, how: str) -> int:
 @pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch", "cut inside one"])
-def test_a_log_ends_at_its_first_hole_and_nobody_claims_the_rest(
+def test_a_log_ends_at_its_first_hole_and_proves_no_later_records(
     tmp_path: Path, how: str, base: int, recovery_point: int | str | None, stop: str, committed: int
 ) -> None:
     partition = write(tmp_path / "dir", stop)
@@ -213,7 +213,7 @@ def test_gaps_of_a_compacted_log_are_sound(
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("recovery_point", [0, 1, 42])
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch"])
-def test_a_hole_in_a_compacted_log_is_one_all_the_same(
+def test_a_hole_in_a_compacted_log_counts(
     compacted: Path, how: str, recovery_point: int, clean: bool
 ) -> None:
     second = sorted(compacted.glob("*.log"))[1]
@@ -238,7 +238,7 @@ def test_a_marker_of_an_earlier_version_allows_gaps_between_segments(compacted: 
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
+def test_deleted_records_are_no_hole(tmp_path: Path, clean: bool) -> None:
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     for _ in range(3):
@@ -258,7 +258,7 @@ def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
     assert offsets(open_log(directory)) == [4, 5], "also when those files are gone"
 
 
-def test_a_hole_in_what_was_deleted(tmp_path: Path) -> None:
+def test_a_hole_in_deleted_records(tmp_path: Path) -> None:
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     for _ in range(3):

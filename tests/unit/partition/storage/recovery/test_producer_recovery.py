@@ -64,7 +64,7 @@ def test_replay_takes_only_what_the_snapshot_does_not_cover(tmp_path: Path) -> N
     assert states.check(1, 0, 5, 5) == 11
 
 
-def test_producers_of_a_log_that_begins_anew_are_unknown(tmp_path: Path) -> None:
+def test_producers_of_a_log_that_begins_again_are_unknown(tmp_path: Path) -> None:
     """The leader's log began behind this one's end: what producers wrote between was deleted."""
     log = open_log(tmp_path / "topic-0", clock=ManualClock(1000))
     for sequence in range(2):

@@ -184,7 +184,7 @@ def test_garbled_at_every_byte_of_the_last_two_batches(
         damage(directory)
         # A base offset is not under the CRC either, but it has to follow on the one before.
         if cache_intact and position < second and damage in (nothing, garble_checkpoints):
-            # The last index entry leads to the last batch, and nobody looks before it.
+            # The last index entry leads to the last batch, and recovery reads nothing before it.
             check_resumed_behind(directory)
         else:
             check_recovered(
@@ -198,7 +198,7 @@ def test_garbled_at_every_byte_of_the_last_two_batches(
 
 
 def check_resumed_behind(directory: Path) -> None:
-    """What is before the last index entry is taken as it is, unless a look for producers fails."""
+    """Batches before the last index entry are trusted, unless reading producers fails."""
     log = open_log(directory, recovery_point=1, cache_intact=True)
     assert (log.log_end_offset, log.recovered_segments, log.damaged) in (
         (28, 0, False),

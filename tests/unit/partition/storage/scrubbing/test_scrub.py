@@ -80,7 +80,7 @@ def test_one_bit_anywhere(tmp_path: Path) -> None:
     assert not check_all(file).damage
 
 
-def test_what_is_sound_behind_a_damaged_batch_can_be_read(tmp_path: Path) -> None:
+def test_intact_batches_after_a_damaged_one_can_be_read(tmp_path: Path) -> None:
     file = closed_segment(tmp_path / "topic-0", 5, 5, 5)
     flip(file.path, file.size // 2)
     piece = check_all(file)
@@ -90,7 +90,7 @@ def test_what_is_sound_behind_a_damaged_batch_can_be_read(tmp_path: Path) -> Non
     assert (piece.next_offset, piece.damage_end) == (2, 6), "nobody knows where the next one is"
 
 
-def test_another_file_in_its_place_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_replaced_file_is_not_checked(tmp_path: Path) -> None:
     file = closed_segment(tmp_path / "topic-0", 5, 5)
     os.truncate(file.path, file.size - 1)
     assert check_piece(FILES, file, 0, 0).gone
