@@ -1,4 +1,4 @@
-"""A node in process with a real controller: which images it follows, and how it stops."""
+"""A node in process with a real controller: the images that it applies, and its stop."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ async def test_a_damaged_leader_stays_until_a_peer_is_proven_alive_and_whole(
 
 
 def next_watched(service: PartitionService) -> ClusterImage:
-    """The image, as it comes again."""
+    """The same image again."""
     assert service.watch.image is not None
     return service.watch.image
 

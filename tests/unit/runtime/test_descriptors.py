@@ -9,7 +9,7 @@ from highwater.runtime.descriptors import raise_descriptor_limit
 
 LOW = 64
 
-# Runs a service as `highwater` does. It holds twice as many descriptors as the process began with.
+# Runs a service as `highwater` does, with twice as many descriptors as the first limit.
 PROGRAM = """
     import asyncio, os, resource, signal, sys
     from highwater.runtime.lifecycle import run

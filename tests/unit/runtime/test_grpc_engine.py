@@ -1,4 +1,4 @@
-"""The choice of gRPC's engine: in time, the operator's first, and one that this gRPC knows."""
+"""The choice of gRPC's engine: early enough, the operator's first, known to this gRPC."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Headers that balancers send, and those that they never should."""
+"""Valid and invalid headers of balancers."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Long work leaves the loop to others between its slices."""
+"""Long work yields to the loop between its slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.runtime.slices import Slices
 
 
 class Machine:
-    """A clock that only steps move."""
+    """A clock that only steps advance."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0

@@ -1,4 +1,4 @@
-"""The chart: a PNG of the promised size for every report, and nothing half-written."""
+"""The chart: a PNG of the fixed size for every report, never half-written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPORT = Report(
 
 
 def pixels(png: bytes) -> set[bytes]:
-    """The distinct colours of an 8-bit RGBA picture's rows, undone only as far as counts here."""
+    """The distinct colours of an 8-bit RGBA picture's rows; decodes only the filters used here."""
     at, data = 8, b""
     while at < len(png):
         (size,) = struct.unpack_from(">I", png, at)

@@ -1,4 +1,4 @@
-"""Where the connector's jars come from, and what a local session is given."""
+"""The connector's jars, and the settings of a local session."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Member(Node):
         self.node = node
         self.failures: list[BaseException] = []
         self.checks = 0
-        """How often the replica's invariants were looked at."""
+        """How often the replica's invariants were checked."""
         self.sessions: dict[Call, LeaderSession] = {}
         self.traffic = ReplicaTraffic()
         self.fetchers = ReplicaFetchers(
@@ -268,7 +268,7 @@ class Partition:
         return sink
 
     def same(self) -> bool:
-        """Whether all logs hold the same, and the same of them is committed."""
+        """Whether all logs and their high watermarks are equal."""
         first, *others = self.members.values()
         return all(
             stored(other.replica) == stored(first.replica)

@@ -1,4 +1,4 @@
-"""ReplicateRequest and ReplicateResponse: the same at the other end, and nonsense refused."""
+"""ReplicateRequest and ReplicateResponse survive encoding; invalid messages are refused."""
 
 import contextlib
 from struct import Struct
@@ -229,7 +229,7 @@ MESSAGES = [
 
 @st.composite
 def broken_messages(draw):
-    """A message with some bytes changed, cut out or put in."""
+    """A message with some bytes changed, removed or inserted."""
     message = bytearray(draw(st.sampled_from(MESSAGES)))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(message)))

@@ -1,4 +1,4 @@
-"""The throttle of catch-up: what the image says of this node, and the rate that comes of it."""
+"""The throttle of catch-up traffic: its settings in the image, and the resulting rate."""
 
 import pytest
 

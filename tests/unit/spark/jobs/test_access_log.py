@@ -1,4 +1,4 @@
-"""The job's command line; what the job computes is shown in tests/spark, with Spark."""
+"""The job's command line; tests/spark covers its results, with Spark."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_a_diverging_follower_gets_the_divergence_and_makes_no_progress(leader, 
 
 
 def commit_all(leader, replica):
-    """Both followers have everything."""
+    """Both followers have the whole log."""
     for node in (FOLLOWER, OTHER):
         follower_fetched(replica, node, replica.log.log_end_offset)
     for follower in replica.core.progress:

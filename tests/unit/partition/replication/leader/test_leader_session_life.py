@@ -144,7 +144,7 @@ def test_two_followers_of_one_partition(leader, peer):
 
 
 def empty_request(peer):
-    """Whatever was under way is answered, and the next request comes."""
+    """Ends the turn, so that the present request is answered, and sends the next one."""
     peer.wait(500)
     peer.request()
 

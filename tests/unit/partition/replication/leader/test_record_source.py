@@ -1,4 +1,4 @@
-"""Records as bytes, as places or later; and how much of them the throttle lets through."""
+"""Records as bytes, as places or later, within the limit of the throttle."""
 
 import pytest
 
@@ -187,7 +187,7 @@ def test_a_row_no_longer_throttled_is_answered_at_once(leader, source, throttle,
 
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_held_row_does_not_delay_other_reads(leader, source, throttle, monkeypatch, was_read):
-    """Neither with what was read for it, nor as the next in the queue for a read."""
+    """Neither its read records nor its place in the queue of reads stay."""
     looked, loads = [], []
     source.cold = ColdReads(looked.append)
     monkeypatch.setattr(cold_reads, "READS_MAX", 1)

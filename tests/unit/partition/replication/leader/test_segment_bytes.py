@@ -1,4 +1,4 @@
-"""Bytes of a slice, and of one that is not there any more."""
+"""Bytes of a slice, and of a deleted one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""One row alone: when it wants to be looked at, and what it says of its place."""
+"""A single row: when it is queued, and its answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The process, from its line of input to its exit code."""
+"""The child process, from its input line to its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node's end, with children that misbehave."""
+"""The node's handle, with children that misbehave."""
 
 from __future__ import annotations
 

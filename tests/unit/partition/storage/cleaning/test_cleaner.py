@@ -100,7 +100,7 @@ async def test_a_dirty_log_becomes_small_and_stays_the_same_table(node: CleanedN
 async def test_a_log_in_the_checkpoint_has_a_marker_even_if_nothing_was_removed(
     node: CleanedNode,
 ) -> None:
-    """One without is Kafka's, whose segments need not join one another."""
+    """A cleaned log without a marker would count as Kafka's, with gaps between segments."""
     log = node.log()
     for number in range(3):
         append(log, keyed_batch([(b"%d" % number, b"kept")]), epoch=0)
@@ -380,7 +380,7 @@ async def test_a_bug_does_not_end_the_node(
 
 
 async def test_a_shorter_pause_begins_at_once(node: CleanedNode) -> None:
-    """A change of log.cleaner.backoff.ms does not wait for the pause that it is about."""
+    """A changed log.cleaner.backoff.ms applies to the present pause."""
     log = node.log()
     node.fill(log)
     cleaner = node.cleaner(backoff_ms=3_600_000)

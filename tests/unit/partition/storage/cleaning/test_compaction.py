@@ -1,4 +1,4 @@
-"""Batches before and after compaction; whole logs and many passes are in tests/property."""
+"""Batches before and after compaction; tests/property covers whole logs and many passes."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ RULES = CleaningRules(now_ms=5_000, delete_retention_ms=DAY_MS)
 
 
 def batch_of(*records, base=0, **spec):
-    """(key, value) each, a millisecond apart."""
+    """A batch of (key, value) records, a millisecond apart."""
     builder = RecordBatchBuilder(base_offset=base, leader_epoch=3, **spec)
     for number, (key, value) in enumerate(records):
         builder.append(key=key, value=value, timestamp_ms=1_000 + number, headers=[("h", b"1")])
@@ -36,7 +36,7 @@ def view(data):
 
 @pytest.mark.parametrize("count", [44_000, 90_000])
 def test_the_memory_of_a_key_is_as_estimated(count):
-    """Just after the dict has grown, and just after it has grown once more."""
+    """Measured just after the dict has grown once, and twice."""
     batches = [
         batch_of(*[(b"%d" % key, b"") for key in range(base, base + 1_000)], base=base)
         for base in range(0, count, 1_000)

@@ -176,7 +176,7 @@ def test_reading_and_writing_keep_to_the_rate(tmp_path: Path) -> None:
     pace = Pace(1_000, alive=lambda: None, now=lambda: sum(slept), sleep=slept.append)
     told: list[Report] = []
     LogCleaner(job_of(log), told.append, pace=pace).run()
-    read = 2 * sum(segment.size for segment in log.segments[:-1])  # For the keys, then to keep.
+    read = 2 * sum(segment.size for segment in log.segments[:-1])  # Once for keys, once to copy.
     new = sum(batch.size for batch in cleaned(log, 0))
     assert sum(slept) == pytest.approx((read + new) / 1_000)
 

@@ -24,14 +24,14 @@ def killed(node: Node) -> None:
 
 
 def killed_later(node: Node) -> None:
-    """The loop and then the worker have had a moment before."""
+    """Runs the loop and then the worker first."""
     for _ in range(2):
         node.drain()
     killed(node)
 
 
 def cut_log(node: Node) -> PartitionLog:
-    """A log that begins inside its first segment and was cleaned, as the checkpoints say, too."""
+    """A log that begins inside its first segment and was cleaned, with such checkpoints."""
     log, _ = node.manager.open_log(topic(number=1), 0)
     append(log, *[make_batch() for _ in range(8)], epoch=0)
     log.flush()
@@ -173,7 +173,7 @@ def test_high_watermarks_do_not_outlive_a_truncation(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log = cut_log(node)
     log.high_watermark = 7
-    list(node.maintenance().high_watermarks())  # Not written yet when the log is cut.
+    list(node.maintenance().high_watermarks())  # Not written yet when the log is truncated.
     log.truncate_to(6)
     log.high_watermark = 6
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
@@ -198,7 +198,7 @@ def test_a_clean_stop_writes_how_far_logs_are_cleaned(tmp_path: Path) -> None:
 def test_more_removals_are_due_than_one_job_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when retention.ms of a topic with very many segments is cut."""
+    """As when retention.ms of a topic with very many segments is reduced."""
     node = Node(tmp_path / "a")
     [hosted] = node.manager.dirs
     removed: list[str] = []

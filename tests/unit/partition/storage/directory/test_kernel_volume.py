@@ -15,7 +15,7 @@ from tests.support.mounted_disk import LoopDisk
 
 
 class Kernel:
-    """A sysfs and a mountinfo for the file system that the temporary directory is on."""
+    """A fake sysfs and mountinfo for the temporary directory's file system."""
 
     def __init__(self, tmp_path: Path, kind: str = "ext4") -> None:
         device = tmp_path.stat().st_dev
@@ -135,7 +135,7 @@ def test_a_disk_that_is_mounted_again_and_one_that_has_an_error(disk: LoopDisk) 
 def test_a_container_that_starts_again_sees_the_same_file_system(
     disk: LoopDisk, tmp_path: Path
 ) -> None:
-    """Its mounts and their namespace are new; the file system was there all along."""
+    """Its mounts and their namespace are new; the file system stayed mounted."""
     inside = tmp_path / "volume"
     inside.mkdir()
     seen = []

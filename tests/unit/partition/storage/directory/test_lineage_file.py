@@ -1,4 +1,4 @@
-"""The lineage on disk: what is written is read, and anything else proves nothing."""
+"""The lineage file survives encoding; any other content proves nothing."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""LogManager over real directories; callbacks to the owner run when the test drains them."""
+"""LogManager with real directories; callbacks to the owner run when the test drains them."""
 
 import errno
 import os
@@ -92,7 +92,7 @@ class Node:
         self.manager.start()
 
     def drain(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 10) -> None:
-        """Runs what is posted until all workers are done with what they had, and the condition
+        """Runs posted callbacks until all workers have finished their jobs and the condition
         holds."""
         deadline = time.monotonic() + timeout_s
         waiting = {hosted.index for hosted in self.manager.online()}
@@ -246,7 +246,7 @@ def test_stray_logs_are_set_aside_and_kept(tmp_path: Path) -> None:
     assert node.manager.stats().logs == 2
     assert node.manager.set_strays_aside(image(here), NodeId(3)) == []
     node.drain()
-    # A new topic of that name begins empty, and nothing of the old one comes back.
+    # A new topic of that name begins empty.
     log, _ = node.manager.open_log(placed("gone", 5, replicas=((3,),)), 0)
     assert log.log_end_offset == 0
     node.manager.close()

@@ -1,4 +1,4 @@
-"""How many idempotent producers a node remembers, and what it says when there were too many."""
+"""Limits of idempotent producers per node, and the log line for evictions."""
 
 from pathlib import Path
 

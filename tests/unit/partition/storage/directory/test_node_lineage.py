@@ -1,4 +1,4 @@
-"""Lineage in real directories: starts, ends, failed disks, and directories that come and go."""
+"""Lineage in real directories: starts, stops, failed disks, added and removed directories."""
 
 import errno
 import itertools
@@ -29,7 +29,7 @@ TOPIC = TopicState(
 
 
 class Told:
-    """A kernel that says the same of every file system."""
+    """A kernel with the same information on every file system."""
 
     def __init__(self, volume: Volume) -> None:
         self.volume = volume
@@ -40,7 +40,7 @@ class Told:
 
 
 class Start:
-    """One incarnation of a node: its directories open, its workers at hand."""
+    """One incarnation of a node, with open directories and their workers."""
 
     numbers = itertools.count(1)
 
@@ -342,7 +342,7 @@ def test_a_file_system_that_was_mounted_again_after_an_orderly_end(tmp_path: Pat
 
 
 def refusing() -> FileSystem:
-    """Nothing can be written any more."""
+    """All writes fail from now on."""
     broken = FileSystem()
     opened = broken.open
 
@@ -383,7 +383,7 @@ def test_a_failed_write_is_remembered_where_the_only_disk_cannot_note_it(
 @pytest.mark.full
 @pytest.mark.slow
 def test_a_disk_that_is_unmounted_and_mounted_again_under_a_killed_node(tmp_path: Path) -> None:
-    """With real files: kernel, device and inode are the same, what was in memory only is not."""
+    """With real files: kernel, device and inode are the same, but unwritten data is lost."""
     if why := mounted_disk.missing("mkfs.ext4", "losetup"):
         pytest.skip(why)
     disk = LoopDisk(tmp_path / "disk", image=tmp_path / "image", size_bytes=64 << 20)

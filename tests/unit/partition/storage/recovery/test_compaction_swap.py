@@ -1,4 +1,4 @@
-"""A crash after every single step, also of the recovery, and what the log is afterwards."""
+"""A crash after every single step, also of the recovery, and the resulting log."""
 
 import pytest
 
@@ -16,7 +16,7 @@ KINDS = ("index", "timeindex", "log")
 
 
 class Directory:
-    """Names and what they hold: ("old" or "new", kind, base, end)."""
+    """File names and contents: ("old" or "new", kind, base, end)."""
 
     def __init__(self) -> None:
         self.files = {}
@@ -73,7 +73,7 @@ def test_whole_swap():
     directory = Directory()
     directory.carry_out(STEPS)
     assert directory.segments() == NEW
-    directory.recover()  # The next start only removes what was replaced.
+    directory.recover()  # The next start only removes the replaced files.
     check(directory, NEW)
     assert len(directory.files) == 10
     assert directory.recover() == []

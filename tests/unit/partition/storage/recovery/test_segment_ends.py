@@ -92,7 +92,7 @@ def test_an_index_shows_that_its_batches_are_missing(
 def test_an_offset_that_has_changed_is_damage_and_no_hole(
     tmp_path: Path, offset: int, clean: bool
 ) -> None:
-    """Of the last batch of a closed segment, before the recovery point: nothing may be cut."""
+    """In the last batch of a closed segment, before the recovery point: nothing may be cut."""
     made = open_log(tmp_path / "topic-0")
     for _ in range(2):
         append(made, *[BATCH] * 6, epoch=0)

@@ -1,4 +1,4 @@
-"""Where a damaged range begins and ends, and what may fill it."""
+"""The limits of a damaged range, and the batches that may fill it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rounds over the logs of a directory: what they find, where they go on, what they leave alone."""
+"""Rounds over a directory's logs: findings, the place after a restart, skipped segments."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Node:
         return sum(segment.size for log in self.logs for segment in log.segments[:-1])
 
     def watch(self, look: Callable[[SegmentFile], None], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Has `look` called on the thread, after each piece was read."""
+        """Calls `look` on the thread after each piece was read."""
         check = scrubber.check_piece
 
         def watched(filesystem, file, position, expected):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""A damaged range is fetched, checked and put in its place, byte for byte; or nothing changes."""
+"""A damaged range is fetched, checked and replaced byte for byte, or nothing changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ TOPIC = TopicState(
 
 
 class Node(CleanedNode):
-    """A log of two closed segments with five batches each, and what another replica has of it."""
+    """A log of two closed segments with five batches each, and another replica's copy."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -41,7 +41,7 @@ class Node(CleanedNode):
         self.answers: dict[int, Callable[[int, int], bytes | Outcome]] = {2: self.sound}
 
     def sound(self, offset: int, end_offset: int) -> bytes | Outcome:
-        """A batch at a time."""
+        """Gives one batch at a time."""
         for batch in self.batches:
             header = read_header(batch)
             last = header.base_offset + header.last_offset_delta
@@ -207,7 +207,7 @@ async def test_a_source_with_the_same_damage_is_skipped(node: Node) -> None:
 
 
 async def test_two_damaged_batches_of_a_segment(node: Node) -> None:
-    """The header of the second one is damaged: the segment behind the first cannot be walked."""
+    """The second batch's header is damaged, so the batches after it cannot be located."""
     log = node.it
     before = bytes_of(log)
     flip(log.segments[0].file, len(node.batches[0]) + 70)
