@@ -48,7 +48,7 @@ class SlowWay:
         await asyncio.gather(_pipe(reader, other_writer), _pipe(other_reader, writer))
 
     async def end(self):
-        """Closes after the peers have disconnected."""
+        """Waits until the peers have disconnected."""
         await asyncio.wait_for(asyncio.gather(*self.tasks, return_exceptions=True), 8)
 
 

@@ -24,7 +24,7 @@ def killed(node: Node) -> None:
 
 
 def killed_later(node: Node) -> None:
-    """Runs the loop and then the worker first."""
+    """Runs the posted callbacks and jobs, then kills the node."""
     for _ in range(2):
         node.drain()
     killed(node)

@@ -342,7 +342,7 @@ def test_a_file_system_that_was_mounted_again_after_an_orderly_end(tmp_path: Pat
 
 
 def refusing() -> FileSystem:
-    """All writes fail from now on."""
+    """A file system on which no file can be created."""
     broken = FileSystem()
     opened = broken.open
 
