@@ -18,7 +18,7 @@ ETCD_VERSIONS = [pytest.param(version, marks=pytest.mark.etcd) for version in VE
 
 
 def skip_without(version: str) -> None:
-    """Skips the test if that etcd is not there; in `make full` all of them are."""
+    """Skips the test if that etcd version is missing; `make full` has all of them."""
     if why := etcd_missing(version):
         pytest.skip(why)
 
@@ -27,7 +27,7 @@ def skip_without(version: str) -> None:
 def etcd_of(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str], EtcdMemberProcess]]:
-    """One server of each version for all tests, started when it is first asked for."""
+    """One server of each version for all tests, started on first use."""
     with contextlib.ExitStack() as running:
 
         @functools.cache
@@ -56,7 +56,7 @@ async def store(
     tmp_path: Path,
     etcd_of: Callable[[str], EtcdMemberProcess],
 ) -> AsyncIterator[MetadataStore]:
-    """One empty store of each kind; those in etcd share the server and nothing else."""
+    """One empty store of each kind; those in etcd share one server."""
     made: MetadataStore
     if request.param == "memory":
         made = MemoryStore()

@@ -62,7 +62,7 @@ class ControllerProcess:
 
 
 class Pair:
-    """Both controllers, by address, with what a service would hold of them."""
+    """Both controllers, by address, and a client's endpoints."""
 
     def __init__(self, controllers: list[ControllerProcess]):
         self.by_address = {controller.address: controller for controller in controllers}
@@ -70,10 +70,10 @@ class Pair:
         self.client = ControllerClient(self.endpoints)
         self.watch = ClusterWatch(self.endpoints)
         self.node_port = socket.create_server(("127.0.0.1", 0))
-        """Of the node that these tests play, which would be taken for dead if nobody listened."""
+        """Of the fake node; without a listener the controller would take it for dead."""
 
     def active(self) -> ControllerProcess:
-        """The one that the client ended up with; after a successful call."""
+        """The controller that answered the client's last call."""
         return self.by_address[self.endpoints.present]
 
     def standby(self) -> ControllerProcess:
@@ -127,7 +127,7 @@ async def test_kill_9_of_the_active_controller(pair: Pair) -> None:
     dead.signal(signal.SIGKILL)
     loop = asyncio.get_running_loop()
     start = loop.time()
-    # Like a service: heartbeats may be repeated, so they are what finds the new controller.
+    # Like a service: only heartbeats are repeated, so they find the new controller.
     assert not (await node.beat()).error.error_code
     assert loop.time() - start < LEASE_TTL_MS / 1000 + 3.0
     after = await create(pair, "after")
@@ -150,7 +150,7 @@ async def test_a_paused_controller_wakes_up_fenced(pair: Pair) -> None:
     old.signal(signal.SIGCONT)
     endpoint = GrpcEndpoint(old.address)
     try:
-        # Not even one call is served by the old one, from the first moment on.
+        # The old controller serves no call after it wakes up.
         for _ in range(10):
             with pytest.raises(grpc.RpcError) as raised:
                 await endpoint.controller.CreateTopics(
@@ -176,7 +176,7 @@ async def test_sigterm_hands_over_at_once(pair: Pair) -> None:
     leaving.signal(signal.SIGTERM)
     loop = asyncio.get_running_loop()
     start = loop.time()
-    # Whom this one reaches; before it has heard a member, or a watch, the new one changes nothing.
+    # The new controller changes nothing before a member's heartbeat or watch.
     assert not (await node.beat()).error.error_code
     await create(pair, "after")
     assert loop.time() - start < LEASE_TTL_MS / 1000, "it did not have to wait for the lease"

@@ -56,7 +56,7 @@ async def watch_into(store: MetadataStore, start: int, seen: list[str]) -> None:
 
 
 async def until(condition: Callable[[], bool], timeout_s: float) -> float:
-    """Waits for the condition; the seconds that it took."""
+    """Waits for the condition; returns how many seconds it took."""
     loop = asyncio.get_running_loop()
     start = loop.time()
     while not condition():
@@ -138,16 +138,16 @@ async def test_catching_up_is_contiguous_across_a_kill(
     etcd_cluster.wait_healthy()
 
 
-async def test_a_lost_answer_is_found_again(
+async def test_a_transaction_whose_answer_is_lost_is_not_repeated(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transaction happens, its answer does not come: it is not carried out twice."""
+    """The transaction takes effect, its answer is lost: the driver does not repeat it."""
     answers: list[Any] = []
     original = store._attempt
 
     def lose_first_answer(*args: Any) -> Any:
         answers.append(original(*args))
-        # As if the token were still the former one: what the driver knows without an answer.
+        # Without the answer, the driver knows only the former token.
         store._token_revision = before
         raise etcd3.exceptions.ConnectionTimeoutError
 
@@ -166,7 +166,7 @@ async def test_a_lost_answer_is_found_again(
 async def test_a_late_transaction_is_fenced_off(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transaction is delayed in the network; when it arrives after all it has no effect."""
+    """The network delays the transaction; when it arrives after all, it has no effect."""
     delayed: list[tuple[Any, ...]] = []
     token_then: list[int] = []
     original = store._attempt
@@ -208,7 +208,7 @@ async def test_without_a_majority_the_outcome_is_unknown(
     assert len((await store.range("w/")).entries) <= 1
 
 
-async def test_compacted_history_is_told(etcd: EtcdMemberProcess) -> None:
+async def test_a_watch_from_compacted_history_fails(etcd: EtcdMemberProcess) -> None:
     store = store_on([etcd.endpoint], "compaction")
     await store.start()
     first = (await store.txn((), [Put(key="w/0", value=b"")])).revision
@@ -218,7 +218,7 @@ async def test_compacted_history_is_told(etcd: EtcdMemberProcess) -> None:
     with pytest.raises(CompactedError) as raised:
         await watch_into(store, first, [])
     assert raised.value.compact_revision == last
-    # The way on: read the range, watch from the revision after it.
+    # Recovery: read the range, then watch from the revision after it.
     snapshot = await store.range("w/")
     assert len(snapshot.entries) == 10
     seen: list[str] = []
@@ -230,7 +230,7 @@ async def test_compacted_history_is_told(etcd: EtcdMemberProcess) -> None:
     await store.close()
 
 
-async def test_a_compaction_that_is_refused_is_told_and_blames_no_member(
+async def test_a_refused_compaction_raises_and_blames_no_member(
     etcd: EtcdMemberProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class RefusedError(grpc.RpcError):
@@ -273,7 +273,7 @@ async def test_two_processes_with_one_id_are_noticed(etcd: EtcdMemberProcess) ->
     await two.close()
 
 
-async def test_no_etcd_is_the_operators_to_fix() -> None:
+async def test_an_unreachable_etcd_is_an_operator_error() -> None:
     store = store_on(["127.0.0.1:1"], "nobody")
     with pytest.raises(UsageError, match="etcd"):
         await store.start()

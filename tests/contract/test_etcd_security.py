@@ -1,4 +1,4 @@
-"""The etcd driver on a server that wants TLS, certificates of its clients, and a user."""
+"""The etcd driver on a server that requires TLS, client certificates and a user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _openssl(directory: Path, *arguments: str) -> None:
 
 
 def _certificates(directory: Path) -> EtcdTls:
-    """A certificate for 127.0.0.1, signed by itself: it is the authority, too."""
+    """A self-signed certificate for 127.0.0.1, which is also the authority."""
     _openssl(
         directory,
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=etcd"),
@@ -44,7 +44,7 @@ def _certificates(directory: Path) -> EtcdTls:
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EtcdMemberProcess]:
-    """Only root and our user may do anything, the user under the prefix only."""
+    """Only root and our user have access, the user only to the prefix."""
     if why := etcd_missing(request.param):
         pytest.skip(why)
     directory = tmp_path_factory.mktemp("secured")
@@ -108,7 +108,7 @@ async def test_everything_works_and_goes_on_after_tokens_are_forgotten(
             await store.txn((), [Put(key="w/a", value=b"1", lease=lease)])
             await _until(seen, ["w/a"])
             assert await store.keep_alive(lease) > 0
-            # A member's tokens are in its memory only.
+            # A member keeps tokens in memory only.
             await asyncio.to_thread(secured.kill)
             secured.start()
             result = await store.txn((), [Put(key="w/b", value=b"2")])
@@ -139,7 +139,7 @@ async def test_a_user_of_the_prefix_may_compact(
 
 
 async def _keep_alive_soon(store: MetadataStore, lease: int) -> int:
-    """The first call may still come with the old token; the office's holder asks again, too."""
+    """The first call may still use the old token; the controller retries as well."""
     from highwater.controller.store.port import StoreUnavailableError
 
     async with asyncio.timeout(10):
@@ -154,7 +154,7 @@ async def _keep_alive_soon(store: MetadataStore, lease: int) -> int:
     "mistake",
     ["plain", "no certificate", "wrong password", "another authority"],
 )
-async def test_mistakes_are_the_operators_to_fix(
+async def test_wrong_credentials_are_operator_errors(
     secured: EtcdMemberProcess, security: EtcdSecurity, tmp_path: Path, mistake: str
 ) -> None:
     if mistake == "plain":
@@ -171,7 +171,7 @@ async def test_mistakes_are_the_operators_to_fix(
     await store.close()
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_operator_error(tmp_path: Path) -> None:
     missing = EtcdSecurity(ca_file=tmp_path / "none.pem")
     with pytest.raises(UsageError, match=r"cannot read .*none\.pem: No such file"):
         etcd_store(

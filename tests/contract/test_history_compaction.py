@@ -17,13 +17,13 @@ from tests.support.etcd import VERSIONS, EtcdMemberProcess, etcd_missing, etcd_s
 pytestmark = [pytest.mark.etcd, pytest.mark.slow]
 
 COMPACT_AFTER_MS = 300
-"""Settings do not allow so little."""
+"""Shorter than settings allow."""
 WAIT_S = 30.0
 
 
 @pytest.fixture(params=list(VERSIONS))
 def etcd_alone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EtcdMemberProcess]:
-    """Killed by its test, so that no other one uses it."""
+    """A server of this test alone, which kills it."""
     if why := etcd_missing(request.param):
         pytest.skip(why)
     with etcd_server(tmp_path, version=request.param) as made:
@@ -78,7 +78,7 @@ async def add_instance(service: ControllerService, name: str) -> int:
 
 
 async def until_forgotten(store: MetadataStore, revision: int) -> None:
-    """Waits until the change of that revision is no history any more."""
+    """Waits until the revision is compacted."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
@@ -89,7 +89,7 @@ async def until_forgotten(store: MetadataStore, revision: int) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_old_revisions_go_and_controllers_do_not_mind(
+async def test_compaction_does_not_disturb_controllers(
     etcd_alone: EtcdMemberProcess,
     pair: tuple[ControllerService, ControllerService],
     history: MetadataStore,
@@ -101,7 +101,7 @@ async def test_old_revisions_go_and_controllers_do_not_mind(
     epoch = one.active.image.controller_epoch
     await until_forgotten(history, first)
     await one.active.allocate_producer_ids()
-    # Both watch keys that were last changed long ago, and resume from revisions that are gone.
+    # Both watch keys that changed long ago, and resume from compacted revisions.
     await until_forgotten(history, last)
     await asyncio.to_thread(etcd_alone.kill)
     etcd_alone.start()

@@ -1,4 +1,4 @@
-"""A node that leads 10 000 partitions dies: few transactions, and within seconds on every store."""
+"""A node that leads 10 000 partitions dies: few transactions within seconds, on every store."""
 
 import asyncio
 import time
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.slow
 
 TOPICS, PARTITIONS = 100, 100
 ELECTION_S = 3.0
-"""On a busy machine; a quiet one needs a fraction of a second."""
+"""On a busy machine; an idle one needs a fraction of a second."""
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 
 
 class Counted:
-    """The store's transactions, counted."""
+    """Counts the store's transactions."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._txn = store.txn

@@ -1,4 +1,4 @@
-"""A node that leads 10 000 partitions ends: how long until others act on the new leaders."""
+"""A node that leads 10 000 partitions stops: how long until others use the new leaders."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 TOPICS, PARTITIONS = 100, 100
 GRACE_MS = 200
 TOLD_S = 6.0
-"""On a busy machine, with everybody in one process; see the printed line for a quiet one."""
+"""On a busy machine, with everything in one process; the test prints the time that it took."""
 
 
 @pytest.fixture(params=["memory", *ETCD_VERSIONS])

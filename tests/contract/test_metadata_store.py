@@ -1,4 +1,4 @@
-"""What every driver of the metadata store promises; see `highwater.controller.store.port`."""
+"""The contract of every metadata store driver; see `highwater.controller.store.port`."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ WAIT_S = 5.0
 
 
 async def take(store: MetadataStore, prefix: str, start: int, events: int) -> list[WatchBatch]:
-    """Batches of a watch until they hold that many events."""
+    """Reads batches of a watch until they hold that many events."""
     batches: list[WatchBatch] = []
     async with asyncio.timeout(WAIT_S), contextlib.aclosing(store.watch(prefix, start)) as watch:
         async for batch in watch:
@@ -136,7 +136,7 @@ async def test_a_watch_resumes_after_its_last_revision(store: MetadataStore) -> 
     assert seen == [f"w/{i:02d}" for i in range(20)]
 
 
-async def test_a_watch_of_the_future_waits(store: MetadataStore) -> None:
+async def test_a_watch_from_a_future_revision_waits(store: MetadataStore) -> None:
     now = (await store.range("")).revision
     watching = asyncio.create_task(take(store, "w/", now + 1, 1))
     done, _ = await asyncio.wait({watching}, timeout=0.2)
@@ -145,7 +145,7 @@ async def test_a_watch_of_the_future_waits(store: MetadataStore) -> None:
     assert (await watching)[0].events[0].key == "w/x"
 
 
-async def test_compaction_takes_history_and_no_key(store: MetadataStore) -> None:
+async def test_compaction_removes_history_but_no_keys(store: MetadataStore) -> None:
     first = await store.txn((), [Put(key="w/a", value=b"1"), Put(key="w/old", value=b"1")])
     await store.txn((), [Put(key="w/a", value=b"2"), Delete(key="w/old")])
     third = await store.txn((), [Put(key="w/a", value=b"3")])
@@ -174,7 +174,7 @@ async def test_a_watch_that_is_up_to_date_outlives_compaction(store: MetadataSto
     assert [e.key for b in await watching for e in b.events] == ["w/a", "w/b"]
 
 
-async def test_a_lease_takes_its_keys_with_it(store: MetadataStore) -> None:
+async def test_an_expired_lease_deletes_its_keys(store: MetadataStore) -> None:
     lease = await store.grant(1_000)
     held = await store.grant(60_000)
     made = await store.txn(

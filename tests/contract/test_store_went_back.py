@@ -1,4 +1,4 @@
-"""etcd is put back to an older state, under drivers and controllers that know a newer one."""
+"""etcd is restored to an older state, under drivers and controllers that know a newer one."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ async def restore(etcd: EtcdCluster, snapshot: Path) -> None:
 
 
 async def reached(store: EtcdStore) -> None:
-    """Waits until the driver has found the member that was restarted."""
+    """Waits until the driver has found the restarted member."""
     async with asyncio.timeout(DETECTED_S_MAX):
         while True:
             with contextlib.suppress(StoreUnavailableError):
@@ -56,7 +56,7 @@ async def reached(store: EtcdStore) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_reads_transactions_and_renewals_tell(
+async def test_reads_transactions_and_renewals_notice_a_restored_store(
     etcd_alone: EtcdCluster, store: EtcdStore, tmp_path: Path
 ) -> None:
     lease = await store.grant(TTL_MS)
@@ -82,10 +82,10 @@ async def test_reads_transactions_and_renewals_tell(
     await other.close()
 
 
-async def test_others_have_moved_the_revision_on_since(
+async def test_a_restored_store_is_noticed_though_its_revision_has_grown(
     etcd_alone: EtcdCluster, store: EtcdStore, tmp_path: Path
 ) -> None:
-    """Then only the token of this process tells, which is older than it knows."""
+    """Then only the token of this process shows the restore: the store has an older one."""
     await write(store, 1)
     snapshot = tmp_path / "snapshot"
     await asyncio.to_thread(etcd_alone.save, snapshot)
@@ -102,8 +102,8 @@ async def test_others_have_moved_the_revision_on_since(
     await other.close()
 
 
-async def test_a_member_that_lags_is_no_alarm(store: EtcdStore) -> None:
-    """A renewal may be answered from a state that is behind what was seen elsewhere."""
+async def test_a_lagging_member_is_no_restored_store(store: EtcdStore) -> None:
+    """A renewal may be answered from an older state than another member has shown."""
     lease = await store.grant(TTL_MS)
     note, store._history.note = store._history.note, lambda _header: False  # type: ignore[method-assign]
     assert await store.keep_alive(lease) > 0

@@ -1,7 +1,7 @@
-"""Random keyed records in real files, cleaned again and again, with a crash after any rename.
+"""Random keyed records in real files, cleaned repeatedly, with a crash after any rename.
 
-Whatever happens: the newest value of every key is there, records stay where they were, and
-producers are as they were.
+Always: the newest value of every key is there, records keep their offsets, and producers keep
+their state.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ROUND = st.tuples(
         min_size=1,
         max_size=12,
     ),
-    st.integers(4, 40),  # Keys that the offset map takes.
-    st.integers(1, 2_000),  # Bytes of a segment made by cleaning.
+    st.integers(4, 40),  # Keys that fit the offset map.
+    st.integers(1, 2_000),  # Bytes per cleaned segment.
     st.integers(0, 60),  # Renames and unlinks before the crash.
-    st.booleans(),  # Whether the node is stopped in order where it is not killed.
+    st.booleans(),  # Whether the node stops in order if it is not killed.
 )
 
 
 def carry_out(directory: Path, groups: list[GroupWritten], budget: int) -> bool:
-    """The steps of all swaps; False if the crash came before their end."""
+    """Carries out the steps of all swaps; False if the crash comes first."""
     for group in groups:
         for step in compaction_swap.swap(group.bases):
             if budget <= 0:

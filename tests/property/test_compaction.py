@@ -1,4 +1,4 @@
-"""Random logs, compacted again and again: whoever reads them ends up with the same values."""
+"""Random logs, compacted repeatedly: a reader of the whole log always gets the same last values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def view(data: bytes) -> RecordBatchView:
 
 
 class CompactedLog(RuleBasedStateMachine):
-    """`segments` is the log: lists of batches. `written` is all that ever was in it."""
+    """`segments` is the log: lists of batches. `written` is every batch that it ever had."""
 
     @initialize()
     def start(self):
@@ -41,7 +41,7 @@ class CompactedLog(RuleBasedStateMachine):
         self.first_dirty = 0
         self.now_ms = 1_000_000
         self.met: dict[int, int] = {}
-        """Offset of a tombstone -> when a pass has met it first."""
+        """Offset of a tombstone -> when a pass first met it."""
         self.producers: dict[int, int] = {}
 
     @rule(

@@ -1,4 +1,4 @@
-"""For any Fetch frame the learnt shape agrees with the codec, or says nothing."""
+"""For any Fetch frame, the learnt shape agrees with the codec or does not match."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ SMALL = st.integers(-1, 3)
 
 @st.composite
 def changing(draw, version):
-    """What differs from one request of a consumer to the next."""
+    """The fields that differ from one request of a consumer to the next."""
     asked = {
         "correlation_id": draw(INT32),
         "partition": draw(SMALL | INT32),
@@ -42,11 +42,11 @@ def changing(draw, version):
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), VERSIONS, REPEATED)
-def test_learnt_from_one_it_matches_the_next(data, version, repeated):
+def test_a_shape_learnt_from_one_frame_matches_the_next(data, version, repeated):
     first = fetch_frame(version, **repeated, **data.draw(changing(version)))
     shape = learn_fetch(first)
     if shape is None:
-        return  # The same bytes stand in two places, by chance of small numbers.
+        return  # Two small numbers are equal by chance.
     following = fetch_frame(version, **repeated, **data.draw(changing(version)))
     assert match(shape, first) == fetch_meaning(first)[-1]
     assert match(shape, following) == fetch_meaning(following)[-1]
@@ -72,7 +72,7 @@ def test_a_changed_frame_does_not_match_or_means_what_the_codec_says(data, versi
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), VERSIONS, REPEATED)
-def test_what_is_learnt_from_a_changed_frame_is_as_sound(data, version, repeated):
+def test_a_shape_learnt_from_a_changed_frame_agrees_with_the_codec(data, version, repeated):
     changed = mutate(fetch_frame(version, **repeated, **data.draw(changing(version))), data)
     if len(changed) < 8 or changed[2:4] != version.to_bytes(2, "big"):
         return

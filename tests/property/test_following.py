@@ -1,7 +1,7 @@
-"""However a leader's batches are cut into answers, the follower ends with the same log.
+"""However a leader's batches are cut into answers, the follower gets the same log.
 
-The same bytes, the same leader epochs and the same producers; also with answers that come again,
-with batches that are damaged on the way, and with a disk that hangs from time to time.
+The logs have the same bytes, leader epochs and producers, also if answers are repeated, batches are
+damaged on the way, and a disk hangs at times.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ EPOCH_MAX = 9
 
 @dataclass(frozen=True)
 class Group:
-    """What the leader appended at once."""
+    """Batches of one append."""
 
     records: tuple[int, ...]
-    """Of each batch."""
+    """Records of each batch."""
     new_epoch: bool
     producer: int
     """-1: not idempotent."""
@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Fetch:
-    """How one answer comes."""
+    """How one answer arrives."""
 
     max_bytes: int
     high_watermark_lag: int
@@ -120,7 +120,7 @@ def answer(replica: PartitionReplica, leader: PartitionLog, fetch: Fetch) -> Ans
 
 
 def torn(answered: Answered) -> Answered:
-    """One byte of the last batch is another one."""
+    """Changes one byte of the last batch."""
     records = bytearray(answered.records)
     records[-1] ^= 0x40
     return answered._replace(records=memoryview(records))
@@ -152,7 +152,7 @@ def test_a_follower_ends_with_its_leaders_log(history: list[Group], ways: list[F
         step = 0
         while own.log_end_offset < leader.log_end_offset:
             fetch = ways[step % len(ways)]
-            # All of them torn would never end.
+            # If all were torn, the test would never end.
             is_torn = fetch.torn and step < 2 * len(ways)
             step += 1
             answered = answer(replica, leader, fetch)

@@ -1,10 +1,10 @@
-"""Random lives of one coordinator partition that moves between nodes (invariant R11).
+"""Random histories of one coordinator partition that moves between nodes (invariant R11).
 
-Clients commit ever larger offsets and ask for them; leaders change, are told late, crash and come
-back; followers lag; answers wait, time out or get lost with their node. Whatever happens: an
-offset that was acknowledged, or told to anybody, is what every later answer of the leader tells,
-or a newer one is. An old leader that does not know that it is one may tell something older, but
-nothing that was never committed.
+Clients commit ever larger offsets and fetch them. Leaders change, learn of it late, crash and come
+back; followers lag; answers wait, time out or get lost with their node. An offset that was
+acknowledged or returned is returned by every later answer of the leader, unless a newer one is.
+An old leader that does not know of its successor may return an older offset, but only a committed
+one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tests.unit.partition.groups.test_runtime import commit, committed, fetch_al
 NODES = st.integers(0, 2)
 PARTITIONS = st.integers(0, 1)
 TURNS = 40
-"""After so many turns of a loop nothing is left to do: loading takes a few per batch."""
+"""Enough turns of the loop for everything to finish: loading takes a few per batch."""
 RETRIED = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""All that a client may be told here."""
+"""All errors that a client may get here."""
 
 
 class Complaints:
-    """A logger that keeps what must not happen."""
+    """A logger that keeps events that must not happen."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -77,11 +77,11 @@ class CoordinatorLives(RuleBasedStateMachine):
         self.nodes = [self._process(node) for node in range(3)]
         self.offsets = itertools.count(1)
         self.known = [-1, -1]
-        """By partition: acknowledged, or told to somebody."""
+        """By partition: the largest offset acknowledged or returned."""
         self.commits: list[tuple[Sent, int, int, int]] = []
         """(call, node, partition, offset)"""
         self.fetches: list[tuple[Sent, int, list[int]]] = []
-        """(call, node, what it has to tell at least)"""
+        """(call, node, the least offset that it must return)"""
         self._elect(0)
 
     def _process(self, node: int) -> Node:
@@ -156,7 +156,7 @@ class CoordinatorLives(RuleBasedStateMachine):
         self.log.crash(node)
         lost = [call for call in (*self.commits, *self.fetches) if call[1] == node]
         for call in lost:
-            call[0].call.cancelled = True  # Nobody hears of it any more.
+            call[0].call.cancelled = True  # Its connection is gone.
         self.commits = [call for call in self.commits if call[1] != node]
         self.fetches = [call for call in self.fetches if call[1] != node]
         self.loop.call(self.nodes[node].coordinator.resign, 0)

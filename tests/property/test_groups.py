@@ -1,8 +1,8 @@
-"""Random lives of a group against what must always hold.
+"""Random histories of a group, checked against its invariants.
 
 Clients join, sync, heartbeat, leave, vanish and come back late with old ids and generations; time
 passes; the node restarts. After every step the dialogue checks the core's invariants, and that no
-call is answered twice. On top of that a model knows which offsets were acknowledged.
+call is answered twice. A model knows which offsets were acknowledged.
 """
 
 from hypothesis import HealthCheck, settings
@@ -26,7 +26,7 @@ PROTOCOLS = st.sampled_from(
     ]
 )
 ALIVE_FOR_MS = 40 * 60_000
-"""Longer than any wait in these lives: 5 minutes for new members, sessions and rebalances."""
+"""Longer than any wait here: 5 minutes for new members, sessions and rebalances."""
 
 
 class GroupLives(RuleBasedStateMachine):
@@ -39,7 +39,7 @@ class GroupLives(RuleBasedStateMachine):
         self.d = Dialogue(config)
         self.calls: list[tuple[str, Call]] = []
         self.known: dict[str, list[tuple[str, str | None]]] = {"g": [], "h": []}
-        """Every (member id, instance id) that was ever handed out."""
+        """Every (member id, instance id) that was handed out."""
         self.generations = {"g": 0, "h": 0}
         self.acknowledged: dict[tuple[str, str, int], int] = {}
         self.next_offset = 1
@@ -121,7 +121,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule(group=GROUPS, followers_first=st.booleans(), leader_syncs=st.booleans())
     def whole_round(self, group, followers_first, leader_syncs):
-        """Everybody does what a consumer does after a rebalance is announced."""
+        """All members do what consumers do when a rebalance begins."""
         present = self.d.shard.groups.get(key(group))
         for member in [] if present is None else list(present.members.values()):
             if not member.awaiting_join and member.member_id in present.members:
@@ -158,7 +158,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        """What was parked is lost with the node; so is a generation that was not complete."""
+        """Parked calls are lost with the node, and so is an incomplete generation."""
         self.calls.clear()
         self.d.restart()
         for group in self.generations:
@@ -233,7 +233,7 @@ class GroupLives(RuleBasedStateMachine):
 
 
 def check_prefixes(d: Dialogue, prefixes: int = 8) -> None:
-    """A node that loads any prefix of the log has a state that works."""
+    """A node that loads any prefix of the log gets a valid state."""
     step = max(len(d.log) // prefixes, 1)
     for length in range(0, len(d.log) + 1, step):
         shard = GroupCoordinatorShard(d.config, lambda: "x")

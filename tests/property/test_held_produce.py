@@ -1,7 +1,7 @@
-"""Produce over two nodes with links that break: no order is lost, nothing is twice, all hear once.
+"""Produce over two nodes with failing links: order is kept, no batch is repeated, all are answered.
 
-Batches carry their number. Even ones are of an idempotent producer, whose log takes none twice and
-none but the next; odd ones are of nobody.
+Batches carry their number. Even ones belong to an idempotent producer, whose log accepts only the
+next sequence; odd ones to none.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 
 class Node:
-    """A node and the link to it: a gatherer, a wire that keeps order, and what the node knows."""
+    """A node and its link: a gatherer, an ordered wire, and what the node knows."""
 
     def __init__(self, cluster, node_id):
         self.cluster = cluster
@@ -39,9 +39,9 @@ class Node:
         self.paused = False
         self.broken = False
         self.wire = []
-        """[group, its batches as sent, its epoch] that the node has not seen."""
+        """[group, its batches as sent, its epoch] on the way to the node."""
         self.answers = []
-        """[group, failure] that the gateway has not seen; the group is None once recalled."""
+        """[group, failure] on the way to the gateway; the group is None once recalled."""
         self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
@@ -65,7 +65,7 @@ class Node:
         self.answers.append([group, failure])
 
     def answer(self):
-        """The oldest answer comes, if anybody waits for it."""
+        """The oldest answer arrives, unless its group was recalled."""
         if self.paused or not self.answers:
             return
         group, failure = self.answers.pop(0)
@@ -81,7 +81,7 @@ class Node:
         return [entry[0] for entry in [*self.answers, *self.wire] if entry[0] is not None]
 
     def break_stream(self):
-        """As the stream does: what may be sent again waits before the rest."""
+        """As the stream does: groups that may be sent again go before the rest."""
         lost = [*self.answers, *self.wire]
         again = []
         for entry in lost:
@@ -129,7 +129,7 @@ class Cluster:
         self.image()
         for node in self.nodes.values():
             self.learn(node)
-        # The leader is trusted: batches go straight to it.
+        # The route is trusted: batches are sent at once.
         for name in ("flow", "arrive", "answer"):
             self.step(name, self.nodes[1])
 
@@ -137,7 +137,7 @@ class Cluster:
         return self.routing.route(topic_id, partition)
 
     def write(self, batches, epoch):
-        """The one log, which moves along with the leader; fenced by the epoch."""
+        """Appends to the one log, which every leader has; the epoch fences."""
         if epoch != self.epoch:
             return Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=self.epoch)
         for batch in batches:
@@ -207,7 +207,7 @@ class Cluster:
         node.paused = not node.paused
 
     def fence(self, node):
-        """The node hangs, and the other one leads."""
+        """The node hangs, and the other one becomes leader."""
         other = self.nodes[3 - node.node_id]
         node.paused, other.paused = True, False
         self.elect(other)
@@ -222,7 +222,7 @@ class Cluster:
         self.held.expire(self.now_ms)
 
     def settle(self):
-        """All is well again, for long enough."""
+        """All faults end, and enough time passes."""
         for node in self.nodes.values():
             node.broken = node.paused = False
         if self.leader < 0:

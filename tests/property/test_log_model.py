@@ -1,8 +1,8 @@
-"""A partition's log against a list: whatever is done to it, it holds what the list holds.
+"""A partition's log and a list, its model, hold the same after every operation.
 
 The model is the list of batches (base offset, record count, epoch, largest timestamp, producer).
-A crash throws away a part of what was written since the last flush, as a power cut does, and
-indexes and checkpoints may be lost with it.
+A crash discards a part of what was written since the last flush, as a power cut does; indexes and
+checkpoints may be lost with it.
 """
 
 import shutil
@@ -130,7 +130,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
-        """Unflushed bytes of the last segment are cut or overwritten; indexes may vanish."""
+        """Unflushed bytes of the last segment are cut or overwritten; indexes may be lost."""
         recovery_point = self.log.durability.recovery_point
         active = self.log.extent.active
         file, size, base = Path(active.file), active.size, active.base_offset

@@ -1,13 +1,13 @@
-"""Produce with acks=all while replicas fail over: idempotent producers notice nothing.
+"""Produce with acks=all while leaders fail over: idempotent producers get no errors.
 
-Two nodes with logs and producer states of their own. A leader answers when its records are
-committed; the next one has all that is committed and a part of the rest. Nodes hear late of their
-offices, links break, nodes hang. Where deadlines are far, there is no reason for any error. Where
-they are near, NOT_LEADER_OR_FOLLOWER means that no log ever had the batch, as clients take it.
+Two nodes have logs and producer states. A leader answers when its records are committed; the next
+one has every committed record and some of the rest. Nodes learn of leaderships late, links break,
+nodes hang. With distant deadlines no error is allowed. With near ones, NOT_LEADER_OR_FOLLOWER
+means, as clients understand it, that no log ever had the batch.
 
-Batches carry their number. Of three in turn two belong to idempotent producers, with at most five
-under way each, as a client has; the third belongs to nobody and may never be twice. A producer that
-hears of an error goes on as a new one.
+Batches carry their number. Two of three belong to idempotent producers, which have at most five in
+flight, as a client has; the third belongs to none and must never be appended twice. After an error
+a producer continues as a new one.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ NODES = (1, 2)
 IN_FLIGHT_MAX = 5
 FAR_MS = 1 << 40
 NEAR_MS = 1_250
-"""Five looks, of which the last two are too late for a batch that is held."""
+"""Five checks; a held batch expires before the last two."""
 
 OFTEN = ["flow", "burst", "burst", "leave", "arrive", "arrive", "commit", "answer", "answer"]
 SELDOM = ["fence", "elect", "elect", "depose", "learn", "learn", "image", "break", "pause", "tick"]
@@ -54,7 +54,7 @@ NEAR_STEPS = st.lists(
     min_size=40,
     max_size=80,
 )
-"""Streams break and time passes oftener, and little is under way at a time."""
+"""Streams break and time passes more often; few batches are in flight."""
 
 
 def number_of(batch):
@@ -62,13 +62,13 @@ def number_of(batch):
 
 
 def producer_of(batch):
-    """(producer id, sequence); the id is -1 where there is none."""
+    """(producer id, sequence); the id is -1 without a producer."""
     header = BATCH_HEADER.unpack_from(batch)
     return header[9], header[11]
 
 
 class Log:
-    """Batches, and what a replica knows of their producers."""
+    """Batches, and the producer state of a replica."""
 
     def __init__(self, batches):
         self.batches = []
@@ -81,7 +81,7 @@ class Log:
         return [number_of(batch) for batch in self.batches]
 
     def append(self, batch):
-        """ACCEPT if it is new and next; else what `check` says."""
+        """ACCEPT if the batch is new and next; else the verdict of `check`."""
         producer, sequence = producer_of(batch)
         if producer >= 0:
             verdict = self.producers.append(producer, 0, sequence, 0, len(self.batches), 0)
@@ -98,15 +98,15 @@ class Node:
         self.cluster = cluster
         self.node_id = node_id
         self.known = (-1, -1)
-        """Leader and epoch, as far as it has heard."""
+        """Leader and epoch as the node knows them."""
         self.log = Log([])
         self.paused = self.broken = False
         self.wire = []
         """[group, batches as sent, epoch] on the way to the node."""
         self.uncommitted = []
-        """[group, end offset, failures by place] of what waits for the high watermark."""
+        """[group, end offset, failures by index] of groups that wait for the high watermark."""
         self.answers = []
-        """[group, failures by place] on the way to the gateway."""
+        """[group, failures by index] on the way to the gateway."""
         self.gatherer = AppendGatherer(lambda flush: None, self.wire.extend, cluster.held)
         self.append = self.gatherer.append
         self.append_group = self.gatherer.append_group
@@ -161,7 +161,7 @@ class Node:
             group.complete(offsets, failures or None)
 
     def expire(self, now_ms):
-        """As the stream of a link does it."""
+        """As the stream of a link does."""
         expiry = AppendExpiry(now_ms, "late")
         for entry in self.entries:
             if entry[0] is not None:
@@ -201,11 +201,11 @@ class Cluster:
     def __init__(self, *, near=False):
         self.near = near
         self.stored = set()
-        """Numbers of batches that were ever in a leader's log."""
+        """Numbers of batches that any leader's log ever had."""
         self.identity = {0: (10, 0), 1: (11, 0)}
         """Producer id and next sequence of the idempotent producers."""
         self.failed = set()
-        """Numbers of failed batches that their producers have heard of."""
+        """Numbers of failed batches that their producers know of."""
         self.retries = []
         self.held = HeldProduce(
             1 << 20,
@@ -219,7 +219,7 @@ class Cluster:
         self.sent = 0
         self.now_ms = 0
         self.last = 1
-        """Who led last, since `last_epoch`; its log goes on."""
+        """The last leader, since `last_epoch`; the next one continues its log."""
         self.leader, self.epoch = 1, 5
         self.last_epoch = 5
         self.high_watermark = 0
@@ -227,7 +227,7 @@ class Cluster:
         self.image()
         for node in self.nodes.values():
             self.learn(node)
-        # The leader is trusted: batches go straight to it.
+        # The route is trusted: batches are sent at once.
         for step in (self.flow, self.arrive, self.commit, self.answer):
             step(self.nodes[1])
 
@@ -248,7 +248,7 @@ class Cluster:
         route.target.append(route, -1, batch, len(batch), self.sink, number, deadline_ms)
 
     def batch_of(self, number):
-        """Producers 0 and 1 are idempotent, with sequences of their own; 2 is none."""
+        """Producers 0 and 1 are idempotent, each with its own sequences; 2 is not."""
         value = number.to_bytes(4, "big")
         producer = number % 3
         if producer == 2:
@@ -269,7 +269,7 @@ class Cluster:
             node.leave()
 
     def burst(self, *_):
-        """One group of several producers."""
+        """One group with batches of several producers."""
         for _ in range(4):
             self.send()
         for node in self.nodes.values():
@@ -285,7 +285,7 @@ class Cluster:
         node.answer()
 
     def commit(self, *_):
-        """The follower has all; in the present epoch only, as others are fenced off."""
+        """The follower has everything; only the present epoch's leader can commit."""
         if self.leader < 0:
             return
         leader = self.nodes[self.leader]
@@ -294,10 +294,10 @@ class Cluster:
             leader.committed(self.high_watermark)
 
     def elect(self, node, extra=0):
-        """The new leader has what is committed, and so many more of the last one's batches."""
+        """The new leader has every committed batch, and `extra` of the former leader's others."""
         self.epoch += 1
         if node.node_id != self.last:
-            # It followed the last leader, so it has heard of that one.
+            # It followed the last leader, so it knows of that leader.
             node.stop_leading()
             node.known = max(node.known, (self.last, self.last_epoch), key=lambda known: known[1])
             batches = self.nodes[self.last].log.batches
@@ -326,7 +326,7 @@ class Cluster:
         node.break_stream() if not node.broken else setattr(node, "broken", False)
 
     def reach(self, node, _=0):
-        """All that is on the wire arrives and is answered, if it can be."""
+        """Everything on the wire arrives and is answered, if possible."""
         for _ in range(len(node.wire)):
             node.arrive()
         for _ in range(len(node.answers)):
@@ -339,7 +339,7 @@ class Cluster:
         node.leave()
 
     def restart(self, node, _=0):
-        """The process ends, and another one has its log and knows nothing yet."""
+        """The process ends; a new one has its log and knows nothing yet."""
         self.reset(node)
         node.known = (-1, -1)
 
@@ -351,7 +351,7 @@ class Cluster:
         node.paused = not node.paused
 
     def fence(self, node, extra=0):
-        """The node hangs, and the other one leads."""
+        """The node hangs, and the other one becomes leader."""
         other = self.nodes[3 - node.node_id]
         node.paused, other.paused = True, False
         self.elect(other, extra)
@@ -368,7 +368,7 @@ class Cluster:
         self.held.expire(self.now_ms)
 
     def settle(self):
-        """All is well again, for long enough."""
+        """All faults end, and enough time passes."""
         for node in self.nodes.values():
             node.broken = node.paused = False
         if self.leader < 0:
@@ -387,7 +387,7 @@ class Cluster:
 
 
 def run(cluster, steps):
-    """The steps, and then all is well; what has to hold in any case."""
+    """Runs the steps, ends all faults, and checks what must always hold."""
     for name, node_id, extra in steps:
         step = getattr(cluster, "break_" if name == "break" else name)
         step(cluster.nodes[node_id], extra)
@@ -418,7 +418,7 @@ def test_idempotent_producers_notice_nothing(steps):
 @settings(max_examples=300, deadline=None)
 @given(NEAR_STEPS)
 @example([(step, 1, 0) for step in ("burst", "arrive", "restart", "reach", "wait", "wait")])
-def test_what_is_told_to_be_stored_nowhere_is_stored_nowhere(steps):
+def test_batches_reported_as_not_appended_are_in_no_log(steps):
     cluster = Cluster(near=True)
     run(cluster, steps)
     refused = {

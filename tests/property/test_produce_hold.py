@@ -1,4 +1,4 @@
-"""Whatever leaders, images and links do: nothing overtakes, nothing is twice, all are answered."""
+"""For any leaders, images and links: order is kept, no batch is repeated, all are answered."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +18,9 @@ STEPS = st.lists(
 
 
 class Cluster:
-    """One partition: its true epoch, what the node and the gateway believe, and the way between.
+    """One partition: its true epoch, the epochs that node and gateway know, and the link.
 
-    The log moves along with the leader. A batch's index is its place in the client's order.
+    Every leader continues the log. A batch's index is its place in the client's order.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Cluster:
         self.count += 1
 
     def deliver(self) -> None:
-        """The node looks at the oldest group on the way."""
+        """The node receives the oldest group."""
         if not self.way:
             return
         group = self.way.pop(0)
@@ -66,7 +66,7 @@ class Cluster:
         self.truth += 1
 
     def cut(self) -> None:
-        """The leader is gone with what is on the way; the older half had left the gateway."""
+        """The leader fails, and groups on the wire are lost; older ones had been received."""
         self.truth += 1
         self.hold.moved(self.truth, led=False)
         lost, self.way = self.way, []
@@ -75,7 +75,7 @@ class Cluster:
             self.hold.recalled(group)
 
     def lead(self) -> None:
-        """Somebody leads (again), on another link, and in the same epoch if that is known."""
+        """A leader is found on another link, in the same epoch if that is known."""
         lost, self.way = self.way, []
         self.hold.moved(self.truth, led=True)
         for group in lost:
@@ -97,7 +97,7 @@ class Cluster:
             getattr(self, name)()
 
     def settle(self) -> None:
-        """Everybody learns the truth, and what is under way arrives."""
+        """Node and gateway learn the truth, and groups on the wire arrive."""
         for _ in range(3):
             for name in ("node", "image", *["deliver"] * (len(self.way) + 2), "retry"):
                 self.step(name)

@@ -1,4 +1,4 @@
-"""For any Produce frame the learnt shape agrees with the codec, or says nothing."""
+"""For any Produce frame, the learnt shape agrees with the codec or does not match."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ CHANGING = st.fixed_dictionaries(
     {
         "correlation_id": INT32,
         "partition": INT32,
-        # One byte is no batch; it takes the long way.
+        # A single byte is no batch, and is decoded by the codec.
         "records": st.binary(min_size=2, max_size=300),
     }
 )
@@ -36,7 +36,7 @@ def zstd_is_refused_elsewhere(version, meaning):
 
 @settings(max_examples=200, deadline=None)
 @given(VERSIONS, REPEATED, CHANGING, CHANGING)
-def test_learnt_from_one_it_matches_the_next(version, repeated, one, other):
+def test_a_shape_learnt_from_one_frame_matches_the_next(version, repeated, one, other):
     first = produce_frame(version, **repeated, **one)
     if zstd_is_refused_elsewhere(version, produce_meaning(first)):
         return
@@ -66,7 +66,9 @@ def test_a_changed_frame_does_not_match_or_means_what_the_codec_says(
 
 @settings(max_examples=300, deadline=None)
 @given(VERSIONS, REPEATED, CHANGING, CHANGING, st.data())
-def test_what_is_learnt_from_a_changed_frame_is_as_sound(version, repeated, one, other, data):
+def test_a_shape_learnt_from_a_changed_frame_agrees_with_the_codec(
+    version, repeated, one, other, data
+):
     changed = mutate(produce_frame(version, **repeated, **one), data)
     if len(changed) < 8 or changed[2:4] != version.to_bytes(2, "big"):
         return
@@ -83,7 +85,7 @@ def test_what_is_learnt_from_a_changed_frame_is_as_sound(version, repeated, one,
 
 
 def mutate(frame: bytearray, data: st.DataObject) -> bytearray:
-    """The frame with a few bytes changed, taken out or put in, most of them near its ends."""
+    """The frame with a few bytes changed, removed or inserted, mostly near its ends."""
     changed = bytearray(frame)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(changed)))

@@ -1,4 +1,4 @@
-"""Whatever happens to a partition that moves, who may lead it has everything that was committed."""
+"""While a partition is reassigned, every eligible leader has everything that was committed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """One partition, its nodes, and how much of what was committed each of them has."""
+    """One partition, its nodes, and how much of the committed log each of them has."""
 
     def __init__(self, factor: int, min_isr: int) -> None:
         (self.state,) = topic_state("t", [tuple(ALL[:factor])]).partitions
@@ -132,7 +132,9 @@ class Model:
 
 @settings(max_examples=300, deadline=None)
 @given(factor=st.integers(1, 3), min_isr=st.integers(1, 3), steps=STEPS)
-def test_moves_among_everything_else(factor: int, min_isr: int, steps: list[tuple]) -> None:
+def test_committed_records_survive_reassignments_and_failures(
+    factor: int, min_isr: int, steps: list[tuple]
+) -> None:
     model = Model(factor, min_isr)
     wanted = model.state.replicas
     for name, *arguments in steps:
@@ -151,7 +153,7 @@ def test_moves_among_everything_else(factor: int, min_isr: int, steps: list[tupl
 
 
 def test_the_model_finds_a_replica_that_goes_too_early() -> None:
-    """The check that can fail: without the rule of enough replicas in sync, records are lost."""
+    """Without the rule of enough in-sync replicas the check fails: records are lost."""
     model = Model(3, 2)
     model.lags(ALL[2])
     model.commit()

@@ -1,8 +1,8 @@
 """Three nodes replicate one partition while connections break, nodes restart and leaders change.
 
-Whatever was acknowledged with acks=all is in every log at the offset that was told (R1), logs are
-the same in the end (R2, R16), and no high watermark goes back in one epoch (R4). What has to be true
-of each replica is checked after each of its events (`members.py`).
+Every batch acknowledged with acks=all is in every log at its offset (R1), logs are equal in the end
+(R2, R16), and no high watermark decreases within an epoch (R4). `members.py` checks the invariants
+of each replica after each of its events.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = 120
 
 
 class World:
-    """A partition, its faults, and what its clients were told."""
+    """A partition, its faults, and what its clients have seen."""
 
     def __init__(self, partition: Partition, seed: int) -> None:
         self.partition = partition
@@ -58,7 +58,7 @@ class World:
         epochs = [m.replica.leader_epoch for m in self.partition.members.values()]
         leaders = [n for n, m in self.partition.members.items() if m.replica.leading]
         if leaders:
-            # Sometimes to one that has not heard yet that it leads no more.
+            # Sometimes the leader does not know yet that it has been replaced.
             node = self.rng.choice(leaders)
             self.sent.append((value, self.partition.append(make_batch(value=value), node=node)))
         assert max(epochs) == self.partition.epoch
@@ -76,7 +76,7 @@ class World:
         self.partition.publish()
 
     def elect(self) -> None:
-        """One of the ISR; the former leader may not hear of it at once."""
+        """A member of the ISR is elected; the former leader may learn of it late."""
         leader = self.rng.choice(self.partition.isr)
         tell = [n for n in (1, 2, 3) if n == leader or self.rng.random() < 0.7]
         self.partition.elect(leader, self.partition.isr, tell=tell)
@@ -90,7 +90,7 @@ class World:
             self.partition.publish([node])
 
     def wait(self) -> None:
-        """Nothing happens."""
+        """Does nothing."""
 
     async def settle(self) -> None:
         self.heal()
@@ -131,7 +131,7 @@ def _values(data: bytes) -> list[tuple[int, bytes]]:
 async def test_nothing_acknowledged_is_lost(
     tmp_path: Path, seed: int, files: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `files` followers read records where their leaders have them, while logs are cut."""
+    """With `files`, followers read records from the leaders' files, while logs are truncated."""
     monkeypatch.setattr(record_source, "PLACE_BYTES_MIN", 0)
     partition = Partition(tmp_path, nodes=3, lag_ms_max=LAG_MS_MAX, files=files)
     try:

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, a follower that does as it is told has the leader's log."""
+"""A follower that does what the answers say gets the leader's log, for any order of events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.unit.partition.replication.leader_side import FOLLOWER, Leader, Peer
 PARTITIONS = 3
 REPLICAS = (NODE, FOLLOWER)
 PATIENCE = 60
-"""Requests until everything has to be the same."""
+"""Requests until the logs must be equal."""
 
 
 @dataclass
 class Copy:
-    """What the follower has of a partition."""
+    """The follower's copy of a partition."""
 
     start: int = 0
     end: int = 0
@@ -65,7 +65,7 @@ class World:
         self.forgotten: list[int] = []
         self.peer = self.leader.session()
         self.unread: list[Answered] | None = []
-        """The answer on its way; None while the leader owes one."""
+        """The answer on its way; None while the leader has not answered."""
 
     def append(self, partition: int, size: int) -> None:
         batch = make_batch(value=b"v" * size)
@@ -83,7 +83,7 @@ class World:
             self.unread = rows
 
     def carry_out(self, max_bytes: int) -> None:
-        """The follower reads the answer, and asks for what it lacks."""
+        """The follower applies the answer and asks for what it lacks."""
         if self.unread is None:
             return
         rows, self.unread = self.unread, None

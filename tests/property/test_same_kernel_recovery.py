@@ -1,8 +1,8 @@
-"""A start on the same kernel finds what a check of every byte finds, from far less of the log.
+"""Recovery on the same kernel finds what a check of every byte finds, and reads far less.
 
-A log is written, rolled, truncated and flushed at random, and its process killed in the middle of a
-write. One copy is opened as after a power cut that lost nothing, one as after a kill. The directory's
-worker is behind, and has done its work or told of it or neither when the process ends.
+A log is written, rolled, truncated and flushed at random, and its process killed during a write.
+One copy is opened as after a power cut that lost nothing, one as after a kill. When the process
+ends, the directory's worker may be behind, or finished without having reported it.
 """
 
 import random
@@ -29,9 +29,9 @@ PRODUCERS = 3
 
 
 class Behind(InlineEnvironment):
-    """A worker that takes its jobs in order, and steps of them when it is told to.
+    """A worker that runs its queued jobs step by step when told to.
 
-    Flushes are done at once: where the recovery point is says how much one of the copies checks.
+    Flushes run at once: the recovery point decides how much one of the copies checks.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def opened(
 
 
 class Writer:
-    """A leader's or a follower's log, and the sequences of its producers."""
+    """A leader's or follower's log, and the sequences of its producers."""
 
     def __init__(self, log: PartitionLog, chance: random.Random, worker: Behind) -> None:
         self.worker = worker
@@ -119,7 +119,7 @@ class Writer:
 
 
 def state(log: PartitionLog) -> dict[str, object]:
-    """Everything that is derived from the batches, and the batches."""
+    """The batches, and everything derived from them."""
     end = log.log_end_offset
     return {
         "end": (log.log_start_offset, end, log.extent.size_bytes),
@@ -136,7 +136,7 @@ def state(log: PartitionLog) -> dict[str, object]:
 
 @pytest.mark.timeout(300)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(1, 60), torn=st.integers(0, 400))
-def test_both_ways_find_the_same(
+def test_both_recoveries_find_the_same_state(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, torn: int
 ) -> None:
     root = tmp_path_factory.mktemp("killed")
@@ -162,9 +162,9 @@ def test_both_ways_find_the_same(
     assert found == state(scanned)
     for key in ("end", "batches", "index", "largest", "timestamps", "producers", "segments"):
         assert found[key] == before[key], key
-    # A snapshot holds the newest batch of a producer only, so less may be remembered, not other.
+    # A snapshot has only a producer's newest batch, so there may be fewer entries, but no others.
     assert set(resumed.producers.history()) <= history
-    # Epochs without a record may be forgotten, and nothing else.
+    # Only epochs without a record may be dropped.
     epochs = [entry for entry in before["epochs"] if entry[1] < resumed.log_end_offset]  # type: ignore[attr-defined]
     assert found["epochs"] == epochs
     for again in (scanned, resumed):

@@ -1,8 +1,8 @@
-"""Random lives of connections that share one memory budget: order, and no byte is ever lost.
+"""Random histories of connections that share one memory budget: order is kept, no byte is lost.
 
-Whatever clients send, in whatever pieces, and in whatever order answers and losses come: requests
-start in the order of the frames, no ordinary request overlaps another, replies leave in request
-order, and when all is answered the budget is at exactly 0.
+For any pieces that clients send, and any order of answers and lost connections: requests start in
+the order of the frames, no ordinary request overlaps another, replies leave in request order, and
+once all is answered the budget is exactly 0.
 """
 
 from hypothesis import settings
@@ -27,7 +27,7 @@ BAD_SIZES = st.sampled_from([-1, 0, 7, 4 * LARGE_FRAME + 1])
 
 
 class Client:
-    """What one client has sent, and what must come of it."""
+    """What one client has sent, and what it must get."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -70,7 +70,7 @@ class SessionLives(RuleBasedStateMachine):
             self.number += 1
             key = {"fetch": FETCH, "other": METADATA, "negative": -7}.get(kind, PRODUCE)
             frame = request(key, self.number, max(size, 9))
-            # The handler of the tests takes a Produce that ends in "0" for acks=0.
+            # The tests' handler takes a Produce that ends in "0" for acks=0.
             data += frame[:-1] + (b"0" if kind == "produce0" else b"x")
             client.frames.append(("other" if kind == "negative" else kind, self.number))
         client.peer.feed(data, at_most)
@@ -81,7 +81,7 @@ class SessionLives(RuleBasedStateMachine):
         other_at=st.integers(0, 4 * STARTS_PER_TURN_MAX),
     )
     def send_a_burst(self, n, count, other_at):
-        """More tiny requests in one read than start in one turn, perhaps with a barrier inside."""
+        """More tiny requests in one read than start in one turn, perhaps with an ordinary one."""
         kinds = ["other" if place == other_at else "produce" for place in range(count)]
         self.send_all(self.client(n), [(kind, 9) for kind in kinds], None)
 
@@ -181,8 +181,8 @@ class SessionLives(RuleBasedStateMachine):
         for _ in range(100_000):
             for client in self.clients:
                 if client.peer.wire.closed is not None and not client.peer.lost:
-                    # An aborted transport tells of its end in the loop's next turn; until then what
-                    # waits here is counted, and may be what another client's large frame lacks.
+                    # An aborted transport reports its end in the loop's next turn. Until then its
+                    # waiting bytes count, and may keep another client's large frame from fitting.
                     client.peer.lose()
             waiting = [
                 (c, n) for c in self.clients for n in [*c.peer.handler.open, *c.peer.handler.silent]
@@ -196,7 +196,7 @@ class SessionLives(RuleBasedStateMachine):
             before = [len(c.peer.unread) for c in self.clients]
             self.turn()
             still = any(c.peer.handler.open or c.peer.handler.silent for c in self.clients)
-            # What one client gave back may have let another read that had its turn before.
+            # Memory that one client released may let another one read.
             closing = any(c.peer.wire.closed is not None and not c.peer.lost for c in self.clients)
             reading = closing or any(
                 c.peer.unread and c.peer.wire.reading and not c.broken and not c.peer.lost

@@ -13,7 +13,6 @@ from highwater.model.cluster import PartitionState
 from highwater.partition.core import lineage
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.commit_queue import CommitQueue
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.repair import counts_no_more, may_step_back, nobody_took_over
@@ -21,6 +20,7 @@ from highwater.partition.core.replica import ACKS_ALL
 from highwater.partition.core.succession import have_all, successors
 from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
+from tests.sim.commit_queue import CommitQueue
 from tests.sim.disk import Entry, SimLog
 from tests.sim.network import CONTROLLER
 
@@ -256,7 +256,7 @@ class NodeProcess:
             self.handle(on.LogFailed())
 
     def _look_after_damage(self, state: PartitionState) -> None:
-        """As `Quarantine.next_for`."""
+        """As `Quarantine.next_step`."""
         if self.damaged_in is None:
             return
         if nobody_took_over(state, self.damaged_in):

@@ -1,6 +1,6 @@
-"""Random messages of any API and version, made from the schemas rather than from the codec.
+"""Random messages of any API and version, built from the schemas and not from the codec.
 
-Values stay inside what the oracles accept: known error codes, times that a datetime can hold.
+Values are ones that the oracles accept: known error codes, times that a datetime can hold.
 """
 
 import importlib
@@ -83,7 +83,7 @@ def _random_struct(rng: Random, module: ModuleType, layout: StructLayout) -> Any
     for field in layout.tagged:
         if rng.random() < 0.5:
             value = _random_field(rng, module, field)
-            # A struct that equals the default is not sent by Kafka and the oracles; ours sends it.
+            # Kafka and the oracles do not send a struct that equals the default; our codec does.
             if field.struct is None or field.is_array or value != type(value)():
                 values[field.name] = value
     return getattr(module, layout.class_name)(**values)

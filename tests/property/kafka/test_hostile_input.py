@@ -1,4 +1,4 @@
-"""Whatever bytes come, decoding ends in a message or a DecodeError, and memory stays small."""
+"""Any bytes decode to a message or raise DecodeError, and memory stays small."""
 
 import tracemalloc
 from random import Random
@@ -24,7 +24,7 @@ PEAK_BYTES_MAX = 1 << 20
 
 
 def decode_or_refuse(case: Case, data: bytes) -> bool:
-    """Say whether the bytes decode; anything but DecodeError fails the test."""
+    """Whether the bytes decode; any error but DecodeError fails the test."""
     try:
         case.decode(memoryview(data))
     except DecodeError:

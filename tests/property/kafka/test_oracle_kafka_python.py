@@ -1,4 +1,4 @@
-"""Every API and version that kafka-python has, against it: bytes and values."""
+"""Compares bytes and values of every API and version that kafka-python has."""
 
 import importlib
 import pkgutil
@@ -26,7 +26,7 @@ CLASSES = {cls.__name__: cls for cls in ApiMessage.__subclasses__()}
 
 
 def speaks_plainly(case: Case) -> bool:
-    """Leave out what kafka-python turns into something else: sets of operations, ApiVersions."""
+    """Leave out what kafka-python converts: sets of operations, ApiVersions."""
     return case.message.name != "ApiVersionsResponse" and not any(
         field.name.endswith("authorized_operations")
         and case.version in field.versions

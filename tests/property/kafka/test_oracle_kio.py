@@ -1,4 +1,4 @@
-"""Every API and version against kio: the same bytes, and the same values under the same names."""
+"""Compares bytes, values and names of every API and version with kio."""
 
 import dataclasses
 import datetime as dt
@@ -27,7 +27,7 @@ def kio_class(case: Case) -> type:
 
 
 def plain(value: Any) -> Any:
-    """Turn kio's typed values into what the wire has."""
+    """Turn kio's typed values into those of the wire."""
     match value:
         case dt.timedelta():
             return value // dt.timedelta(milliseconds=1)
@@ -54,7 +54,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
             for one, other in zip(actual, expected, strict=True):
                 assert_same(one, other)
         elif expected is None:
-            # kio's null stands for the zero UUID and for "no timestamp" as well.
+            # kio uses null for the zero UUID and for "no timestamp", too.
             assert actual in (None, bytes(16), -1), name
         else:
             actual = list(actual) if isinstance(actual, tuple) else actual

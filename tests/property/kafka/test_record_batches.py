@@ -1,4 +1,4 @@
-"""Built batches come back record for record, whatever the records and the codec."""
+"""Built batches decode to the same records, for any records and codec."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

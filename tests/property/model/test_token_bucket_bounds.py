@@ -1,4 +1,4 @@
-"""The bounds that the token bucket promises, over random traffic, rates and leases."""
+"""Bounds of the token bucket under random traffic, rates and leases."""
 
 import math
 
@@ -10,7 +10,7 @@ from highwater.model.token_bucket import BURST_S, TokenBucket
 
 rates = st.integers(min_value=2_000, max_value=10_000_000)
 fast_rates = st.integers(min_value=2_000_000, max_value=50_000_000)
-"""Fast enough that no hold of a test's whole traffic is cut off."""
+"""Fast enough that the longest hold is never cut off."""
 pauses_ms = st.integers(min_value=0, max_value=2_000)
 sizes = st.integers(min_value=0, max_value=300_000)
 schedules = st.builds(
@@ -38,7 +38,7 @@ def asked_again(bucket, traffic):
 
 
 def reserved(bucket, traffic):
-    """(moment, bytes) of what passes when each request is charged at once and held."""
+    """(moment, bytes) of what passes if each request is charged at once and then held."""
     now_ms, out = 0, []
     for pause_ms, size in traffic:
         now_ms += pause_ms
@@ -65,7 +65,7 @@ def test_no_window_of_a_queue_lets_more_through_than_rate_and_burst(rate, traffi
 @given(rate=fast_rates, traffic=traffic)
 def test_no_window_of_reservations_lets_more_through_than_rate_and_burst(rate, traffic):
     moments = reserved(TokenBucket(rate=rate), traffic)
-    # Holds are whole milliseconds: what comes due within one leaves at its end, together.
+    # Holds are whole milliseconds: requests due within one leave together at its end.
     assert_bounded(rate, moments, slack=1 + rate / 1000)
     order = [at_ms for at_ms, _ in moments]
     assert order == sorted(order)
@@ -96,7 +96,7 @@ def test_a_saturating_client_gets_the_whole_rate(rate, size):
     bucket = TokenBucket(rate=rate)
     now_ms = asked_again(bucket, [(0, size)] * 50)[-1][0]
     total = 49 * size
-    # A millisecond is lost at most for each request, because holds are whole milliseconds.
+    # Holds are whole milliseconds, so each request loses at most one.
     assert total >= rate * (now_ms - 50) / 1000 - 1
 
 

@@ -1,4 +1,4 @@
-"""Whatever the limit and the leaders: static shares add up to the limit exactly."""
+"""Static shares add up to the limit exactly, for any limit and leaders."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Programs that stand for gateways, on loopback addresses of their own."""
+"""Fake gateways on their own loopback addresses."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ ANSWER = b"\0\0\0\x0a\0\0\0\x01" + bytes(6)
 
 
 class FakeGateway:
-    """Answers health checks; says its name to clients and then echoes what they send."""
+    """Answers health checks; sends its name to clients and then echoes what they send."""
 
     def __init__(self, address, *, proxied=True):
         self.address = address
@@ -31,7 +31,7 @@ class FakeGateway:
         """Sockets that a transport closes."""
 
     async def serve(self, *ports):
-        # asyncio's own servers lose a connection that arrives while they are closed.
+        # asyncio's own servers lose a connection that arrives while they close.
         for port in ports:
             sock = socket.create_server((self.address, port))
             sock.setblocking(False)
@@ -94,7 +94,7 @@ class FakeGateway:
 
 
 def free_block(count, host="127.0.0.1"):
-    """The first of so many free ports in a row."""
+    """The first of `count` free consecutive ports."""
     for first in range(21_000, 31_000, count):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):

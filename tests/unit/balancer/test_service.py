@@ -1,4 +1,4 @@
-"""Clients of a balancer in front of programs that stand for gateways."""
+"""Clients of a balancer in front of fake gateways."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ class World:
             writer.transport.abort()
 
     async def served_by(self, offset=0):
-        """Whose name a new client hears; empty if it was closed."""
+        """The gateway's name that a new client gets; empty if the connection was closed."""
         async with asyncio.timeout(5), self.client(offset) as (reader, _):
             try:
                 return (await reader.readuntil(b":")).decode()[:-1]
@@ -87,7 +87,7 @@ async def test_every_port_leads_to_the_same_port_of_some_gateway(world):
     assert world.metric("gateways_up") == 2
 
 
-async def test_gateways_hear_who_the_client_is(world):
+async def test_gateways_get_the_clients_address(world):
     await world.start()
     async with world.client() as (reader, writer):
         await reader.readuntil(b":")
@@ -97,12 +97,12 @@ async def test_gateways_hear_who_the_client_is(world):
 
 async def test_bytes_arrive_whole_in_both_directions_and_so_does_the_end(world):
     await world.start()
-    data = bytes(range(256)) * 160_000  # 40 MB, far more than the buffers of the way.
+    data = bytes(range(256)) * 160_000  # 40 MB, far more than all buffers on the way.
     async with asyncio.timeout(20), world.client() as (reader, writer):
         await reader.readuntil(b":")
         writer.write(data)
         writer.write_eof()
-        await asyncio.sleep(0.2)  # Nothing is read: the whole way fills up.
+        await asyncio.sleep(0.2)  # Nothing is read, so all buffers fill up.
         held = [relay.client.transport.get_write_buffer_size() for relay in world.balancer.relays]
         assert max(held) < 1 << 20
         assert await reader.read(-1) == data
@@ -119,7 +119,7 @@ async def test_a_gateway_that_dies_takes_no_more_clients(world):
     assert {await world.served_by() for _ in range(2)} == {"127.0.0.2", "127.0.0.3"}
 
 
-async def test_clients_hear_of_their_gateways_end(world):
+async def test_clients_see_the_end_of_their_gateway(world):
     await world.start()
     async with world.client() as (reader, _):
         name = (await reader.readuntil(b":")).decode()[:-1]
@@ -228,7 +228,7 @@ def test_clients_that_reset_their_connections_end_nothing_else():
     assert uvloop.run(scenario()) == (False, True)
 
 
-def test_the_same_on_the_loop_that_balancers_run_on():
+def test_relaying_on_the_balancers_own_event_loop():
     async def scenario():
         world = World()
         for gateway in world.gateways:
@@ -236,7 +236,7 @@ def test_the_same_on_the_loop_that_balancers_run_on():
         await world.start()
         for number in range(20):
             async with asyncio.timeout(10), world.client(number % PORTS) as (reader, writer):
-                writer.write(b"said at once")  # Before the balancer can have a gateway for it.
+                writer.write(b"said at once")  # Before the balancer has connected to a gateway.
                 if number % 2:
                     writer.write_eof()
                 await reader.readuntil(b":")

@@ -1,4 +1,4 @@
-"""A controller in memory and what a service holds of it, in process and over gRPC."""
+"""A controller in memory, and a service's clients of it, in process and over gRPC."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from tests.support.controller import endpoints_of, started
 
 @pytest.fixture(autouse=True)
 def _nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of these tests live without listening anywhere."""
+    """The nodes of these tests live although they do not listen."""
 
     async def is_refused(_address: str) -> bool:
         return False

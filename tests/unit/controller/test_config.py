@@ -20,7 +20,7 @@ def test_every_setting_is_described() -> None:
     assert all(info.description for info in ControllerConfig.model_fields.values())
 
 
-def test_times_that_contradict_each_other() -> None:
+def test_contradictory_times_are_refused() -> None:
     with pytest.raises(ValidationError, match="session_timeout_ms must be"):
         ControllerConfig(session_timeout_ms=1_000, heartbeat_interval_ms=500)
 
@@ -56,7 +56,7 @@ def test_history_is_kept_for_an_hour_for_ever_or_a_minute_at_least() -> None:
         ({"TLS_CERT_FILE": "c.pem", "TLS_KEY_FILE": "k.pem"}, "tls_ca_file must be set"),
     ],
 )
-def test_halves_of_etcd_s_security(
+def test_incomplete_security_settings_of_etcd(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], message: str
 ) -> None:
     for name, value in given.items():

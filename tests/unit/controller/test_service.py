@@ -8,7 +8,7 @@ from highwater.metadata.watch import ClusterWatch
 from tests.support.controller import endpoints_of, image_when, node, partition_of, started, topic
 
 
-async def test_a_node_s_settings_are_told_and_kept(tmp_path: Path) -> None:
+async def test_a_nodes_settings_are_published_and_kept(tmp_path: Path) -> None:
     configs = {"group.max.size": "7"}
     first = await started(driver="sqlite", data_dir=tmp_path)
     endpoints = endpoints_of(first)

@@ -8,7 +8,7 @@ from highwater.embed import cli
 
 @pytest.fixture
 def unused_port():
-    """A port that nothing listened on a moment ago."""
+    """A port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -16,7 +16,7 @@ def unused_port():
 
 @pytest.fixture
 def highwater(monkeypatch, capsys):
-    """Runs the command line in this process; gives exit code, output and errors."""
+    """Runs the command line in this process; returns exit code, output and errors."""
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["highwater", *arguments])

@@ -20,7 +20,7 @@ class Service:
         self.calls.append("stop")
 
 
-async def test_says_so_after_the_start(capsys):
+async def test_announces_after_the_start(capsys):
     service = Service()
     announced = Announced(
         service,
@@ -38,7 +38,7 @@ async def test_says_so_after_the_start(capsys):
     assert announced.failed is service.failed
 
 
-async def test_says_nothing_if_the_start_fails(capsys):
+async def test_announces_nothing_if_the_start_fails(capsys):
     announced = Announced(Service(OSError("no")), lambda: ("host", 5), dict)
     with pytest.raises(OSError, match="no"):
         await announced.start()

@@ -42,7 +42,7 @@ async def test_serves_from_start_to_stop(tmp_path):
         DataDir(tmp_path).read_controller_address()
 
 
-async def test_failure_of_a_member_is_the_brokers(tmp_path):
+async def test_a_members_failure_ends_the_broker(tmp_path):
     broker = make(tmp_path)
     await broker.start()
     try:

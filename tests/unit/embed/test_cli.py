@@ -51,7 +51,7 @@ def test_print_config_shows_what_was_set(highwater, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(highwater, arguments, told):
+def test_usage_errors_are_one_line_and_exit_code_2(highwater, arguments, told):
     code, out, err = highwater(*arguments)
     assert code == 2
     assert err.startswith("highwater: ")
@@ -60,7 +60,7 @@ def test_mistakes_are_one_line_and_exit_code_2(highwater, arguments, told):
     assert out == ""
 
 
-def test_broker_that_is_not_there_is_exit_code_1(highwater, unused_port):
+def test_an_unreachable_broker_is_exit_code_1(highwater, unused_port):
     code, _, err = highwater("topic", "list", "--bootstrap", f"127.0.0.1:{unused_port}")
     assert code == 1
     assert err == f"highwater: cannot connect to 127.0.0.1:{unused_port}: Connection refused\n"
@@ -72,8 +72,8 @@ def test_unknown_option_is_exit_code_2(highwater):
     assert "--bogus" in err
 
 
-def test_command_line_starts_without_what_only_some_commands_need():
-    """The start of the broker is measured; see the runtime's logging for rich."""
+def test_command_line_starts_without_imports_of_single_commands():
+    """Imports slow the start of the broker; see the runtime's logging for rich."""
     heavy = (
         "rich",
         "etcd3",

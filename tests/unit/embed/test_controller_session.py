@@ -4,14 +4,14 @@ from highwater.embed.controller_session import converse, read_image
 from highwater.model.errors import UnreachableError, UsageError
 
 
-def test_what_work_gives_is_given():
+def test_the_result_of_work_is_returned():
     async def work(endpoints):
         return endpoints.addresses
 
     assert list(converse("127.0.0.1:1", work)) == ["127.0.0.1:1"]
 
 
-def test_address_that_is_none():
+def test_an_invalid_address_is_refused():
     async def work(_endpoints):
         raise AssertionError("nobody is called")
 
@@ -19,6 +19,6 @@ def test_address_that_is_none():
         converse("somewhere", work)
 
 
-def test_nobody_answers(unused_port):
+def test_no_server_answers(unused_port):
     with pytest.raises(UnreachableError, match="no answer from the controller"):
         converse(f"127.0.0.1:{unused_port}", lambda endpoints: read_image(endpoints, 0.3))

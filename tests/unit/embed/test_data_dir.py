@@ -26,7 +26,7 @@ def test_directory_that_cannot_be_made(tmp_path):
         DataDir(tmp_path / "file" / "d").acquire()
 
 
-def test_release_takes_back_what_it_says_of_the_process(tmp_path):
+def test_release_removes_the_files_of_the_process(tmp_path):
     data = DataDir(tmp_path)
     data.acquire()
     data.write_controller_address("127.0.0.1:1")
@@ -41,5 +41,5 @@ def test_release_takes_back_what_it_says_of_the_process(tmp_path):
         data.read_controller_address()
 
 
-def test_nodes_have_the_same_place_in_every_mode(tmp_path):
+def test_nodes_have_the_same_directory_in_every_mode(tmp_path):
     assert DataDir(tmp_path).node(1) == tmp_path / "node-1"

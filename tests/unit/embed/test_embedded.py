@@ -15,7 +15,7 @@ def test_settings_follow_the_flags(tmp_path):
     assert settings.gateway.single_port
 
 
-def test_defaults_of_up_yield_to_every_source(monkeypatch, tmp_path):
+def test_every_source_overrides_the_defaults_of_up(monkeypatch, tmp_path):
     options = UpOptions(data_dir=tmp_path)
     assert broker_settings(options).partition.group_initial_rebalance_delay_ms == 0
     file = tmp_path / "c.toml"

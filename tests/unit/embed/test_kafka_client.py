@@ -10,7 +10,7 @@ from highwater.model.errors import UnreachableError, UsageError
 
 @contextmanager
 def server(answer):
-    """Accepts one connection, reads a request and sends `answer`; None keeps silent."""
+    """Accepts one connection, reads a request and sends `answer`; None sends nothing."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(1)
@@ -47,12 +47,12 @@ def test_addresses(text, address):
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:x"])
-def test_what_is_no_address(text):
+def test_invalid_addresses(text):
     with pytest.raises(UsageError, match="HOST:PORT"):
         parse_address(text)
 
 
-def test_nobody_listens(unused_port):
+def test_nothing_listens(unused_port):
     with pytest.raises(UnreachableError, match="cannot connect"):
         KafkaClient(f"127.0.0.1:{unused_port}")
 
@@ -67,7 +67,7 @@ def test_nobody_listens(unused_port):
         (None, "does not answer within 0.2 s"),
     ],
 )
-def test_servers_that_are_no_broker(answer, told):
+def test_servers_that_are_not_brokers(answer, told):
     with (
         server(answer) as address,
         KafkaClient(address, timeout_s=0.2) as client,

@@ -24,7 +24,7 @@ def change(address, produce=None, consume=None, instance="one"):
     return asyncio.to_thread(change_limits, address, instance, wanted)
 
 
-async def test_limits_that_are_not_named_stay(controller):
+async def test_unnamed_limits_stay(controller):
     first = await change(controller, produce=1000)
     assert (first.produce_bytes_per_second, first.consume_bytes_per_second) == (1000, None)
     second = await change(controller, consume=5)
@@ -38,12 +38,12 @@ async def test_limits_that_are_not_named_stay(controller):
     ]  # fmt: skip
 
 
-async def test_nobody_answers(monkeypatch, unused_port):
+async def test_no_server_answers(monkeypatch, unused_port):
     monkeypatch.setattr("highwater.embed.limits.TIMEOUT_S", 0.3)
     with pytest.raises(UnreachableError, match="no answer from the controller"):
         await asyncio.to_thread(read_limits, f"127.0.0.1:{unused_port}")
 
 
-def test_address_that_is_none():
+def test_an_invalid_address_is_refused():
     with pytest.raises(UsageError, match="HOST:PORT"):
         read_limits("somewhere")

@@ -1,4 +1,4 @@
-"""Nodes seen and taken out of use, at a controller with members by hand."""
+"""Nodes are listed and decommissioned at a controller whose members the test plays."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ async def test_list(controller):
     assert sum(one.leaders for one in read) == 2
 
 
-async def test_too_few_others(controller):
+async def test_too_few_other_nodes(controller):
     with pytest.raises(UsageError, match=r"too few for t \(2 replicas\)"):
         await asyncio.to_thread(
             decommission, controller.address, 2, moves_max=1, on_step=lambda _: None
@@ -52,8 +52,8 @@ async def test_steps_until_nothing_is_left(controller):
     steps = []
 
     async def leaders_catch_up(_seconds):
-        """What the nodes do between two steps: the one that is added is in sync, and leaders that are
-        asked to hand over have done so.
+        """What nodes do between two steps: the added one is in sync, and leaders that were asked
+        to hand over have done so.
         """
         image = controller.active.image
         for state in image.topics.values():
@@ -112,7 +112,7 @@ async def test_steps_until_nothing_is_left(controller):
     assert back == DecommissionStep(left=0, moving=0, waiting=0)
 
 
-async def test_it_ends_when_nothing_moves(controller, monkeypatch):
+async def test_decommission_ends_when_nothing_moves(controller, monkeypatch):
     await node(controller.client, 3).join()
     monkeypatch.setattr(nodes, "STALLED_S_MAX", 1.0)
     steps = []
@@ -127,6 +127,6 @@ async def test_it_ends_when_nothing_moves(controller, monkeypatch):
     assert steps == [DecommissionStep(left=2, moving=2, waiting=0)], "told once"
 
 
-async def test_a_node_that_lives_is_not_forgotten(controller):
+async def test_a_live_node_is_not_removed(controller):
     with pytest.raises(UsageError, match="stop it first"):
         await asyncio.to_thread(remove, controller.address, 2)

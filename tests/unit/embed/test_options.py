@@ -28,7 +28,7 @@ def test_assignment_without_a_section(text):
         assignments_by_section([text])
 
 
-def test_flags_that_concern_every_service():
+def test_flags_that_apply_to_every_service():
     overrides = cluster_overrides(
         UpOptions(data_dir=Path("d"), host="::1", log_level="debug", etcd=("a:1", "b:2"))
     )

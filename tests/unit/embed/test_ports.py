@@ -20,6 +20,6 @@ def test_taken_port_inside_a_block_is_named():
         check_ports("127.0.0.1", first, 3)
 
 
-def test_address_that_is_not_ours():
+def test_an_address_of_another_host_is_refused():
     with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:0"):
         check_ports("192.0.2.1", 0)

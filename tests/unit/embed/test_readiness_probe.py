@@ -42,14 +42,14 @@ async def test_not_ready(service, capsys):
     assert "not ready: metadata" in capsys.readouterr().err
 
 
-def test_nobody_there():
+def test_nothing_listens_at_the_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(UnreachableError, match="no answer"):
             ask("127.0.0.1", taken.getsockname()[1])
 
 
-def test_silence():
+def test_a_silent_server_times_out():
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         pytest.raises(UnreachableError, match="timed out"),

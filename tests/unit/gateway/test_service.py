@@ -1,4 +1,4 @@
-"""Two gateways of one controller, and a client that asks both."""
+"""Two gateways of one controller, and a client of both."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -22,7 +22,7 @@ from tests.unit.gateway.clients.partition_node import until
 
 
 class Gateways:
-    """Two of them, and two nodes, which do what the test says; topic `orders` is on both."""
+    """Two gateways and two fake nodes; topic `orders` is on both nodes."""
 
     async def start(self, stack: AsyncExitStack) -> None:
         controller = await started(
@@ -56,14 +56,14 @@ class Gateways:
         return made
 
     async def move_leader(self) -> None:
-        """The node that leads wants to stop, so the other one leads in the next epoch."""
+        """The leading node asks to stop, so the other one leads in the next epoch."""
         image = self.both[0].routing.image
         leader = image.topic("orders").partitions[0].leader
         await self.nodes[leader].beat(wants_shutdown=True)
 
 
 class HeldWatch:
-    """What the controller sends to a gateway's watch stays on its way."""
+    """Holds back what the controller sends to a gateway's watch."""
 
     def __init__(self, gateway) -> None:
         self._watch = gateway.watch
@@ -88,7 +88,7 @@ def _ask(port):
 
 
 def epoch(gateway):
-    """The leader epoch that the gateway's Metadata tells."""
+    """The leader epoch in the gateway's Metadata."""
     return asyncio.create_task(asyncio.to_thread(_ask, gateway.port))
 
 
@@ -102,7 +102,7 @@ async def gateways():
 
 @pytest.fixture
 async def late(gateways):
-    """A second gateway that has not heard of the leader that the first one tells of."""
+    """A second gateway that does not know the leader that the first one shows."""
     first, second = gateways.both
     before = await epoch(first)
     assert await epoch(second) == before
@@ -123,8 +123,8 @@ async def test_metadata_does_not_go_back_whichever_gateway_answers(gateways, lat
     assert await asked == before + 1
 
 
-async def test_a_gateway_whose_watch_stands_still_answers_all_the_same(gateways, late, monkeypatch):
-    """Clients drop older epochs (KIP-320); without an answer they would know nothing at all."""
+async def test_a_gateway_whose_watch_stalls_still_answers(gateways, late, monkeypatch):
+    """Clients ignore older epochs (KIP-320); without an answer they would know nothing."""
     before, _ = late
     monkeypatch.setattr(metadata, "CATCH_UP_MS_MAX", 200)
     async with asyncio.timeout(5):

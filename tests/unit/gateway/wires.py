@@ -10,7 +10,7 @@ from typing import Self
 
 
 async def connected() -> tuple[socket.socket, socket.socket]:
-    """(ours, non-blocking; theirs, non-blocking too), with small buffers so that sends fill up."""
+    """(our end, its peer), both non-blocking, with small buffers that sends fill."""
     listening = socket.create_server(("127.0.0.1", 0))
     theirs = socket.socket()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
@@ -24,7 +24,7 @@ async def connected() -> tuple[socket.socket, socket.socket]:
 
 
 async def receive(sock: socket.socket, nbytes: int, *, at_most: int = 1 << 20) -> bytes:
-    """Exactly `nbytes`, or fewer if the peer ends."""
+    """Reads exactly `nbytes`, or fewer if the peer ends."""
     got = bytearray()
     async with asyncio.timeout(20):
         while len(got) < nbytes:
@@ -51,7 +51,7 @@ class Range:
 
 
 class Segment:
-    """A file of bytes of which no two places look alike."""
+    """A file whose bytes differ at every place."""
 
     def __init__(self, path: Path, nbytes: int) -> None:
         self.path = path

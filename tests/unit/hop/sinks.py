@@ -1,4 +1,4 @@
-"""Who waits for batches, in tests."""
+"""Sinks that wait for batches, in tests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TOPIC = TopicId(b"topic-id-16bytes")
 
 
 class Sink:
-    """Keeps what it was told, in order."""
+    """Keeps its results in order."""
 
     def __init__(self) -> None:
         self.results: list[tuple[int, int, Failure | None]] = []
         self.raises: set[int] = set()
-        """Indexes of which it cannot bear to hear."""
+        """Indexes for which it raises an error."""
         self.errors: list[Exception] = []
 
     def append_done(

@@ -1,4 +1,4 @@
-"""Gathering: batches of one partition stay in order, groups have limits, nothing is sent twice."""
+"""Gathering: batches of a partition stay in order, groups are limited, nothing is sent twice."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_one_group_per_partition_and_turn(g):
     assert g.contents()[1:] == [[(0, 1, [6])]]
 
 
-def test_another_acks_opens_another_group_behind(g):
+def test_other_acks_open_another_group(g):
     a = route()
     for acks in (1, -1, -1, 1):
         g.append(a, acks=acks)
@@ -93,7 +93,7 @@ def test_the_deadline_is_the_earliest(g):
     assert g.sent[0][0].deadline_ms == 300
 
 
-def test_held_groups_grow_and_leave_on_release(g):
+def test_held_groups_grow_and_are_sent_on_release(g):
     a = route()
     g.gatherer.hold()
     g.append(a)
@@ -109,7 +109,7 @@ def test_held_groups_grow_and_leave_on_release(g):
     assert g.contents()[1:] == [[(0, 1, [3])]]
 
 
-def test_a_flush_that_was_due_when_the_hold_began_sends_nothing(g):
+def test_a_flush_due_at_the_beginning_of_a_hold_sends_nothing(g):
     a = route()
     g.append(a)
     g.gatherer.hold()
@@ -158,7 +158,7 @@ def test_a_wrong_number_of_results_is_a_bug():
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_a_sink_that_raises_is_told_so_and_the_others_hear_their_results(failed):
+def test_a_sink_that_raises_gets_its_error_and_others_their_results(failed):
     sink = Sink()
     group = group_of(b"a", b"b", b"c", sink=sink)
     sink.raises = {1}
@@ -181,7 +181,7 @@ def test_a_group_knows_the_deadline_of_each_of_its_batches(g):
     assert [later.get(n, 50) for n in range(6)] == [100, 100, 300, 50, 100, 50]
 
 
-def test_pruning_forgets_groups_that_are_empty_and_their_routes_gather_anew(g):
+def test_pruning_removes_empty_groups(g):
     a, b = route(0), route(1)
     for to in (a, b, a):
         g.append(to)
@@ -223,7 +223,7 @@ def test_a_group_alone_is_sent_again_at_the_end_of_the_turn(g):
     assert g.contents() == [[(0, 1, [0])]]
 
 
-def test_groups_can_be_taken_back(g):
+def test_groups_can_be_recalled(g):
     a, b = route(0), route(1)
     for to in (a, b):
         g.append(to)
@@ -237,7 +237,7 @@ def test_groups_can_be_taken_back(g):
     assert g.contents() == [[(1, 1, [3]), (1, -1, [4, 6]), (0, 1, [5])]]
 
 
-def test_a_route_hears_of_each_new_group(g):
+def test_a_route_is_told_of_each_new_group(g):
     a = route()
     heard = []
     a.on_open = heard.append

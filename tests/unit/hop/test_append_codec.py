@@ -1,4 +1,4 @@
-"""AppendRequest and AppendResponse: what goes in comes out, and nothing else is accepted."""
+"""AppendRequest and AppendResponse survive encoding, and invalid ones are refused."""
 
 import contextlib
 
@@ -50,7 +50,7 @@ def shape(groups):
     ]
 
 
-def test_a_message_says_the_same_at_the_other_end():
+def test_an_encoded_message_decodes_to_the_same_groups():
     message = encode_request(42, sample(), 1000)
     message_id, groups = decode_request(message)
     assert message_id == 42
@@ -72,14 +72,14 @@ def test_a_group_that_has_come_knows_its_owner_and_its_place_in_the_message():
 
 
 def test_the_latest_deadline_of_a_group_counts():
-    """A client with a short timeout must not end the wait of one whose batch came beside its own."""
+    """A client with a short timeout must not end the wait of another one in the same group."""
     group = group_of(b"a", b"b", deadline_ms=1_005)
     group.later_deadlines = {1: 1_090}
     _, (decoded,) = decode_request(encode_request(1, [group], 1_000), 500)
     assert decoded.deadline_ms == 590
 
 
-def test_groups_for_which_nobody_waits_do_not_make_others_wait_longer():
+def test_groups_without_waiting_clients_do_not_extend_deadlines():
     over, waiting = group_of(b"a", deadline_ms=NEVER_MS), group_of(b"b", deadline_ms=1_030)
     _, (_, decoded) = decode_request(encode_request(1, [over, waiting], 1_000), 500)
     assert decoded.deadline_ms == 530
@@ -87,7 +87,7 @@ def test_groups_for_which_nobody_waits_do_not_make_others_wait_longer():
     assert decoded.deadline_ms == 501, "at once; 0 would be no deadline"
 
 
-def test_a_deadline_that_is_over_is_0():
+def test_a_passed_deadline_is_0():
     message = encode_request(1, [group_of(b"a", deadline_ms=5)], 1000)
     assert pb.AppendRequest.FromString(message).deadline_ms == 0
 
@@ -105,7 +105,7 @@ def test_a_deadline_that_is_over_is_0():
         max_size=8,
     )
 )
-def test_any_groups_survive_the_journey(specs):
+def test_any_groups_survive_encoding(specs):
     groups = [
         group_of(*batches, partition=partition, epoch=epoch, acks=acks)
         for partition, epoch, acks, batches in specs
@@ -139,7 +139,7 @@ def broken(**changes):
     return header.SerializeToString() + b"\x7a\x99\x01" + payload
 
 
-def test_the_sample_as_rebuilt_by_hand_is_sound():
+def test_the_rebuilt_sample_is_valid():
     assert shape(decode_request(broken())[1]) == shape(sample())
 
 
@@ -157,13 +157,13 @@ def test_the_sample_as_rebuilt_by_hand_is_sound():
         {"instances": ["only-one"]},
     ],
 )
-def test_arrays_that_do_not_fit_together_are_refused(changes):
+def test_inconsistent_arrays_are_refused(changes):
     with pytest.raises(HopFramingError):
         decode_request(broken(**changes))
 
 
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
-def test_changed_bytes_bring_no_other_error(at, new):
+def test_changed_bytes_raise_no_other_error(at, new):
     message = bytearray(encode_request(1, sample(), 0))
     at %= len(message)
     message[at : at + len(new)] = new
@@ -173,7 +173,7 @@ def test_changed_bytes_bring_no_other_error(at, new):
         decode_response(bytes(message))
 
 
-def test_results_come_back_as_they_were():
+def test_results_survive_encoding():
     there = group_of(b"a", b"b", b"c")
     there.log_start_offset = 5
     there.log_append_time_ms = 1_700_000_000_000
@@ -205,7 +205,7 @@ def test_results_come_back_as_they_were():
         pb.AppendGroupResult(base_offsets=[1, 2], failures=[pb.AppendFailure(batch=2)]),
     ],
 )
-def test_results_for_other_batches_are_refused_and_tell_nobody(result):
+def test_results_for_other_batches_are_refused_without_effect(result):
     sink = Sink()
     here = group_of(b"a", b"b", sink=sink)
     with pytest.raises(HopFramingError):

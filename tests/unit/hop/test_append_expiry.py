@@ -1,4 +1,4 @@
-"""Expiry: who is told what, what stays on the wire, and who goes along with whom."""
+"""Expiry: which sinks get which error, which batches stay, and which expire together."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def mixed(sink, *deadlines, batches=None, **spec):
     return group
 
 
-def test_on_the_wire_sinks_are_told_once_each_at_its_own_deadline():
+def test_sinks_of_sent_batches_expire_once_at_their_own_deadlines():
     sink = Sink()
     group = mixed(sink, 300, 100, 200)
     for now_ms, told in ((99, []), (100, [1]), (250, [1, 2]), (250, [1, 2]), (999, [1, 2, 0])):
@@ -55,7 +55,7 @@ def test_idempotent_batches_on_the_wire_are_kept_for_the_next_stream():
     assert group.batches == batches
 
 
-def test_of_what_goes_again_batches_that_were_told_stay_behind():
+def test_expired_batches_are_not_sent_again_with_their_group():
     sink = Sink()
     group = mixed(sink, 1, 2, 1, batches=[make_batch(), make_batch(), idempotent(0)])
     expiry = AppendExpiry(1, "late")
@@ -72,7 +72,7 @@ def test_of_what_goes_again_batches_that_were_told_stay_behind():
     assert len(untouched.batches) == 2
 
 
-def test_unsent_batches_are_taken_out_each_at_its_own_deadline():
+def test_unsent_batches_expire_at_their_own_deadlines():
     sink = Sink()
     group = mixed(sink, 300, 100, 200)
     size = group.nbytes // 3
@@ -91,7 +91,7 @@ def test_unsent_batches_are_taken_out_each_at_its_own_deadline():
     assert (group.indexes, group.deadline_ms) == ([0], 300)
 
 
-def test_what_was_under_way_once_is_never_called_unsent():
+def test_a_batch_once_sent_is_never_reported_as_unsent():
     sink = Sink()
     group = group_of(idempotent(0), sink=sink, deadline_ms=1)
     group.attempted = True
@@ -102,7 +102,7 @@ def test_what_was_under_way_once_is_never_called_unsent():
 
 
 @pytest.mark.parametrize("attempted", [False, True])
-def test_later_batches_of_the_same_producer_go_along_in_that_partition_alone(attempted):
+def test_later_batches_of_the_producer_expire_too_in_that_partition_only(attempted):
     sinks = [Sink() for _ in range(3)]
     first = mixed(sinks[0], 100, 900, batches=[idempotent(0), idempotent(0, producer_id=2)])
     second = mixed(
@@ -121,7 +121,7 @@ def test_later_batches_of_the_same_producer_go_along_in_that_partition_alone(att
     assert (first.indexes, second.indexes, other.indexes) == ([1], [1, 2], [0])
 
 
-def test_batches_without_a_producer_do_not_take_each_other_along():
+def test_batches_without_a_producer_expire_separately():
     sink = Sink()
     group = mixed(sink, 100, 900)
     expiry = AppendExpiry(100, "late")
@@ -138,7 +138,7 @@ def test_idempotence_is_read_from_the_batch():
     assert not any_idempotent(group_of(make_batch(), make_batch()))
 
 
-def test_those_who_are_not_idempotent_are_answered_and_the_others_stay_in_order():
+def test_other_batches_are_answered_and_idempotent_ones_stay_in_order():
     sink = Sink()
     batches = [make_batch(), idempotent(0), make_batch(), idempotent(1)]
     group = mixed(sink, 100, 200, 300, 400, batches=batches)

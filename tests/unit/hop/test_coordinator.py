@@ -1,10 +1,10 @@
-"""A coordinator call carries what the client sent, and begins uncancelled."""
+"""A coordinator call carries a client's request, and is not cancelled at first."""
 
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.model.ids import DEFAULT_INSTANCE
 
 
-def test_a_call_is_itself_and_nobody_else():
+def test_calls_are_compared_by_identity():
     replies = []
 
     def call():

@@ -1,4 +1,4 @@
-"""Fetched partitions give their file back when they are not sent."""
+"""A fetched partition releases its file if it is not sent."""
 
 from highwater.hop.fetch import FetchedPartition
 

@@ -1,4 +1,4 @@
-"""FetchRequest and FetchResponse: many fetches in a message, long answers in many messages."""
+"""FetchRequest and FetchResponse: many fetches per message, long answers in several messages."""
 
 import contextlib
 import os
@@ -59,7 +59,7 @@ def sample_works():
     ]
 
 
-def test_fetches_say_the_same_at_the_other_end():
+def test_encoded_fetches_decode_to_the_same():
     request = decode_request(encode_request(sample_works(), [3, 4], True))
     assert list(request.cancelled_call_ids) == [3, 4]
     assert request.accepts_references
@@ -69,7 +69,7 @@ def test_fetches_say_the_same_at_the_other_end():
 
 @pytest.mark.parametrize("field", ["calls", "partitions"])
 @pytest.mark.parametrize("cut", [-1, 1, None])
-def test_rows_that_do_not_fit_together_are_refused(field, cut):
+def test_inconsistent_rows_are_refused(field, cut):
     request = decode_request(encode_request(sample_works(), [], True))
     rows = getattr(request, field)
     whole_row = len(rows) // 3
@@ -83,7 +83,7 @@ def test_rows_that_do_not_fit_together_are_refused(field, cut):
 
 @pytest.mark.parametrize(("field", "at"), [("calls", 8), ("calls", 12), ("partitions", 0)])
 @pytest.mark.parametrize("value", [3, 1 << 30, -1])
-def test_indexes_that_lead_nowhere_are_refused(field, at, value):
+def test_indexes_out_of_range_are_refused(field, at, value):
     request = decode_request(encode_request(sample_works(), [], True))
     rows = bytearray(getattr(request, field))
     rows[at : at + 4] = value.to_bytes(4, "little", signed=True)
@@ -93,7 +93,7 @@ def test_indexes_that_lead_nowhere_are_refused(field, at, value):
 
 
 class StoredRange:
-    """A place in a file, as the partition's storage gives it."""
+    """A place in a file, as storage gives it."""
 
     def __init__(self, file, position, length):
         self.fd, self.position, self.length = file.fileno(), position, length
@@ -134,7 +134,7 @@ def write(works, *, references=False):
 
 
 def gather(messages, isolation_level=0):
-    """Answers put together again, as the gateway does: call id -> (results, throttle)."""
+    """Joins the pieces of answers, as the gateway does: call id -> (results, throttle)."""
     begun, whole = {}, {}
     for message in messages:
         for answer in parse_response(message)[0]:
@@ -154,7 +154,7 @@ def read(stored, position, length):
     return os.pread(stored.fileno(), length, position)
 
 
-def test_answers_share_a_message_and_keep_apart(stored):
+def test_several_answers_share_a_message(stored):
     ranges = [found(stored, 10, 100), found(stored, 500, 7), found(stored, 900, 1)]
     places = [result.records for result in ranges]
     messages = write(
@@ -192,7 +192,7 @@ def test_answers_share_a_message_and_keep_apart(stored):
         [PIECE_BYTES, PIECE_BYTES],
     ],
 )
-def test_long_answers_travel_in_pieces(stored, sizes):
+def test_long_answers_are_split(stored, sizes):
     works = [answered(n, found(stored, n, size)) for n, size in enumerate(sizes)]
     works.append(answered(99, FetchedPartition(3)))
     messages = write(works)
@@ -210,7 +210,7 @@ def test_long_answers_travel_in_pieces(stored, sizes):
     st.lists(st.lists(st.integers(0, 700_000), max_size=3), max_size=6),
     st.lists(st.booleans(), min_size=6, max_size=6),
 )
-def test_any_answers_survive_the_journey(tmp_path_factory, works, taken):
+def test_any_answers_survive_encoding(tmp_path_factory, works, taken):
     path = tmp_path_factory.getbasetemp() / "any.log"
     if not path.exists():
         path.write_bytes(os.urandom(1 << 20))
@@ -249,7 +249,7 @@ def test_references_name_places_and_carry_no_bytes(stored):
     assert [place.released for place in places] == [1, 1]
 
 
-def test_details_travel_for_those_that_have_them(stored):
+def test_details_are_sent_for_partitions_that_have_them(stored):
     moved = FetchedPartition(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     moved.leader, moved.leader_epoch = 3, 8
     diverging = FetchedPartition(0, 9, 9, 0)
@@ -296,7 +296,7 @@ ANSWER_ROW, RESULT_ROW = Struct("<QiiIB"), Struct("<hqqqI")
         [(1, 2, 0, 107, 1), (2, 1, 0, 0, 1)],
     ],
 )
-def test_answers_that_do_not_fit_together_are_refused(stored, answers):
+def test_inconsistent_answers_are_refused(stored, answers):
     (message,) = write([answered(1, found(stored, 0, 100), found(stored, 0, 7))])
     header = pb.FetchResponse.FromString(message)
     assert header.answers == ANSWER_ROW.pack(1, 2, 0, 107, 1)
@@ -306,7 +306,7 @@ def test_answers_that_do_not_fit_together_are_refused(stored, answers):
 
 
 @pytest.mark.parametrize("sizes", [[100, 8], [99, 7], [100], [100, 7, 0]])
-def test_records_that_were_not_promised_are_refused(stored, sizes):
+def test_unannounced_records_are_refused(stored, sizes):
     (message,) = write([answered(1, found(stored, 0, 100), found(stored, 0, 7))])
     header = pb.FetchResponse.FromString(message)
     header.partitions = b"".join(RESULT_ROW.pack(0, 50, 40, 30, size) for size in sizes)
@@ -353,7 +353,7 @@ def framed(header):
 
 
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
-def test_changed_bytes_bring_no_other_error(at, new):
+def test_changed_bytes_raise_no_other_error(at, new):
     (response,) = write([answered(1, FetchedPartition(6)), answered(2)])
     request = encode_request(sample_works(), [3], True)
     for message, read_again in (

@@ -1,4 +1,4 @@
-"""Stream messages: protobuf as a whole, payload sliced, nonsense refused."""
+"""Stream messages are whole protobufs with a sliced payload; invalid ones are refused."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def test_malformed_messages_are_refused(message):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_bring_another_error(message):
+def test_any_bytes_decode_or_raise_the_framing_error(message):
     try:
         head, payload = split(message)
     except HopFramingError:

@@ -1,4 +1,4 @@
-"""What is in memory is read, what is not is left to others, and errors are told."""
+"""Cached bytes are read, others are left to a thread, and errors are raised."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def test_the_end_of_the_file_ends_the_read(fd):
     assert read_cached(fd, buffer, 10) == 0
 
 
-def test_a_disk_is_not_waited_for(fd, monkeypatch):
+def test_uncached_bytes_are_not_read(fd, monkeypatch):
     flags = refusing(monkeypatch, errno.EAGAIN)
     assert read_cached(fd, bytearray(4), 0) == 0
     assert flags == [os.RWF_NOWAIT]
@@ -57,7 +57,7 @@ def test_a_file_system_that_cannot_tell_is_read(fd, monkeypatch):
     assert flags == [os.RWF_NOWAIT, 0]
 
 
-def test_other_errors_are_told(fd, monkeypatch):
+def test_other_errors_are_raised(fd, monkeypatch):
     refusing(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match="Input/output"):
         read_cached(fd, bytearray(4), 0)

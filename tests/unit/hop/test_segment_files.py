@@ -1,4 +1,4 @@
-"""Files of a node on this host: only its own, only those that were promised, closed in the end."""
+"""Segment files of a node on this host: only its own, only promised ranges, closed at the end."""
 
 import os
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ def test_a_promised_range_can_be_read(directory, files):
     found.release()
 
 
-def test_the_token_decides(directory, tmp_path):
+def test_only_directories_with_the_token_are_read(directory, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     assert SegmentFiles([str(directory)], "token").readable
@@ -106,7 +106,7 @@ def test_a_deleted_file_stays_readable_while_it_is_known(directory, files):
     second.release()
 
 
-def test_removed_files_are_let_go_once_nobody_reads_them(directory, files, monkeypatch):
+def test_removed_files_are_closed_after_the_last_read(directory, files, monkeypatch):
     monkeypatch.setattr(module, "FILES_PER_LOOK", 3)
     before = open_descriptors()
     found = []
@@ -148,7 +148,7 @@ def test_equal_inode_numbers_in_two_directories_are_two_files(directory, tmp_pat
     files.close()
 
 
-def test_few_stay_open_and_those_in_use_until_they_are_released(directory, monkeypatch):
+def test_few_files_stay_open_and_used_ones_until_release(directory, monkeypatch):
     monkeypatch.setattr(module, "OPEN_FILES_MAX", 2)
     before = open_descriptors()
     files = SegmentFiles([str(directory)], "token")

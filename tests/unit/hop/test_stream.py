@@ -1,4 +1,4 @@
-"""A stream that is opened again whatever ends it, on a channel that the test plays."""
+"""A stream that is opened again whenever it ends, on a fake channel."""
 
 import asyncio
 
@@ -142,7 +142,7 @@ async def test_nothing_is_read_until_there_is_room(world):
         (b"!", "nonsense"),
     ],
 )
-async def test_whatever_ends_the_stream_another_is_opened(world, end, reason):
+async def test_a_stream_that_ends_is_opened_again(world, end, reason):
     world.calls[0].inbox.put_nowait(end)
     await until(lambda: world.opened == [1, 2])
     assert len(world.broken) == 1
@@ -162,7 +162,7 @@ async def test_a_writer_that_fails_ends_the_stream_too(world):
     assert len(world.broken) == 1
 
 
-async def test_waits_grow_while_the_node_is_away_and_begin_anew(world):
+async def test_pauses_grow_while_the_node_is_unreachable_and_reset(world):
     world.connects = False
     world.calls[0].inbox.put_nowait(grpc.aio.EOF)
     await until(lambda: len(world.calls) > 8)
@@ -178,14 +178,14 @@ async def test_waits_grow_while_the_node_is_away_and_begin_anew(world):
     assert all(reason == "refused" for reason in world.broken[1:-1])
 
 
-async def test_a_connection_that_says_nothing_can_be_broken(world):
+async def test_a_silent_connection_can_be_broken(world):
     world.stream.reset()
     await until(lambda: world.opened == [1, 2])
     assert len(world.broken) == 1
     assert world.calls[0].cancelled
 
 
-async def test_there_may_be_nothing_to_break(world):
+async def test_breaking_without_a_connection_is_harmless(world):
     await world.owner.close(timeout_s=1)
     world.stream.reset()
     assert len(world.calls) == 1
@@ -201,7 +201,7 @@ async def test_cancelling_ends_it_for_good(world):
     assert world.broken == ["closed"]
 
 
-async def test_our_side_is_closed_and_the_other_is_still_heard(world):
+async def test_our_side_can_be_closed_while_the_peer_still_sends(world):
     (first,) = world.calls
     world.stream.end_writing()
     await until(lambda: first.closed)

@@ -1,9 +1,9 @@
-"""The error tree: what callers catch."""
+"""The error classes that callers catch."""
 
 from highwater.kafka import errors
 
 
-def test_everything_on_the_way_in_is_a_decode_error() -> None:
+def test_every_error_of_decoding_is_a_decode_error() -> None:
     for kind in (
         errors.TruncatedError,
         errors.InvalidLengthError,
@@ -19,7 +19,7 @@ def test_everything_on_the_way_in_is_a_decode_error() -> None:
         assert not issubclass(kind, errors.EncodeError)
 
 
-def test_errors_keep_what_was_asked_for() -> None:
+def test_errors_keep_key_and_version() -> None:
     unsupported = errors.UnsupportedVersionError(1, 99)
     assert (unsupported.api_key, unsupported.version) == (1, 99)
     assert "99" in str(unsupported)

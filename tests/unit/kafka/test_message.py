@@ -1,4 +1,4 @@
-"""What generated classes share, and how entry points report errors and pass records through."""
+"""Generated classes: common methods, errors of the entry points, and records passed through."""
 
 from dataclasses import dataclass
 
@@ -162,7 +162,7 @@ def test_a_request_field_that_the_version_lacks_is_refused() -> None:
         heartbeat.encode_request(request, 2)
 
 
-def test_helpers_of_the_generated_code() -> None:
+def test_the_generated_codes_helpers() -> None:
     section = encode_tags([(0, b"ab"), (300, b"")])
     assert section == b"\x02\x00\x02ab\xac\x02\x00"
     assert read_tag(section, 1, len(section)) == (0, 5, 3)

@@ -1,4 +1,4 @@
-"""Variable-length integers at their edges, and tag sections that lie."""
+"""Variable-length integers at their limits, and invalid tag sections."""
 
 import pytest
 from aiokafka.record.util import encode_varint_py

@@ -1,4 +1,4 @@
-"""What is sent again, what is not, and where to."""
+"""Which calls are retried, and at which controller."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ REQUESTS: dict[str, Any] = {
 
 
 def failing_first(error: Exception) -> Any:
-    """An answer that raises once and then gives "done"."""
+    """An answer that raises once and then returns "done"."""
     errors = [error]
 
     def answer(_method: str, _request: Any) -> Any:
@@ -71,7 +71,7 @@ async def test_calls_reach_the_method_of_that_name(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", [method for method in REQUESTS if method != "alter_partition"])
-async def test_a_standby_did_nothing_so_anything_goes_on_elsewhere(method: str) -> None:
+async def test_any_call_that_a_standby_refused_is_sent_elsewhere(method: str) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1", "c:1")
     fakes["a:1"].answer = failing_first(not_controller("c:1"))
     fakes["c:1"].answer = lambda _method, _request: "done"
@@ -79,7 +79,7 @@ async def test_a_standby_did_nothing_so_anything_goes_on_elsewhere(method: str) 
     assert fakes["b:1"].calls == []
 
 
-async def test_isrs_are_proposed_once_and_the_next_proposal_goes_to_the_right_one() -> None:
+async def test_isr_proposals_are_sent_once_and_the_next_goes_to_the_active_controller() -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
     fakes["a:1"].answer = failing_first(not_controller("b:1"))
     fakes["b:1"].answer = lambda _method, _request: "done"
@@ -107,8 +107,8 @@ async def test_a_lost_call(method: str, code: grpc.StatusCode) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
-async def test_who_is_elected_is_not_left_before_it_serves(method: str) -> None:
-    """It waits for a watch or a heartbeat, which would leave it, too."""
+async def test_an_elected_controller_is_not_left_before_it_serves(method: str) -> None:
+    """It waits for a watch or a heartbeat, and those would leave it as well."""
     endpoints, fakes = fake_cluster("a:1", "b:1")
     moves: list[str] = []
     endpoints.on_change(lambda: moves.append(endpoints.present))
@@ -118,8 +118,8 @@ async def test_who_is_elected_is_not_left_before_it_serves(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
-async def test_who_is_late_once_is_not_left(method: str) -> None:
-    """The watch and the heartbeats would leave a controller that is slow and lives."""
+async def test_a_controller_that_is_late_once_is_not_left(method: str) -> None:
+    """The watch and the heartbeats would leave a slow but live controller."""
     endpoints, fakes = fake_cluster("a:1", "b:1")
     late = InProcessRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, "late", ())
     client = ControllerClient(endpoints)
@@ -191,8 +191,8 @@ async def test_calls_that_are_late_together_count_once(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
-async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: str) -> None:
-    """Its watchers and heartbeats would leave it, too."""
+async def test_the_active_controller_is_not_left_while_it_waits_for_its_store(method: str) -> None:
+    """Its watches and heartbeats would leave it as well."""
     endpoints, fakes = fake_cluster("a:1", "b:1")
     reason = ((REASON_KEY, StoreUnavailableError.reason),)
     fakes["a:1"].answer = failing_first(
@@ -209,7 +209,7 @@ async def test_the_active_one_is_not_left_while_it_waits_for_its_store(method: s
 
 
 @pytest.mark.parametrize("method", ["create_topics", "heartbeat"])
-async def test_what_was_never_sent_goes_on_elsewhere(
+async def test_an_unsent_call_is_sent_elsewhere(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller_client, "ATTEMPT_TIMEOUT_S", 0.05)
@@ -219,7 +219,7 @@ async def test_what_was_never_sent_goes_on_elsewhere(
     assert await call(ControllerClient(endpoints), method) == "done"
 
 
-async def test_nobody_answers() -> None:
+async def test_no_server_answers() -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
 
     def standby(_method: str, _request: Any) -> Any:
@@ -232,7 +232,7 @@ async def test_nobody_answers() -> None:
     assert all(fake.calls for fake in fakes.values())
 
 
-async def test_other_errors_are_the_callers() -> None:
+async def test_other_errors_are_raised_to_the_caller() -> None:
     endpoints, fakes = fake_cluster("a:1")
     fake: FakeController = fakes["a:1"]
     fake.answer = failing_first(InProcessRpcError(grpc.StatusCode.INTERNAL, "bug", ()))

@@ -134,7 +134,7 @@ def test_deltas(delta: ClusterDelta) -> None:
     assert delta_from_pb(over_the_wire(delta_to_pb(delta, {"x": "1"}, {}))) == delta
 
 
-def test_configs_travel_together() -> None:
+def test_all_configs_are_sent_together() -> None:
     delta = ClusterDelta(revision=1, cluster_configs={"a": "1"})
     read = delta_from_pb(over_the_wire(delta_to_pb(delta, {"a": "1"}, {3: {"b": "2"}})))  # type: ignore[dict-item]
     assert read.cluster_configs == {"a": "1"}

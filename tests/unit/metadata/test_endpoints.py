@@ -1,4 +1,4 @@
-"""Which controller is talked to."""
+"""Chooses the controller to call."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ async def test_rotation_moves_once_per_failure() -> None:
     moves: list[str] = []
     endpoints.on_change(lambda: moves.append(endpoints.present))
     endpoints.rotate("a:1")
-    endpoints.rotate("a:1")  # A second part of the service found the same thing out.
+    endpoints.rotate("a:1")  # Another part of the service notices the same failure.
     assert (endpoints.present, moves) == ("b:1", ["b:1"])
     assert endpoints.current() is fakes["b:1"]
     endpoints.rotate("b:1")
@@ -27,7 +27,7 @@ async def test_rotation_moves_once_per_failure() -> None:
     assert endpoints.present == "a:1"
 
 
-async def test_hints() -> None:
+async def test_hints_of_the_active_controller() -> None:
     endpoints, _ = fake_cluster("a:1")
     endpoints.prefer("")
     endpoints.prefer("a:1")
@@ -39,7 +39,7 @@ async def test_hints() -> None:
     assert len(endpoints.addresses) == HINTED_ADDRESSES_MAX
 
 
-async def test_who_names_itself_is_not_left() -> None:
+async def test_a_controller_that_names_itself_is_not_left() -> None:
     endpoints, _ = fake_cluster("a:1", "b:1")
     endpoints.leave("a:1", "a:1")
     assert endpoints.present == "a:1"
@@ -72,7 +72,7 @@ async def test_in_process() -> None:
     await endpoints.close()
 
 
-async def test_a_dead_controller_is_found_out_at_once_and_reached_when_it_is_back() -> None:
+async def test_a_dead_controller_fails_at_once_and_is_used_again_after_its_restart() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

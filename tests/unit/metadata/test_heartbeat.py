@@ -1,4 +1,4 @@
-"""Heartbeats: at once, on a nudge, from a stalled service, and to whoever is active."""
+"""Heartbeats: at once, on a nudge, from a stalled service, and to the active controller."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ CLOCK = SystemClock().monotonic_ms
 
 
 class RecordingController(rpc.ControllerServiceServicer):
-    """Counts heartbeats; with `active` it is a standby that knows better."""
+    """Counts heartbeats; with `active` it is a standby that names the active controller."""
 
     def __init__(self) -> None:
         self.revisions: list[int] = []
@@ -115,12 +115,12 @@ async def test_nothing_is_sent_before_registration(served: Served) -> None:
 
 
 class Elsewhere:
-    """A controller on threads of its own, which a stall of the test's loop does not touch."""
+    """A controller on its own threads, which a stall of the test's loop does not affect."""
 
     def __init__(self) -> None:
         self.received_s: list[float] = []
         self.answers = threading.Event()
-        """Cleared, it lets heartbeats wait."""
+        """While cleared, heartbeats wait."""
         self.answers.set()
         self._server = grpc.server(ThreadPoolExecutor(4))
         method = grpc.unary_unary_rpc_method_handler(
@@ -146,7 +146,7 @@ class Elsewhere:
 
 @contextlib.asynccontextmanager
 async def beating(*addresses: str, interval_ms: int) -> AsyncIterator[ControllerEndpoints]:
-    """Heartbeats of node 1 from a thread, to the first of the addresses while that one answers."""
+    """Sends node 1's heartbeats from a thread, to the first address while it answers."""
     endpoints = ControllerEndpoints(list(addresses))
     beats = HeartbeatLoop(
         endpoints,
@@ -172,7 +172,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 
 async def test_a_loop_that_stalls_for_a_second_keeps_its_session(elsewhere: Elsewhere) -> None:
-    """Slow, not dead: heartbeats go on meanwhile."""
+    """The loop is slow, not dead: heartbeats continue."""
     received_s = elsewhere.received_s
     async with beating(elsewhere.address, interval_ms=50):
         await until(lambda: received_s)
@@ -182,10 +182,10 @@ async def test_a_loop_that_stalls_for_a_second_keeps_its_session(elsewhere: Else
 
 
 @pytest.mark.slow
-async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again(
+async def test_no_heartbeats_are_sent_while_the_loop_hangs(
     elsewhere: Elsewhere,
 ) -> None:
-    """As in a write to a disk that has stopped: the session must run out, for others to lead."""
+    """As in a write to a stopped disk: the session must end, so that others lead."""
     received_s = elsewhere.received_s
     async with beating(elsewhere.address, interval_ms=1_000):
         await until(lambda: received_s)
@@ -200,8 +200,8 @@ async def test_a_loop_that_hangs_is_not_vouched_for_until_it_runs_again(
         await until(lambda: received_s[-1] > ended_s, 0.9)  # Sooner than the next interval.
 
 
-async def test_who_is_late_once_is_not_left(elsewhere: Elsewhere) -> None:
-    """The watch would go along, and a controller takes that for this member's end."""
+async def test_a_controller_that_is_late_once_is_not_left(elsewhere: Elsewhere) -> None:
+    """The watch would leave too, which the controller takes for this member's end."""
     closed = f"127.0.0.1:{free_ports(1)[0]}"
     received_s, answers = elsewhere.received_s, elsewhere.answers
     moves: list[str] = []
@@ -215,7 +215,7 @@ async def test_who_is_late_once_is_not_left(elsewhere: Elsewhere) -> None:
         for _ in range(2):
             await asked(2)
             answers.clear()
-            await asked(2)  # The second time a second after the first.
+            await asked(2)  # The second heartbeat is a second after the first.
             answers.set()
             assert moves == []
         await asked(2)
@@ -226,7 +226,7 @@ async def test_who_is_late_once_is_not_left(elsewhere: Elsewhere) -> None:
 
 
 async def test_an_answer_comes_with_the_time_of_its_heartbeat(served: Served) -> None:
-    """A session lasts from there on at least, however long the answer took to be heard."""
+    """The session lasts at least from then on, however late the answer is read."""
     endpoints = await served.start()
     now_ms = 5_000
     sent: list[int] = []
@@ -251,7 +251,7 @@ async def test_an_answer_comes_with_the_time_of_its_heartbeat(served: Served) ->
     await endpoints.close()
 
 
-async def test_it_follows_to_the_active_controller() -> None:
+async def test_heartbeats_follow_the_active_controller() -> None:
     standby, active = Served(in_process=False), Served(in_process=False)
     endpoints = await standby.start()
     await active.start()
@@ -273,8 +273,8 @@ async def test_it_follows_to_the_active_controller() -> None:
     await active.stop()
 
 
-async def test_while_nobody_is_active_it_asks_a_few_times_a_second() -> None:
-    """Each failure moves the endpoints on, which is no reason to ask again without a pause."""
+async def test_without_an_active_controller_heartbeats_are_retried_a_few_times_a_second() -> None:
+    """Each failure moves to the next endpoint, but there must still be a pause."""
     closed = [f"127.0.0.1:{port}" for port in free_ports(2)]
     endpoints = ControllerEndpoints(closed)
     asked: list[float] = []

@@ -12,7 +12,7 @@ from highwater.metadata.status import code_of, details_of, trailing_value
 
 
 class Servicer:
-    """Some methods as gRPC servicers have them."""
+    """Some methods in the form of gRPC servicers."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -56,7 +56,7 @@ async def test_deadlines() -> None:
     assert 0 < await stub.Slow(0, timeout=2) <= 2
 
 
-async def test_a_stream_that_is_left_ends_the_servicers_side() -> None:
+async def test_closing_a_stream_ends_the_servicers_side() -> None:
     servicer = Servicer()
     stream = InProcessStub(servicer).Count(3)
     assert [await anext(stream) for _ in range(3)] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""A loop as the heartbeats' thread sees it: one that is late is slow, one that is silent is given up."""
+"""The heartbeats' thread watches the loop: a late loop is slow, a silent one hangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.metadata.loop_watch import LOOP_SILENT_MS_MAX, LoopWatch
 
 
 class Loop:
-    """Runs what was posted when the test says so."""
+    """Runs posted callbacks when the test says so."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000
@@ -43,7 +43,7 @@ def test_a_loop_that_answers_is_asked_again_and_again(loop: Loop) -> None:
     assert loop.returns == 0, "it was never given up"
 
 
-def test_a_loop_is_given_up_after_the_limit_and_taken_back_at_once(loop: Loop) -> None:
+def test_a_loop_counts_as_hanging_after_the_limit_until_it_runs(loop: Loop) -> None:
     assert loop.watch.runs()
     loop.now_ms += LOOP_SILENT_MS_MAX - 1
     assert loop.watch.runs(), "slow, not dead"
@@ -57,15 +57,15 @@ def test_a_loop_is_given_up_after_the_limit_and_taken_back_at_once(loop: Loop) -
     assert loop.watch.runs()
 
 
-def test_a_process_that_was_stopped_is_no_loop_that_hangs(loop: Loop) -> None:
-    """What was asked before has been answered, so that the first beat afterwards is sent."""
+def test_a_paused_process_is_not_a_hanging_loop(loop: Loop) -> None:
+    """The check before the pause is answered, so that the first heartbeat afterwards is sent."""
     assert loop.watch.runs()
     loop.run()
     loop.now_ms += 3_600_000
     assert loop.watch.runs()
 
 
-def test_a_process_that_was_stopped_between_question_and_answer(loop: Loop) -> None:
+def test_a_process_paused_between_check_and_answer(loop: Loop) -> None:
     assert loop.watch.runs()
     loop.now_ms += 3_600_000
     assert not loop.watch.runs()

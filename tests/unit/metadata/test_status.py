@@ -1,4 +1,4 @@
-"""Reading what a failed call says."""
+"""Reads the metadata of a failed call."""
 
 import grpc
 
@@ -18,13 +18,13 @@ def test_not_controller() -> None:
     assert "UNAVAILABLE" in str(unavailable())
 
 
-def test_bytes_and_absence() -> None:
+def test_byte_values_and_missing_keys() -> None:
     error = InProcessRpcError(grpc.StatusCode.OK, "", (("k", b"v"),))  # type: ignore[arg-type]
     assert trailing_value(error, "k") == "v"
     assert trailing_value(error, "other") == ""
 
 
-def test_an_error_that_says_nothing() -> None:
+def test_an_error_without_metadata() -> None:
     error = grpc.RpcError("plain")
     assert code_of(error) == grpc.StatusCode.UNKNOWN
     assert details_of(error) == "plain"

@@ -1,4 +1,4 @@
-"""The watched image: whole, in order, never back."""
+"""The watched image: complete, in order, never older."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def delta(revision: int, *, epoch: int = 1) -> Any:
 
 
 class Watched:
-    """A watch with what its subscriber saw: (revision, by a delta)."""
+    """A watch and what its subscriber saw: (revision, whether by a delta)."""
 
     def __init__(self, *addresses: str, **settings: Any) -> None:
         self.endpoints, self.fakes = fake_cluster(*(addresses or ("a:1",)))
@@ -122,7 +122,7 @@ async def test_a_former_controllers_deltas_are_refused() -> None:
     await watched.watch.stop()
 
 
-async def test_a_standbys_hint_is_followed() -> None:
+async def test_a_standbys_hint_is_used() -> None:
     watched = Watched("a:1", "b:1", "c:1")
     watched.fakes["a:1"].streams = [[not_controller("c:1")]]
     watched.fakes["c:1"].streams = [[snapshot(10)]]
@@ -133,8 +133,8 @@ async def test_a_standbys_hint_is_followed() -> None:
     await watched.watch.stop()
 
 
-async def test_who_names_itself_is_asked_again() -> None:
-    """It is elected, and waits for the first watch."""
+async def test_a_standby_that_names_itself_is_asked_again() -> None:
+    """It is elected, but waits for its first watch."""
     watched = Watched("a:1", "b:1")
     watched.fakes["a:1"].streams = [[not_controller("a:1")], [snapshot(10)]]
     watched.watch.start()
@@ -143,18 +143,18 @@ async def test_who_names_itself_is_asked_again() -> None:
     await watched.watch.stop()
 
 
-async def test_it_moves_when_others_find_the_active_controller() -> None:
+async def test_the_watch_moves_when_heartbeats_find_the_active_controller() -> None:
     watched = Watched("a:1", "b:1")
     watched.fakes["a:1"].streams = [[snapshot(10)]]
     watched.fakes["b:1"].streams = [[delta(11)]]
     watched.watch.start()
     await watched.at(10)
-    watched.endpoints.prefer("b:1")  # As heartbeats do when a paused controller falls silent.
+    watched.endpoints.prefer("b:1")  # As heartbeats do when the active controller is paused.
     await watched.at(11)
     await watched.watch.stop()
 
 
-async def test_a_pause_ends_when_others_find_the_active_controller(
+async def test_a_pause_ends_when_heartbeats_find_the_active_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "BACKOFF_MS", (60_000, 60_000))
@@ -194,7 +194,7 @@ async def test_another_cluster_is_refused(known: str) -> None:
     await watched.watch.stop()
 
 
-async def test_a_subscribers_mistake_is_heard(watched: Watched) -> None:
+async def test_a_subscribers_error_fails_the_watch(watched: Watched) -> None:
     def broken(_image: ClusterImage, _delta: ClusterDelta | None) -> None:
         raise ZeroDivisionError
 
@@ -205,7 +205,7 @@ async def test_a_subscribers_mistake_is_heard(watched: Watched) -> None:
         await asyncio.wait_for(watched.watch.failed, 5)
 
 
-async def test_waiting_has_an_end(watched: Watched) -> None:
+async def test_a_wait_for_a_revision_times_out(watched: Watched) -> None:
     watched.fakes["a:1"].streams = [[snapshot(10)]]
     watched.watch.start()
     await watched.at(10)
@@ -215,7 +215,7 @@ async def test_waiting_has_an_end(watched: Watched) -> None:
 
 
 class SteppedClock:
-    """Each look at it is a slice later, so that every step is a slice of its own."""
+    """Advances by a slice at every look, so that every step is a slice."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0
@@ -226,7 +226,7 @@ class SteppedClock:
 
 
 class SlowSubscriber:
-    """Takes an image in as many steps as a test likes, and writes down what it sees."""
+    """Takes an image in `steps` steps and records what it sees."""
 
     def __init__(self, watch: ClusterWatch, steps: int = 20) -> None:
         self.watch = watch
@@ -261,7 +261,7 @@ async def test_a_later_image_waits_until_all_have_the_earlier_one() -> None:
     await watched.watch.stop()
 
 
-async def test_a_stream_that_is_opened_again_does_not_leave_an_image_half_carried_out() -> None:
+async def test_a_reopened_stream_does_not_leave_an_image_half_applied() -> None:
     watched, slow = await slow_watch()
     fake = watched.fakes["a:1"]
     fake.streams = [[snapshot(10), delta(11)], [delta(12)]]
@@ -274,7 +274,7 @@ async def test_a_stream_that_is_opened_again_does_not_leave_an_image_half_carrie
     await watched.watch.stop()
 
 
-async def test_who_subscribes_in_the_middle_of_an_image_gets_that_one_too() -> None:
+async def test_a_subscriber_that_joins_while_an_image_is_applied_gets_it() -> None:
     watched, slow = await slow_watch()
     watched.fakes["a:1"].streams = [[snapshot(10), delta(12)]]
     watched.watch.start()
@@ -286,7 +286,7 @@ async def test_who_subscribes_in_the_middle_of_an_image_gets_that_one_too() -> N
     await watched.watch.stop()
 
 
-async def test_who_leaves_in_the_middle_of_an_image_takes_it_from_nobody_else() -> None:
+async def test_a_subscriber_that_leaves_does_not_stop_an_image_for_others() -> None:
     watched = Watched(slices=Slices(SteppedClock()))
     slow = SlowSubscriber(watched.watch)
     leave = watched.watch.subscribe(slow)
@@ -301,7 +301,7 @@ async def test_who_leaves_in_the_middle_of_an_image_takes_it_from_nobody_else() 
     await watched.watch.stop()
 
 
-async def test_an_image_is_handed_out_again_before_a_later_one() -> None:
+async def test_an_interrupted_image_is_applied_before_a_later_one() -> None:
     watched, slow = await slow_watch()
     streams: Any = [[snapshot(10), delta(12)]]
     watched.fakes["a:1"].streams = streams
@@ -318,7 +318,7 @@ async def test_an_image_is_handed_out_again_before_a_later_one() -> None:
     await watched.watch.stop()
 
 
-async def test_a_mistake_in_a_later_step_is_heard() -> None:
+async def test_an_error_in_a_later_step_fails_the_watch() -> None:
     def broken(_image: ClusterImage, _delta: ClusterDelta | None) -> Steps[None]:
         yield
         raise ZeroDivisionError

@@ -31,7 +31,7 @@ def test_names_are_in_order():
 
 
 def test_dynamic_configs_are_those_of_kafka():
-    """DynamicBrokerConfig.AllDynamicConfigs: of topics' defaults only the first name counts."""
+    """DynamicBrokerConfig.AllDynamicConfigs: only the first name of a topic default is dynamic."""
     defaults = {names[0] for names in TOPIC_CONFIG_SYNONYMS.values()}
     dynamic = {name for name, config in BROKER_CONFIGS.items() if config.dynamic}
     of_parts = {
@@ -44,7 +44,7 @@ def test_dynamic_configs_are_those_of_kafka():
     assert dynamic >= CLUSTER_WIDE
 
 
-def test_names_that_stand_in_for_others():
+def test_fallback_names():
     assert BROKER_CONFIG_SYNONYMS["log.retention.ms"] == (
         "log.retention.ms",
         "log.retention.minutes",

@@ -1,4 +1,4 @@
-"""The table itself; what is made of it is tested with `broker_config`."""
+"""The table itself; tests of `broker_config` cover its use."""
 
 from highwater.model.broker_config_table import DYNAMIC, READ_ONLY
 from highwater.model.config_type import ConfigType
@@ -6,17 +6,17 @@ from highwater.model.config_type import ConfigType
 NUMBERS = {ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.DOUBLE}
 
 
-def test_no_config_stands_there_twice() -> None:
+def test_no_config_is_listed_twice() -> None:
     names = [config.name for config in (*READ_ONLY, *DYNAMIC)]
     assert len(names) == len(set(names))
 
 
-def test_the_halves_are_what_they_are_called() -> None:
+def test_both_halves_match_their_names() -> None:
     assert all(config.dynamic for config in DYNAMIC)
     assert not any(config.dynamic for config in READ_ONLY)
 
 
-def test_limits_are_of_numbers_and_defaults_keep_them() -> None:
+def test_only_numbers_have_limits_and_defaults_are_within_them() -> None:
     limited = [config for config in DYNAMIC if config.low is not None]
     assert limited
     for config in limited:

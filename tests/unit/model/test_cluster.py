@@ -1,4 +1,4 @@
-"""Deltas on images: what changed is new, everything else is the same object."""
+"""Deltas on images: changed parts are new objects, all others stay the same objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_topic_with_other_partitions_keeps_everything_else() -> None:
     topic = replace(A, configs={"a": "1"}, internal=True)
     after = with_partitions(topic, [led_by_2(A.partitions[2])])
     assert after == replace(topic, partitions=(*A.partitions[:2], led_by_2(A.partitions[2])))
-    # It is made field by field: one that is added to the class must not be forgotten.
+    # The code copies field by field, so a field added to the class must be added there.
     assert set(TopicState.__slots__) == {
         "configs", "instance", "internal", "name", "partitions", "topic_id",
     }  # fmt: skip

@@ -7,5 +7,5 @@ def test_numbers_are_those_of_the_protocol():
     assert [int(source) for source in ConfigSource] == [1, 2, 3, 4, 5]
 
 
-def test_what_is_nearer_wins():
+def test_the_nearest_source_wins():
     assert ConfigSource.DYNAMIC_TOPIC < ConfigSource.STATIC_BROKER < ConfigSource.DEFAULT

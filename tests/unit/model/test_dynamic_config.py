@@ -68,12 +68,12 @@ def test_rates_are_set_on_one_broker_or_on_all() -> None:
         "num.partitions",
     ],
 )
-def test_what_is_fixed_or_unknown_is_refused(name: str) -> None:
+def test_fixed_and_unknown_configs_are_refused(name: str) -> None:
     assert dynamic_name_error(name, all_nodes=True) is not None
     assert dynamic_config_error(name, "1", all_nodes=False) is not None
 
 
-def test_what_the_controller_decides_by_is_set_for_all_nodes() -> None:
+def test_configs_of_the_controller_are_set_for_all_nodes() -> None:
     assert dynamic_config_error("min.insync.replicas", "2", all_nodes=True) is None
     assert "all brokers" in str(dynamic_config_error("min.insync.replicas", "2", all_nodes=False))
     assert dynamic_config_error("log.retention.ms", "2", all_nodes=False) is None
@@ -88,7 +88,7 @@ def test_what_the_controller_decides_by_is_set_for_all_nodes() -> None:
         ("log.cleaner.io.max.bytes.per.second", ["1", "1.5E9", "Infinity"], ["0", "NaN", "1_0"]),
     ],
 )
-def test_settings_of_parts_have_limits(name: str, good: list[str], bad: list[str]) -> None:
+def test_numeric_settings_have_limits(name: str, good: list[str], bad: list[str]) -> None:
     for value in good:
         assert dynamic_config_error(name, value, all_nodes=False) is None, value
     for value in bad:
@@ -97,7 +97,7 @@ def test_settings_of_parts_have_limits(name: str, good: list[str], bad: list[str
         assert f"configuration {name}:" in why
 
 
-def test_what_is_stored_and_would_not_be_taken_has_no_effect() -> None:
+def test_an_invalid_stored_value_has_no_effect() -> None:
     stored = {
         "log.retention.hours": "1",
         "log.retention.ms": "soon",
@@ -109,7 +109,7 @@ def test_what_is_stored_and_would_not_be_taken_has_no_effect() -> None:
     assert held(stored, all_nodes=False) == {"message.max.bytes": "5"}
 
 
-def test_a_node_s_own_come_before_everybody_s_before_its_settings() -> None:
+def test_a_nodes_own_configs_come_before_cluster_configs_and_settings() -> None:
     size, age, roll = "log.segment.bytes", "log.retention.ms", "log.roll.ms"
     image = ClusterImage(
         revision=1,

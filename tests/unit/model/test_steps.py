@@ -1,4 +1,4 @@
-"""Steps to their end."""
+"""Runs steps to their end."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_debt_outlives_a_change_of_rate():
     assert bucket.hold_ms(100, 1 << 30) == 0
 
 
-def test_a_share_of_nothing_is_told_as_the_longest_hold():
+def test_a_zero_share_is_the_longest_hold():
     bucket = TokenBucket(rate=0)
     assert bucket.hold_ms(0, 1) == HOLD_MS_MAX
     assert bucket.charge(0, 10) == HOLD_MS_MAX
@@ -60,7 +60,7 @@ def test_a_share_of_nothing_is_told_as_the_longest_hold():
     assert bucket.hold_ms(1000, 10) == 100
 
 
-def test_long_holds_are_told_in_parts():
+def test_long_holds_are_split():
     bucket = TokenBucket(rate=100)
     bucket.charge(0, 1000)
     assert [bucket.hold_ms(at, 10) for at in (0, 5000, 9999)] == [HOLD_MS_MAX, 5000, 1]

@@ -42,7 +42,7 @@ def test_values_that_kafka_takes(name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        # What org.apache.kafka.storage.internals.log.LogConfig of 4.3.1 says, word for word.
+        # The exact messages of org.apache.kafka.storage.internals.log.LogConfig in 4.3.1.
         ("foo", "1", "Unknown topic config name: foo"),
         (
             "retention.ms",
@@ -195,7 +195,7 @@ def test_a_list_that_is_not_set_grows_from_the_brokers() -> None:
     assert changed_list("cleanup.policy", {}, brokers, added="delete") == "compact,delete"
 
 
-def test_a_change_is_checked_beside_what_is_kept() -> None:
+def test_a_change_is_checked_together_with_kept_values() -> None:
     kept = {"min.compaction.lag.ms": "10", "segment.bytes": "1"}
     validate_change(kept, {"retention.ms": "5"})
     with pytest.raises(InvalidTopicConfigError, match="conflict"):

@@ -19,7 +19,7 @@ def test_auto_is_a_node_id():
             load(node_id=wrong)
 
 
-def test_a_data_root_stands_instead_of_log_dirs():
+def test_a_data_root_replaces_log_dirs():
     config = load(data_root="/data")
     assert config.data_root == Path("/data")
     with pytest.raises(ConfigError, match="exclude one another"):

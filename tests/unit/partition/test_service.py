@@ -1,4 +1,4 @@
-"""A node in process with a real controller: which images it follows, and how it stops."""
+"""A node in process with a real controller: the images that it applies, and its stop."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_an_image_of_another_incarnation_changes_nothing(
     assert replica.leader_epoch == before + 1
 
 
-async def test_an_image_that_was_early_is_carried_out_with_the_registration(
+async def test_an_early_image_is_applied_after_the_registration(
     controller: ControllerService, service: PartitionService
 ) -> None:
     await create_topic(controller, service)
@@ -155,7 +155,7 @@ def flip_magic(file: str, position: int) -> None:
 
 
 @pytest.mark.parametrize("cache_intact", [True, False])
-async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
+async def test_records_after_a_damaged_segment_survive_a_kill(
     controller: ControllerService, tmp_path: Path, cache_intact: bool
 ) -> None:
     service = node(controller, tmp_path / "node")
@@ -183,7 +183,7 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
     async with asyncio.timeout(10):
         while recovery_points() != [3]:
             await asyncio.sleep(0.01)
-    # What the disk has now is what kill -9 leaves.
+    # The disk now has what kill -9 leaves.
     shutil.copytree(tmp_path / "node", tmp_path / "killed")
     await service.stop()
     again = PartitionLog.open(
@@ -203,7 +203,7 @@ async def test_what_follows_a_damaged_segment_is_there_after_a_kill(
 
 
 class Others:
-    """What the replicas of other nodes answer, to every question."""
+    """The answer of other nodes' replicas to every request."""
 
     def __init__(self, answer: bytes | Outcome) -> None:
         self.answer = answer
@@ -218,7 +218,7 @@ class Others:
 async def damaged_somewhere(
     controller: ControllerService, service: PartitionService, answer: bytes | Outcome
 ) -> tuple[tuple[TopicId, int], PartitionReplica]:
-    """A leader whose log cannot be read, nobody knows where, and whose peer was asked."""
+    """A leader with damage at an unknown place, whose peer was asked."""
     client = ControllerClient(controller.in_process_endpoints())
     await FakeNode(client, "10.0.0.2:1", "other", 2).join()
     await create_topic(controller, service, factor=2, partitions=2)
@@ -235,7 +235,7 @@ def kept(directory: Path) -> list[Path]:
     return list(directory.glob("*-damaged"))
 
 
-async def test_a_log_that_nobody_understands_is_fetched_again_once_another_replica_lives(
+async def test_an_unreadable_log_is_fetched_again_once_another_replica_is_alive(
     controller: ControllerService, service: PartitionService, tmp_path: Path
 ) -> None:
     key, replica = await damaged_somewhere(controller, service, b"")
@@ -251,10 +251,10 @@ async def test_a_log_that_nobody_understands_is_fetched_again_once_another_repli
 
 
 @pytest.mark.parametrize("answer", [Outcome.SILENT, Outcome.UNWILLING, Outcome.DAMAGED])
-async def test_a_leader_stays_whose_peer_has_not_proven_that_it_lives_and_is_whole(
+async def test_a_damaged_leader_stays_until_a_peer_is_proven_alive_and_whole(
     controller: ControllerService, service: PartitionService, answer: Outcome
 ) -> None:
-    """Its log was deleted when the other one was dead, and not fenced yet."""
+    """Its log was once deleted while the other replica was dead but not fenced yet."""
     key, replica = await damaged_somewhere(controller, service, answer)
     await asyncio.sleep(0)
     service._image_changed(next_watched(service), None)
@@ -264,7 +264,7 @@ async def test_a_leader_stays_whose_peer_has_not_proven_that_it_lives_and_is_who
 
 
 def next_watched(service: PartitionService) -> ClusterImage:
-    """The image, as it comes again."""
+    """The same image again."""
     assert service.watch.image is not None
     return service.watch.image
 
@@ -350,10 +350,10 @@ class Wired:
         return outcome_of_refusal(code) if code else data
 
 
-async def test_two_replicas_with_another_bad_batch_each_heal_from_the_other(
+async def test_two_damaged_replicas_heal_from_each_other(
     controller: ControllerService, tmp_path: Path
 ) -> None:
-    """Nobody leaves the ISR, nobody else leads, and no byte differs."""
+    """ISR and leader stay the same, and the logs are equal."""
     first, second = (node(controller, tmp_path / str(n), node_id=n) for n in (1, 2))
     for service, other in ((first, second), (second, first)):
         await service.start()
@@ -389,7 +389,7 @@ async def test_two_replicas_with_another_bad_batch_each_heal_from_the_other(
         await service.stop()
 
 
-async def test_a_follower_that_cannot_be_cut_begins_anew(
+async def test_an_untruncatable_follower_begins_with_an_empty_log(
     controller: ControllerService, service: PartitionService
 ) -> None:
     client = ControllerClient(controller.in_process_endpoints())

@@ -55,7 +55,7 @@ async def test_shares_over_grpc_follow_the_leaders(started):
         assert await read(stream) is None
     watch.publish(LIMITED)
     assert [await read(stream) for stream in streams.values()] == [600, 300]
-    # The tick after a change ends by itself, also for a node that does not report.
+    # The tick after a change ends even for a node that does not report.
     assert [await read(stream) for stream in streams.values()] == [600, 300]
     watch.publish(MOVED)
     assert [await read(stream) for stream in streams.values()] == [0, 300]

@@ -9,7 +9,7 @@ from highwater.runtime.descriptors import raise_descriptor_limit
 
 LOW = 64
 
-# Runs a service as `highwater` does. It holds twice as many descriptors as the process began with.
+# Runs a service as `highwater` does, with twice as many descriptors as the first limit.
 PROGRAM = """
     import asyncio, os, resource, signal, sys
     from highwater.runtime.lifecycle import run
@@ -71,7 +71,7 @@ def test_a_system_that_refuses_leaves_the_limit(monkeypatch, error):
     assert line == ("descriptor_limit_kept", {"soft": 1024, "hard": 4096, "error": str(error)})
 
 
-def test_what_is_at_its_limit_is_left_alone(monkeypatch):
+def test_limits_at_their_maximum_are_left_alone(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (4096, 4096))
     log = Lines()
     assert raise_descriptor_limit(log) == 4096

@@ -35,7 +35,7 @@ async def _ready(address, timeout_s):
 
 
 class SlowWay:
-    """Passes connections on to a port, each after a pause: a peer that gets no processor time."""
+    """Forwards connections to a port, each after a pause, like a peer without CPU time."""
 
     def __init__(self, port, pause_s):
         self.port, self.pause_s = port, pause_s
@@ -48,7 +48,7 @@ class SlowWay:
         await asyncio.gather(_pipe(reader, other_writer), _pipe(other_reader, writer))
 
     async def end(self):
-        """After the peers have left."""
+        """Waits until the peers have disconnected."""
         await asyncio.wait_for(asyncio.gather(*self.tasks, return_exceptions=True), 8)
 
 
@@ -99,7 +99,7 @@ async def test_a_peer_that_comes_back_is_reached_soon():
 
 
 async def test_a_new_channel_connects_at_once_whatever_others_wait_for():
-    """A peer that has come back is told to everybody, who then open new channels to it."""
+    """When a peer is reachable again, all its users open new channels."""
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     waiting = open_channel(address)
@@ -117,7 +117,7 @@ async def test_a_new_channel_connects_at_once_whatever_others_wait_for():
 
 
 async def _refused(channel):
-    """Asks until gRPC's pauses are as long as they get: half a second."""
+    """Calls until gRPC's pauses have their greatest length, half a second."""
     call = channel.unary_unary("/nobody/Answers")
     ends = time.monotonic() + 1.5
     while time.monotonic() < ends:

@@ -1,4 +1,4 @@
-"""The choice of gRPC's engine: in time, the operator's first, and one that this gRPC knows."""
+"""The choice of gRPC's engine: early enough, the operator's first, known to this gRPC."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def run(code, **environment):
     )
 
 
-def test_it_is_too_late_once_grpc_is_loaded(monkeypatch):
+def test_the_engine_cannot_be_chosen_once_grpc_is_loaded(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, "grpc", sys)
     assert not poll_in_completion_queues()

@@ -59,7 +59,7 @@ async def test_second_server_on_the_port_is_refused(served):
         await GrpcServer("127.0.0.1", server.port).start()
 
 
-async def test_address_that_is_not_ours():
+async def test_an_address_of_another_host_is_refused():
     with pytest.raises(BindError, match=r"192\.0\.2\.1"):
         await GrpcServer("192.0.2.1", 50051).start()
 

@@ -84,7 +84,7 @@ def test_a_failure_ends_the_process_after_a_stop():
     assert journal == ["start s", "stop s"]
 
 
-def test_operators_mistake_is_one_line_and_exit_code_2(capsys):
+def test_operator_errors_are_one_line_and_exit_code_2(capsys):
     journal = []
     assert run_scripted(journal, on_start=port_taken) == EXIT_USAGE
     assert journal == ["start s", "stop s"]

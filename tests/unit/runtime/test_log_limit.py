@@ -1,4 +1,4 @@
-"""Lines that strangers cause: ten a second of a name, the rest counted, values cut."""
+"""Log lines caused by clients: ten per second and name, the rest counted, values cut."""
 
 import pytest
 

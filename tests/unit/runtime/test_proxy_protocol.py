@@ -1,4 +1,4 @@
-"""Headers that balancers send, and those that they never should."""
+"""Valid and invalid headers of balancers."""
 
 import struct
 
@@ -43,7 +43,7 @@ def test_clients_by_ipv6():
     assert read_header(header(family=0x21, rest=rest)) == ProxiedClient("192.0.2.9", 1)
 
 
-def test_what_has_no_address_of_its_own():
+def test_headers_without_addresses():
     assert read_header(LOCAL_HEADER) is None
     assert read_header(header(command=0x20)) is None, "addresses of LOCAL are passed over"
     assert read_header(header(command=0x20, rest=b"\xff\xff")) is None, "whatever they are"
@@ -51,7 +51,7 @@ def test_what_has_no_address_of_its_own():
     assert read_header(header(family=0x00, rest=b"anything")) is None
 
 
-def test_extensions_are_passed_over():
+def test_extensions_are_skipped():
     rest = V4 + tlv(0x02, b"broker.example") + tlv(0x04, b"") + tlv(0xE1, bytes(300))
     assert read_header(header(rest=rest)) == ProxiedClient("192.0.2.7", 51000)
     assert read_header(header(family=0x31, rest=UNIX + tlv(0x05, b"id"))) is None
@@ -72,7 +72,7 @@ def test_extensions_that_do_not_fit(bad):
         read_header(header(rest=bad))
 
 
-def test_a_header_is_at_most_so_long():
+def test_headers_have_a_maximum_length():
     longest = HEADER_BYTES_MAX - PREFIX_BYTES
     assert header_bytes(header(rest=b"", length=longest)) == HEADER_BYTES_MAX
     for length in (longest + 1, 0xFFFF):
@@ -126,7 +126,7 @@ def test_headers_cut_short(family, rest):
         (("2001:db8::1", 40001), ("2001:db8::2", 9093)),
     ],
 )
-def test_what_our_balancer_writes(source, destination):
+def test_headers_that_our_balancer_writes(source, destination):
     written = tcp_header(source, destination)
     assert header_bytes(written[:PREFIX_BYTES]) == len(written)
     assert read_header(written) == ProxiedClient(*source)

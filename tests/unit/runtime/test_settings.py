@@ -88,7 +88,7 @@ def test_settings_are_frozen():
         ("#" * (CONFIG_FILE_BYTES_MAX + 1), "is larger than"),
     ],
 )
-def test_mistakes_in_the_file_are_one_clear_line(tmp_path, text, expected):
+def test_errors_in_the_file_are_one_clear_line(tmp_path, text, expected):
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -114,7 +114,7 @@ def test_environment_list_that_is_not_json(monkeypatch):
         load_settings(DemoSettings)
 
 
-def test_more_mistakes_than_fit_are_counted():
+def test_errors_beyond_the_limit_are_counted():
     wrong = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
     with pytest.raises(ConfigError, match="and 2 more"):
         load_settings(DemoSettings, overrides=wrong)

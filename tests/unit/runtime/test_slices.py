@@ -1,4 +1,4 @@
-"""Long work leaves the loop to others between its slices."""
+"""Long work yields to the loop between its slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.runtime.slices import Slices
 
 
 class Machine:
-    """A clock that only steps move."""
+    """A clock that only steps advance."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0
@@ -30,7 +30,7 @@ class Machine:
             await asyncio.sleep(0)
 
 
-async def test_what_fits_into_a_slice_is_done_at_once() -> None:
+async def test_steps_that_fit_one_slice_run_at_once() -> None:
     machine = Machine()
     other = asyncio.create_task(machine.other())
     assert await Slices(lambda: machine.now_ms, slice_ms=2).run(machine.work(3, 0.5)) == "done"
@@ -56,7 +56,7 @@ async def test_a_step_that_fails_is_the_caller_s() -> None:
         await Slices(lambda: 0).run(broken())
 
 
-async def test_what_was_cancelled_can_be_gone_on_with() -> None:
+async def test_cancelled_steps_can_be_continued() -> None:
     machine = Machine()
     slices = Slices(lambda: machine.now_ms, slice_ms=1)
     work = machine.work(4, 1)

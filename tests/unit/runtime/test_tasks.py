@@ -10,7 +10,7 @@ class Failures(list):
         self.append((name, error))
 
 
-async def test_failure_is_heard_once_with_the_task_name():
+async def test_a_failure_is_reported_once_with_the_task_name():
     failures = Failures()
     owner = TaskOwner(failures)
     error = ValueError("broken")
@@ -42,7 +42,7 @@ async def test_close_cancels_and_waits():
     assert failures == []
 
 
-async def test_close_tells_of_tasks_that_ignore_it():
+async def test_close_reports_tasks_that_ignore_it():
     owner = TaskOwner(Failures())
     release = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The chart: a PNG of the promised size for every report, and nothing half-written."""
+"""The chart: a PNG of the fixed size for every report, never half-written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPORT = Report(
 
 
 def pixels(png: bytes) -> set[bytes]:
-    """The distinct colours of an 8-bit RGBA picture's rows, undone only as far as counts here."""
+    """The distinct colours of an 8-bit RGBA picture's rows; decodes only the filters used here."""
     at, data = 8, b""
     while at < len(png):
         (size,) = struct.unpack_from(">I", png, at)
@@ -65,7 +65,7 @@ def test_equal_reports_give_equal_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", [0, 1])
-def test_little_to_show_is_no_error(tmp_path: Path, hours: int) -> None:
+def test_a_nearly_empty_report_is_no_error(tmp_path: Path, hours: int) -> None:
     small = dataclasses.replace(
         REPORT, hours=REPORT.hours[:hours], top_paths=REPORT.top_paths[:hours], status_codes=()
     )

@@ -1,4 +1,4 @@
-"""The log format: what is a request, what is not, and that no line takes long."""
+"""The log format: valid and invalid lines, and the time per line."""
 
 from __future__ import annotations
 

@@ -43,13 +43,13 @@ def test_the_first_of_equal_hours_is_the_busiest() -> None:
     assert busiest.start == NOON + timedelta(hours=1)
 
 
-def test_nothing_is_a_report_too() -> None:
+def test_an_empty_report() -> None:
     empty = Report(topic="t", records=0, unparsed=0, hours=(), top_paths=(), status_codes=())
     assert (empty.requests, empty.size_bytes, empty.busiest) == (0, 0, None)
     assert from_json(to_json(empty)) == empty
 
 
-def test_json_there_and_back() -> None:
+def test_json_round_trip() -> None:
     assert from_json(to_json(make_report())) == make_report()
 
 

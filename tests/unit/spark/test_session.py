@@ -1,4 +1,4 @@
-"""Where the connector's jars come from, and what a local session is given."""
+"""The connector's jars, and the settings of a local session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_jars_of_the_environment(jars: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert session.connector_jars() == session.connector_jars(jars)
 
 
-def test_missing_jars_are_the_operators_business(tmp_path: Path) -> None:
+def test_missing_jars_are_an_operator_error(tmp_path: Path) -> None:
     (tmp_path / "kafka-clients-3.9.0.jar").touch()
     with pytest.raises(UsageError, match=r"spark_jars\.sh") as caught:
         session.connector_jars(tmp_path)

@@ -18,7 +18,7 @@ def test_the_whole_topic_and_nothing_may_be_missing() -> None:
     assert options["includeHeaders"] == "false"
 
 
-def test_headers_are_fetched_when_they_are_looked_at() -> None:
+def test_headers_are_fetched_on_access() -> None:
     options = read_options(TopicSource(bootstrap="b:1", topic="t", headers={"a": "b"}))
     assert options["includeHeaders"] == "true"
 

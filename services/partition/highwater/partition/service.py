@@ -49,7 +49,7 @@ from highwater.partition.node.roles import CoordinatorRoles
 from highwater.partition.node.static_configs import static_configs
 from highwater.partition.node.topic_policy import TopicPolicies
 from highwater.partition.quota.meter import NodeMeters
-from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink
+from highwater.partition.quota.reporter import QuotaReporter, QuotaServiceLink, QuotaStub
 from highwater.partition.replication.follower.range_client import RangeClient
 from highwater.partition.storage.errors import (
     CorruptLogError,
@@ -94,7 +94,7 @@ class PartitionService:
         self.readiness = Readiness()
         self.watch = ClusterWatch(endpoints, log=log)
         self._meters = NodeMeters(clock.monotonic_ms)
-        self._quota_stub: object | None = None
+        self._quota_stub: QuotaStub | None = None
         self.plane = self._make_plane(loop)
         self.queries = OffsetQueries(self.plane, self._log_failed)
         self._endpoints = endpoints
@@ -142,7 +142,7 @@ class PartitionService:
             self._replica_bug,
             self._meters.by_instance,
             on_damage=self._unreadable,
-            hopeful=self._hopeful,
+            may_heal_soon=self._may_heal_soon,
         )
 
     def _make_logs(self) -> NodeLogs:
@@ -215,7 +215,7 @@ class PartitionService:
             schedule=schedule,
         )
 
-    def connect_quota(self, stub: object) -> None:
+    def connect_quota(self, stub: QuotaStub) -> None:
         """A QuotaService of this process (its stub), for the embedded mode; before `start`."""
         self._quota_stub = stub
 
@@ -324,7 +324,7 @@ class PartitionService:
         self._asked_hand_overs.stop()
         if self._others_can_lead():
             catch_up_s = min(self._config.drain_catch_up_s, drain_s)
-            behind = await hand_over(self.replicas.for_clients(), catch_up_s)
+            behind = await hand_over(self.replicas.client_replicas(), catch_up_s)
             if behind:
                 self._log.warning("followers_behind", partitions=len(behind))
             await self.membership.drain(max(deadline_s - loop.time(), drain_s / 4))
@@ -448,7 +448,7 @@ class PartitionService:
             topic=replica.topic_name,
             partition=replica.partition,
             error=str(error),
-            fetched_again=self.replicas.not_cut(replica),
+            fetched_again=self.replicas.replace_uncut_log(replica),
         )
         self._tell_offline()
 
@@ -463,14 +463,14 @@ class PartitionService:
         if self.logs.all_dirs_failed and not self.failed.done():
             self.failed.set_exception(HighwaterError("every log directory has failed"))
 
-    def _hopeful(self, replica: PartitionReplica) -> bool:
-        return self.repairs.hopeful(replica)
+    def _may_heal_soon(self, replica: PartitionReplica) -> bool:
+        return self.repairs.may_heal_soon(replica)
 
     def _unreadable(self, replica: PartitionReplica, error: StorageError) -> bool:
         return self._found_damage.by_read(replica, error)
 
     def _damaged(self, log: PartitionLog, damage: Damage) -> None:
-        self._found_damage.in_log(log, damage)
+        self._found_damage.by_scrubber(log, damage)
 
     def _tell_offline(self) -> None:
         """The controller makes those partitions leaderless, or lets another replica lead."""

@@ -27,12 +27,12 @@ def test_clients_spread_evenly():
     assert len(set(taken[:3])) == 3
 
 
-def test_equals_take_turns_although_nothing_stays_open():
+def test_gateways_with_equal_load_take_turns():
     pool = pool_of("a", "b")
     assert [pool.choose() for _ in range(4)] == ["a", "b", "a", "b"]
 
 
-def test_the_one_with_the_fewest_connections_is_next():
+def test_the_gateway_with_the_fewest_connections_is_next():
     pool = pool_of("a", "b")
     opened = [pool.opened("a"), pool.opened("b"), pool.opened("b")]
     assert pool.choose() == "a"
@@ -41,13 +41,13 @@ def test_the_one_with_the_fewest_connections_is_next():
     assert pool.choose() == "b"
 
 
-def test_those_that_were_tried_are_not_chosen_again():
+def test_gateways_that_were_tried_are_not_chosen_again():
     pool = pool_of("a", "b")
     assert {pool.choose(but=["a"]), pool.choose(but=["b"])} == {"a", "b"}
     assert pool.choose(but=["a", "b"]) is None
 
 
-def test_one_failed_check_is_none():
+def test_one_failed_check_is_tolerated():
     pool = pool_of("a")
     for _ in range(FALL - 1):
         assert not pool.checked("a", healthy=False)
@@ -59,7 +59,7 @@ def test_one_failed_check_is_none():
     assert pool.checked("a", healthy=True), "one good check brings it back"
 
 
-def test_names_that_change():
+def test_changed_addresses_replace_old_ones():
     pool = pool_of("a", "b")
     of_a = pool.opened("a")
     pool.resolved(["b", "c"])

@@ -42,7 +42,7 @@ async def test_a_gateway_that_answers_is_up_and_one_that_stops_goes_down(gateway
     assert pool.up == []
 
 
-async def test_accepting_is_not_enough(gateway):
+async def test_accepting_a_connection_is_not_enough(gateway):
     gateway.healthy = False
     pool = Pool()
     await checks_of(pool, gateway.port).check_once()
@@ -50,7 +50,7 @@ async def test_accepting_is_not_enough(gateway):
     assert pool.up == []
 
 
-async def test_silence_is_not_waited_for():
+async def test_a_silent_gateway_is_down_after_the_timeout():
     stopped = asyncio.Event()
 
     async def be_silent(_reader, writer):
@@ -89,7 +89,7 @@ async def test_a_name_that_is_unknown_for_a_while_keeps_its_addresses(gateway, m
     assert pool.addresses == ["127.0.0.1"]
 
 
-async def test_it_goes_on_by_itself(gateway):
+async def test_checks_repeat(gateway):
     pool = Pool()
     task = asyncio.ensure_future(checks_of(pool, gateway.port).run())
     async with asyncio.timeout(5):

@@ -67,7 +67,7 @@ def test_the_client_waits_for_its_gateway(world):
     assert world.gateway.did == [b"header"]
 
 
-def test_what_the_client_said_before_comes_after_the_header(world):
+def test_early_client_bytes_follow_the_header(world):
     world.relay.client.connection_made(world.client)
     world.relay.client.data_received(b"early ")
     assert world.client.did == ["pause_reading", "pause_reading"]
@@ -78,7 +78,7 @@ def test_what_the_client_said_before_comes_after_the_header(world):
     assert world.client.did[-1] == "resume_reading"
 
 
-def test_a_gateway_that_cannot_take_what_came_early_hears_no_more_for_now(world):
+def test_a_slow_gateway_pauses_the_client_after_early_bytes(world):
     world.relay.client.connection_made(world.client)
     world.relay.client.data_received(b"much")
     world.relay.gateway.connection_made(world.gateway)
@@ -90,7 +90,7 @@ def test_a_gateway_that_cannot_take_what_came_early_hears_no_more_for_now(world)
 
 
 def test_nothing_comes_before_the_header(world):
-    """The loop tells of a connection first, and a little later whoever waits for it."""
+    """The loop reports a connection first, and a little later wakes the task that waits for it."""
     world.relay.client.connection_made(world.client)
     world.relay.gateway.connection_made(world.gateway)
     world.relay.client.data_received(b"question")
@@ -112,7 +112,7 @@ def test_a_side_that_breaks_while_the_gateway_answers(world, broken):
     assert world.relay.is_closed()
 
 
-def test_a_client_that_has_said_all_before(world):
+def test_a_client_that_ends_before_the_gateway_answers(world):
     world.relay.client.connection_made(world.client)
     world.relay.client.data_received(b"question")
     assert world.relay.client.eof_received()
@@ -170,7 +170,7 @@ def test_a_client_without_a_gateway(world):
     assert world.relay.is_closed()
 
 
-def test_silence_is_counted_in_sweeps(world):
+def test_idle_relays_end_after_sweeps(world):
     world.open()
     assert [world.relay.is_idle_for(2) for _ in range(2)] == [False, False]
     world.relay.client.data_received(b"x")

@@ -1,4 +1,4 @@
-"""Taking office: what a new active controller makes of the store it finds."""
+"""A new active controller takes over a store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.support.controller_images import image_of, image_with, node_state, to
 
 
 class Office:
-    """A store, and the controllers that use it one after the other."""
+    """A store, and controllers that use it one after the other."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -34,7 +34,7 @@ class Office:
         self.services.append(service)
         await service.start()
         active = await service.wait_active(START_TIMEOUT_S)
-        await active.check_seen(0)  # A member is heard.
+        await active.check_seen(0)  # A member's heartbeat arrives.
         await asyncio.sleep(0.05)
         return active.image
 
@@ -54,7 +54,7 @@ async def test_an_empty_store_becomes_a_cluster_once(office: Office) -> None:
     assert keys.decode(entry.key, entry.value)["cluster_id"] == image.cluster_id
 
 
-async def test_left_overs_go(office: Office) -> None:
+async def test_leftovers_are_removed(office: Office) -> None:
     topic = topic_state("half", [(1,)] * 3)
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,))
     await office.write(operations(image_of(), delta)[:-1])
@@ -63,7 +63,7 @@ async def test_left_overs_go(office: Office) -> None:
     assert (await office.store.range(keys.PARTITIONS)).entries == ()
 
 
-async def test_elections_that_were_left_open_are_held(office: Office) -> None:
+async def test_elections_left_open_by_a_former_controller_are_held(office: Office) -> None:
     """The former controller fenced node 1 and died before it moved the partitions."""
     topic = topic_state("t", [(1, 2), (2, 1), (1,)])
     dead = replace(node_state(1), fenced=True)
@@ -73,7 +73,7 @@ async def test_elections_that_were_left_open_are_held(office: Office) -> None:
     assert [p.leader for p in image.topics[topic.topic_id].partitions] == [2, 2, -1]
 
 
-async def test_nothing_is_changed_before_a_member_was_heard(office: Office) -> None:
+async def test_nothing_changes_before_the_first_heartbeat(office: Office) -> None:
     topic = topic_state("t", [(1, 2)])
     dead = replace(node_state(1), fenced=True)
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic,), nodes=(dead, node_state(2)))

@@ -10,14 +10,14 @@ def test_topics_get_kafka_s_configs() -> None:
     assert "retention.ms" in str(RULES.topic_error({}, {"retention.ms": "soon"}))
 
 
-def test_what_a_topic_keeps_must_go_with_what_it_gets() -> None:
+def test_new_configs_must_fit_the_topics_other_configs() -> None:
     kept = {"min.compaction.lag.ms": "10"}
     wanted = {"max.compaction.lag.ms": "5"}
     assert RULES.topic_error({}, wanted) is None
     assert "conflict" in str(RULES.topic_error(kept, wanted))
 
 
-def test_what_is_stored_already_is_not_the_client_s_mistake() -> None:
+def test_an_invalid_stored_config_does_not_refuse_a_change() -> None:
     assert (
         RULES.topic_error({"old.config": "1", "segment.bytes": "1"}, {"retention.ms": "1"}) is None
     )
@@ -49,7 +49,7 @@ def test_nodes_get_dynamic_configs() -> None:
     assert RULES.node_error({"min.insync.replicas": "2"}, all_nodes=False) is not None
 
 
-def test_what_elections_ask_for() -> None:
+def test_configs_that_elections_read() -> None:
     name = "min.insync.replicas"
     assert RULES.min_isr({}, {}) == 1
     assert RULES.min_isr({}, {name: "2"}) == 2

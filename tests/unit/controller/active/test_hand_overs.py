@@ -1,4 +1,4 @@
-"""Leaders that are asked to hand over, as the controller sees it."""
+"""The controller asks leaders to hand over."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_is_ready_is_replaced_at_once() -> None:
+async def test_a_ready_leader_is_replaced_at_once() -> None:
     world = World()
     task = world.start(move(0), move(1), move(2, leader=2))
     await turn()
@@ -57,7 +57,7 @@ async def test_who_is_ready_is_replaced_at_once() -> None:
     assert world.asked(1) == []
 
 
-async def test_who_goes_on_leading_is_told_to_the_caller() -> None:
+async def test_the_caller_learns_which_leaders_go_on() -> None:
     world = World()
     task = world.start(move(0), move(1))
     await turn()
@@ -67,7 +67,7 @@ async def test_who_goes_on_leading_is_told_to_the_caller() -> None:
     assert world.elected == [{1}]
 
 
-async def test_who_does_not_answer_is_replaced_all_the_same() -> None:
+async def test_a_leader_that_does_not_answer_is_replaced_anyway() -> None:
     world = World()
     assert await world.start(move(0), timeout_s=0.01) == frozenset()
     assert world.elected == [{0}]
@@ -75,7 +75,7 @@ async def test_who_does_not_answer_is_replaced_all_the_same() -> None:
     assert world.elected == [{0}, {1}]
 
 
-async def test_answers_of_others_and_of_another_time_do_not_count() -> None:
+async def test_answers_of_other_nodes_and_epochs_do_not_count() -> None:
     world = World()
     task = world.start(move(0))
     await turn()

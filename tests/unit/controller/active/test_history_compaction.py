@@ -1,4 +1,4 @@
-"""The task that lets the store forget."""
+"""The task that compacts the store's history."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ async def write(store: MemoryStore) -> int:
 
 
 async def reaches(store: MemoryStore, revision: int) -> bool:
-    """Whether a watch can begin there."""
+    """Whether a watch can begin at that revision."""
     try:
         await anext(store.watch("", revision))
     except CompactedError:
@@ -49,7 +49,7 @@ def compaction(store: MemoryStore, revision: int, interval_ms: int) -> HistoryCo
     )
 
 
-async def test_a_round_forgets_what_was_there_at_the_round_before() -> None:
+async def test_a_round_compacts_up_to_the_round_before() -> None:
     store = MemoryStore()
     first = await write(store)
     second = await write(store)
@@ -109,7 +109,7 @@ async def test_a_store_that_is_away_is_asked_again_and_one_that_went_back_is_not
     assert log.events[:2] == ["cannot_compact_store", "store_compacted"]
 
 
-async def test_never_is_an_interval_too() -> None:
+async def test_the_interval_can_be_disabled() -> None:
     store = MemoryStore()
     revision = await write(store)
     await asyncio.wait_for(compaction(store, revision, 0).run(), 5)
@@ -134,7 +134,7 @@ async def test_a_controller_compacts_an_etcd_and_nothing_else(
     )
     await service.start()
     active = await service.wait_active(5)
-    # They write to the store and leave the image as it is.
+    # They write to the store without changing the image.
     for _ in range(3):
         await active.allocate_producer_ids()
     await asyncio.sleep(0.3)

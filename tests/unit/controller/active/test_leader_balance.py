@@ -1,4 +1,4 @@
-"""The task that brings leadership back."""
+"""The task that moves leadership back to preferred leaders."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ STEADY_MS = 50
 
 
 class AtOnce:
-    """Every leader hands over at once, but for those that lag."""
+    """Every leader hands over at once, except those that lag."""
 
     def __init__(self) -> None:
         self.lagging: set[PartitionKey] = set()
@@ -40,7 +40,7 @@ class AtOnce:
 
 
 class Away:
-    """A topic of preferred leader 1 that node 2 leads, and the task over it."""
+    """A topic whose preferred leader is 1 and whose leader is 2, and the task."""
 
     def __init__(self, writer: MetadataWriter) -> None:
         self.writer = writer
@@ -98,7 +98,7 @@ async def test_a_round_has_a_limit(away: Away, monkeypatch: pytest.MonkeyPatch) 
     assert await away.balance.round() == 2
 
 
-async def test_whoever_changes_meanwhile_waits_for_the_next_round(away: Away) -> None:
+async def test_partitions_that_change_meanwhile_wait_for_the_next_round(away: Away) -> None:
     looking = asyncio.ensure_future(away.balance.round())
     await asyncio.sleep(STEADY_MS / 5_000)
     topic = away.topic()
@@ -110,7 +110,7 @@ async def test_whoever_changes_meanwhile_waits_for_the_next_round(away: Away) ->
     assert await away.balance.round() == 1
 
 
-async def test_it_goes_on_after_the_store_was_away(
+async def test_balancing_continues_after_a_store_failure(
     away: Away, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[int] = []
@@ -125,7 +125,7 @@ async def test_it_goes_on_after_the_store_was_away(
     assert len(rounds) == 3
 
 
-async def test_never_is_an_interval_too(away: Away) -> None:
+async def test_the_interval_can_be_disabled(away: Away) -> None:
     never = LeaderBalance(away.writer, dict, AtOnce(), interval_ms=0, log=silent_logger())
     await asyncio.wait_for(never.run(), 1)
     assert away.leaders() == [2] * 7

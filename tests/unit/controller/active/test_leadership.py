@@ -1,4 +1,4 @@
-"""Who leads: several candidates on one store, and what their clocks say."""
+"""Leader election: several candidates on one store, each with its own clock."""
 
 import asyncio
 import io
@@ -38,7 +38,7 @@ class Candidate:
         self.serving = False
         self.fail = asyncio.Event()
         self.told_after: list[str] = []
-        """Whom it names as active in the turn after each of its terms."""
+        """The controller that it names as active, in the turn after each of its terms."""
         self.went_back = False
         self.ended: dict[str, asyncio.Event] = {}
         self.leadership = Leadership(
@@ -102,8 +102,8 @@ async def test_the_oldest_candidate_leads_and_others_stand_by(tasks: TaskOwner) 
     await store.close()
 
 
-async def test_who_ends_its_term_does_not_name_itself(tasks: TaskOwner) -> None:
-    """Callers stay with one who does."""
+async def test_a_controller_whose_term_ended_does_not_name_itself_active(tasks: TaskOwner) -> None:
+    """Callers stay with a controller that names itself."""
     store = MemoryStore(exclusive=False)
     one = Candidate("one", store, tasks)
     await until(lambda: one.serving)
@@ -198,7 +198,7 @@ async def test_a_leader_that_ended_is_not_waited_for(tasks: TaskOwner) -> None:
 
 
 async def test_a_leader_whose_key_is_removed_stands_again(tasks: TaskOwner) -> None:
-    """Its lease lasts, and it has nothing to write: nothing else would tell it."""
+    """Its lease lasts, and it has nothing to write, so nothing else would show the removal."""
     store = MemoryStore(exclusive=False)
     one = Candidate("one", store, tasks)
     await until(lambda: one.serving)
@@ -216,7 +216,7 @@ async def test_a_leader_whose_key_is_removed_stands_again(tasks: TaskOwner) -> N
 async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
     tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would otherwise wait for changes that it cannot hear of any more."""
+    """Otherwise it would wait for changes that the watch can no longer deliver."""
     store = MemoryStore(exclusive=False)
     one = Candidate("one", store, tasks)
     await until(lambda: one.serving)
@@ -248,10 +248,10 @@ async def test_a_standby_whose_history_was_compacted_reads_afresh_and_stands_by(
     await store.close()
 
 
-async def test_a_standby_takes_over_from_whom_compacted_history_hides_the_end(
+async def test_a_standby_takes_over_though_the_leaders_end_was_compacted(
     tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store cannot be read at first either."""
+    """At first the store cannot be read either."""
     store = MemoryStore(exclusive=False)
     one = Candidate("one", store, tasks)
     await until(lambda: one.serving)
@@ -298,7 +298,7 @@ async def test_a_leader_that_comes_back_does_not_wait_for_itself(tasks: TaskOwne
     await store.close()
 
 
-async def test_nobody_stands_while_the_store_lacks_what_it_had(tasks: TaskOwner) -> None:
+async def test_no_candidate_stands_on_a_restored_store(tasks: TaskOwner) -> None:
     store = MemoryStore(exclusive=False)
     one = Candidate("one", store, tasks)
     await until(lambda: one.serving)

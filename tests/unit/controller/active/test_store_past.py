@@ -1,4 +1,4 @@
-"""A store that was put back: who notices, who refuses, and the way out."""
+"""A restored store: who notices it, who refuses it, and how an operator accepts it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -98,17 +98,17 @@ async def test_a_controller_that_took_over_goes_on_from_the_same_revision(site: 
     assert await create(client, "b") > revision
 
 
-async def test_a_member_has_seen_what_the_store_lacks(site: Site) -> None:
+async def test_a_member_has_seen_a_revision_that_the_store_lacks(site: Site) -> None:
     client = await site.start()
     first = await node(client, 1).join()
     await create(client, "before")
     saved = site.save()
     seen = await seen_by_a_member(site.endpoints(), await create(client, "lost"))
     site.store = saved
-    # More than was lost is written by elections and tokens, and by whoever did not know yet.
+    # Elections, tokens and members without newer images write more revisions than were lost.
     for _ in range(3):
         client = first.client = await site.start()
-    await first.beat()  # It does not say what it has seen.
+    await first.beat()  # It does not tell which image it has seen.
     await create(client, "written-in-ignorance")
     service = site.service
     assert service is not None
@@ -177,7 +177,7 @@ async def test_the_loss_is_accepted(site: Site) -> None:
     assert [t.name for t in active.image.topics.values()] == ["kept"]
     assert active.image.revision > before.revision > kept
     assert active.image.controller_epoch > before.revision
-    # A member that saw everything follows, and its epochs are older than all that come.
+    # A member that saw everything continues; its epochs are older than all new ones.
     await active.check_seen(before.revision, controller_epoch=before.controller_epoch)
     for topic_id, state in active.image.topics.items():
         for partition, was in zip(
@@ -190,7 +190,7 @@ async def test_the_loss_is_accepted(site: Site) -> None:
     assert (await read_head(site.store)).raise_epochs == 0
 
 
-async def test_the_setting_stays_without_effect(site: Site) -> None:
+async def test_accepting_a_loss_has_no_effect_on_a_newer_store(site: Site) -> None:
     client = await site.start()
     await node(client, 1).join()
     revision = await create(client, "a")
@@ -202,7 +202,7 @@ async def test_the_setting_stays_without_effect(site: Site) -> None:
     assert {p.leader_epoch for t in image.topics.values() for p in t.partitions} == {0}
 
 
-async def test_what_a_process_knows_itself() -> None:
+async def test_a_process_refuses_a_store_older_than_its_own_image() -> None:
     store = MemoryStore()
     past = StorePast(store, accepted_revision=0, log=silent_logger())
     await past.verify()

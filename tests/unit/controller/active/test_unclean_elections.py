@@ -1,4 +1,4 @@
-"""How elections that may have lost records are told."""
+"""How elections that may have lost records are logged."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def elections(count: int) -> list[UncleanElection]:
     ]
 
 
-def test_a_line_for_each_and_a_total() -> None:
+def test_each_election_is_logged_and_a_total() -> None:
     log = Lines()
     told = UncleanElections(log)  # type: ignore[arg-type]
     told.committed(elections(2))
@@ -38,7 +38,7 @@ def test_a_line_for_each_and_a_total() -> None:
     assert log.lines[1] == ("unclean_election", values)
 
 
-def test_of_many_the_first_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_of_many_elections_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unclean_elections, "LINES_MAX", 3)
     log = Lines()
     told = UncleanElections(log)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def alter(
     instance: InstanceId = DEFAULT_INSTANCE,
     **options: Any,
 ) -> tuple[list[int], dict[int, PartitionState]]:
-    """Error codes in the order of the wishes, and partitions that changed."""
+    """Error codes in the order of the requests, and changed partitions."""
     before = image or image_with(5, topics=[TOPIC])
     decision = alter_reassignments(before, instance, wanted, RULES, **{"offline": {}, **options})
     codes = [int(r.code) if r else 0 for r in decision.result]
@@ -44,7 +44,7 @@ def alter(
     return codes, changed
 
 
-def test_each_partition_stands_for_itself() -> None:
+def test_each_partition_has_its_own_result() -> None:
     codes, changed = alter(wish(0, 1, 2, 5), wish(9, 1), wish(1, 1, 1), wish(2, 5))
     assert codes == [0, UNKNOWN, BAD, 0]
     assert {number: state.replicas for number, state in changed.items()} == {
@@ -53,7 +53,7 @@ def test_each_partition_stands_for_itself() -> None:
     }
 
 
-def test_replicas_that_cannot_be() -> None:
+def test_impossible_replicas_are_refused() -> None:
     codes, changed = alter(wish(0), wish(0, 1, 2, 1), wish(0, 9), wish(0, -1))
     assert codes == [BAD] * 4
     assert changed == {}
@@ -68,17 +68,17 @@ def test_nodes_that_are_taken_out_of_use_get_nothing_new() -> None:
     assert changed[0].replicas == (3, 1)
 
 
-def test_topics_of_others_and_topics_that_are_not() -> None:
+def test_topics_of_other_instances_and_missing_topics() -> None:
     assert alter(wish(0, 1), instance=InstanceId("other")) == ([UNKNOWN], {})
     assert alter(wish(0, 1, topic_id=TopicId(b"x" * 16))) == ([UNKNOWN], {})
 
 
-def test_what_is_so_already_is_done() -> None:
+def test_an_assignment_that_is_present_is_no_change() -> None:
     codes, changed = alter(wish(0, 1, 2, 3))
     assert (codes, changed) == ([0], {})
 
 
-def test_the_factor_may_be_held() -> None:
+def test_the_replication_factor_may_be_fixed() -> None:
     wrong = ErrorCode.INVALID_REPLICATION_FACTOR
     assert alter(wish(0, 1, 2), wish(0, 1, 2, 5), may_change_factor=False)[0] == [wrong, 0]
     _, changed = alter(wish(0, 1, 2, 5))
@@ -90,14 +90,14 @@ def test_the_factor_may_be_held() -> None:
     ]
 
 
-def test_back_again() -> None:
+def test_cancelling_returns_to_the_former_replicas() -> None:
     assert alter(back(0))[0] == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
     codes, changed = alter(wish(0, 1, 2, 5), back(0), back(0))
     assert codes == [0, 0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS], "one after the other"
     assert changed[0].replicas == (1, 2, 3)
 
 
-def test_no_way_back_without_anybody_in_sync() -> None:
+def test_cancelling_needs_a_former_replica_in_sync() -> None:
     _, changed = alter(wish(2, 5))
     moved = replace(changed[2], isr=(NodeId(5),), leader=NodeId(5))
     image = image_with(5, topics=[replace(TOPIC, partitions=(*TOPIC.partitions[:2], moved))])

@@ -1,4 +1,4 @@
-"""Leadership comes back to preferred leaders that can take it."""
+"""Leadership returns to preferred leaders that are in sync and alive."""
 
 from dataclasses import replace
 
@@ -33,13 +33,13 @@ def could_lead(present: ClusterImage, offline: OfflineByNode) -> dict[PartitionK
     return unbalanced(present, index_of(present), offline)
 
 
-def test_who_could_lead_and_does_not() -> None:
+def test_preferred_leaders_that_could_lead() -> None:
     ((key, after),) = could_lead(image(), {}).items()
     assert key == KEY
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (1, 6, 8)
 
 
-def test_nobody_who_is_going_or_gone() -> None:
+def test_fenced_and_draining_nodes_are_not_preferred() -> None:
     assert could_lead(image(fenced=True), {}) == {}
     assert could_lead(image(draining=True), {}) == {}
     assert could_lead(image(), {NodeId(1): {TOPIC.topic_id: frozenset({1})}}) == {}
@@ -50,14 +50,14 @@ def state(partition_epoch: int) -> PartitionState:
     return replace(AWAY, partition_epoch=partition_epoch)
 
 
-def test_only_what_did_not_change_between_two_looks() -> None:
+def test_only_partitions_unchanged_between_two_looks() -> None:
     new = (TopicId(b"n" * 16), 0)
     assert steady({KEY: state(8)}, {KEY: state(8), new: state(1)}) == [KEY]
     assert steady({KEY: state(8)}, {KEY: state(10)}) == [], "it was out of the ISR meanwhile"
     assert steady({KEY: state(8)}, {}) == []
 
 
-def test_a_batch_moves_what_still_can_be_moved() -> None:
+def test_a_batch_moves_only_partitions_that_can_still_move() -> None:
     decision = balance(
         image(), [KEY, (TOPIC.topic_id, 2), (TOPIC.topic_id, 99), (TopicId(b""), 0)], {}
     )

@@ -42,7 +42,7 @@ def test_nodes_and_all_nodes() -> None:
     assert delta.node_configs == {1: {"y": "2"}}
 
 
-def test_what_changes_nothing_commits_nothing() -> None:
+def test_an_alteration_without_effect_commits_nothing() -> None:
     delta, codes = alter(
         ConfigWish(topic_id=TOPIC.topic_id, set={"a": "1"}),
         ConfigWish(node_id=NO_NODE, set={"x": "1"}),
@@ -50,7 +50,7 @@ def test_what_changes_nothing_commits_nothing() -> None:
     assert (delta, codes) == (None, [0, 0])
 
 
-def test_lists_grow_and_shrink_from_what_is_in_effect() -> None:
+def test_lists_are_appended_to_and_subtracted_from_their_effective_value() -> None:
     topic_id = TOPIC.topic_id
     delta, codes = alter(
         ConfigWish(topic_id=topic_id, appended={"b": "3", "x": "4"}),
@@ -62,7 +62,7 @@ def test_lists_grow_and_shrink_from_what_is_in_effect() -> None:
     assert delta.topics[0].configs == {"a": "", "b": "235", "x": "14"}, "1 is what all brokers have"
 
 
-def test_a_list_grows_from_what_its_node_is_set_to() -> None:
+def test_a_topics_list_is_appended_to_a_nodes_static_config() -> None:
     image = image_with(1, topics=[TOPIC])
     node = replace(image.nodes[NodeId(1)], static_configs={"y": "7"})
     image = replace(image, nodes={node.node_id: node})
@@ -72,7 +72,7 @@ def test_a_list_grows_from_what_its_node_is_set_to() -> None:
     assert delta.topics[0].configs["y"] == "78"
 
 
-def test_lists_of_nodes_grow_from_their_own() -> None:
+def test_node_lists_are_appended_to_their_own_value() -> None:
     delta, codes = alter(
         ConfigWish(node_id=NO_NODE, appended={"x": "2"}),
         ConfigWish(node_id=NodeId(1), appended={"x": "3"}),
@@ -85,7 +85,7 @@ def test_lists_of_nodes_grow_from_their_own() -> None:
     assert delta.node_configs == {1: {"x": "4"}}
 
 
-def test_a_list_grows_from_what_its_node_has_while_it_runs() -> None:
+def test_a_topics_list_is_appended_to_a_nodes_dynamic_config() -> None:
     image = replace(IMAGE, node_configs={NodeId(1): {"x": "7"}})
     wish = ConfigWish(topic_id=TOPIC.topic_id, appended={"x": "8"})
     delta = alter_configs(image, DEFAULT_INSTANCE, [wish], PlainConfigRules()).delta
@@ -94,7 +94,7 @@ def test_a_list_grows_from_what_its_node_has_while_it_runs() -> None:
 
 
 def test_a_node_s_bad_value_is_an_invalid_request() -> None:
-    """As in Kafka, where a topic's is INVALID_CONFIG."""
+    """As in Kafka; a topic's bad value is INVALID_CONFIG."""
     _, codes = alter(
         ConfigWish(node_id=NodeId(1), set={"BAD": "1"}),
         ConfigWish(topic_id=TOPIC.topic_id, set={"BAD": "1"}),
@@ -102,7 +102,7 @@ def test_a_node_s_bad_value_is_an_invalid_request() -> None:
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG]
 
 
-def test_refusals_stand_for_themselves() -> None:
+def test_each_resource_is_refused_by_itself() -> None:
     delta, codes = alter(
         ConfigWish(topic_id=TopicId(bytes(16)), set={"a": "1"}),
         ConfigWish(topic_id=TOPIC.topic_id, set={"BAD": "1"}),
@@ -127,7 +127,7 @@ OWN = replace(topic_state("own", [(1, 2)]), configs={MIN: "2"})
 
 
 def minima(*wishes: ConfigWish) -> dict[str, int]:
-    """Partition epochs of the topics in the delta; 7 is unchanged."""
+    """Partition epochs of the topics in the delta; 7 means unchanged."""
     image = image_with(2, topics=[SHARED, OWN])
     delta = alter_configs(image, DEFAULT_INSTANCE, wishes, PlainConfigRules()).delta
     return {t.name: t.partitions[0].partition_epoch for t in delta.topics} if delta else {}

@@ -102,7 +102,7 @@ def test_two_proposals_of_one_partition_build_on_one_another() -> None:
     assert changed_partitions(decision.delta)[0].isr == (1, 2)
 
 
-def test_the_isr_that_a_move_waited_for_ends_it() -> None:
+def test_a_full_isr_completes_a_reassignment() -> None:
     (partition,) = TOPIC.partitions
     moving = replace(
         partition,

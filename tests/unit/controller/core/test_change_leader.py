@@ -13,7 +13,7 @@ def test_the_preferred_leader_takes_over() -> None:
     assert (after.isr, after.last_known_leader) == ((1, 2, 3), 1)
 
 
-def test_only_a_willing_member_of_the_isr() -> None:
+def test_only_a_live_member_of_the_isr_becomes_preferred_leader() -> None:
     led_by_2 = partition(leader=NodeId(2))
     assert elect_preferred(partition(), alive(1, 2, 3)) is None, "it leads already"
     assert elect_preferred(led_by_2, alive(2, 3)) is None
@@ -26,7 +26,7 @@ def failed(*nodes: int) -> frozenset[NodeId]:
     return frozenset(map(NodeId, nodes))
 
 
-def test_a_failed_leader_is_replaced_here_only() -> None:
+def test_a_failed_leader_is_replaced_for_its_partition_only() -> None:
     after = without_failed_replicas(partition(), failed(1), alive(1, 2, 3), min_isr=1)
     assert after is not None
     assert (after.leader, after.leader_epoch, after.isr) == (2, 6, (2, 3))
@@ -63,8 +63,8 @@ def test_several_fail_at_once() -> None:
     assert (after.leader, after.isr) == (3, (3,))
 
 
-def test_when_all_have_failed_each_of_them_may_come_back() -> None:
-    """They are the ones known to hold everything, and nobody else can rejoin an empty ISR."""
+def test_if_all_replicas_fail_each_of_them_may_lead_again() -> None:
+    """They are the only ones known to have everything, and no replica can rejoin an empty ISR."""
     after = without_failed_replicas(partition(), failed(1, 2, 3), alive(1, 2, 3), min_isr=1)
     assert after is not None
     assert (after.leader, after.isr, after.last_known_leader) == (-1, (1, 2, 3), 1)
@@ -75,7 +75,7 @@ def test_when_all_have_failed_each_of_them_may_come_back() -> None:
 
 
 def test_the_only_replica_in_sync_fails_and_comes_back() -> None:
-    """A stale image: it took another one for in sync. The last known leader may be gone for good."""
+    """In a stale image another replica was in sync. The last known leader may be lost for good."""
     alone = partition(isr=(1,), last_known_leader=NodeId(2))
     after = without_failed_replicas(alone, failed(1), alive(1, 3), min_isr=1)
     assert after is not None

@@ -31,13 +31,13 @@ def test_growth_keeps_what_is_there() -> None:
     assert all(len(p.replicas) == 2 for p in larger.partitions)
 
 
-def test_growth_by_hand() -> None:
+def test_growth_with_manual_assignments() -> None:
     larger = grow(Growth(topic_id=TOPIC.topic_id, count=3, assignments=((2, (3, 1)),)))
     assert isinstance(larger, TopicState)
     assert larger.partitions[2].replicas == (3, 1)
 
 
-def test_the_factor_of_a_topic_that_moves_is_that_of_its_target() -> None:
+def test_new_partitions_get_the_replication_factor_of_a_reassignments_target() -> None:
     moving = replace(
         TOPIC.partitions[0],
         replicas=(NodeId(3), NodeId(1), NodeId(2)),
@@ -51,7 +51,7 @@ def test_the_factor_of_a_topic_that_moves_is_that_of_its_target() -> None:
 
 
 def test_a_request_has_a_limit() -> None:
-    """As CreateTopics has; each of these topics may become as large for itself."""
+    """Like CreateTopics; each of these topics alone would be small enough."""
     topics = [topic_state(name, [(1,)]) for name in "abc"]
     growths = [Growth(topic_id=t.topic_id, count=10_000) for t in topics]
     decision = create_partitions(

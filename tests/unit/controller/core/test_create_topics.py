@@ -101,7 +101,7 @@ def test_existing_and_colliding_names() -> None:
     assert isinstance(decision.result[0], TopicState), "instances do not see one another"
 
 
-def test_internal_names_are_the_clusters() -> None:
+def test_internal_names_are_refused() -> None:
     assert refused(image_with(1), name="__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -137,7 +137,7 @@ def test_no_node_at_all() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
-def test_internal_topics_take_what_nodes_there_are(nodes: int) -> None:
+def test_internal_topics_use_the_available_nodes(nodes: int) -> None:
     open_factor = replace(RULES, defaults=TopicDefaults())
     wish = TopicWish(name="__consumer_offsets", internal=True)
     (made,) = create_topics(image_with(nodes), DEFAULT_INSTANCE, [wish], open_factor).result
@@ -188,7 +188,7 @@ def test_bad_assignments(assignments: tuple[tuple[int, tuple[int, ...]], ...]) -
     assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_an_assignment_excludes_counts() -> None:
+def test_a_manual_assignment_excludes_counts() -> None:
     assert refused(image_with(1), assignments=((0, (1,)),), partitions=1) == (
         ErrorCode.INVALID_REQUEST
     )
@@ -198,7 +198,7 @@ def test_configs_are_checked() -> None:
     assert refused(image_with(2), configs={"NOT A NAME": "x"}) == ErrorCode.INVALID_CONFIG
 
 
-def test_twice_in_one_request() -> None:
+def test_duplicate_names_in_one_request() -> None:
     results = create(image_with(2), TopicWish(name="t"), TopicWish(name="u"), TopicWish(name="t"))
     codes = [r.code if isinstance(r, Refusal) else 0 for r in results]
     assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
@@ -212,7 +212,7 @@ def test_a_request_has_a_limit() -> None:
 
 
 def leaving(image: ClusterImage, node: int) -> ClusterImage:
-    """The image with a node that is taken out of use."""
+    """The image with a node that is being decommissioned."""
     state = replace(image.nodes[NodeId(node)], decommissioning=True)
     return replace(image, nodes={**image.nodes, NodeId(node): state})
 
@@ -226,7 +226,7 @@ def test_nothing_new_is_placed_on_nodes_that_are_taken_out_of_use() -> None:
     assert "only 3 broker(s) are registered. 1 more are being decommissioned." in told.message
     by_hand = {"assignments": ((0, (1, 2)),)}
     assert refused(image, **by_hand) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    # Not even while others are away.
+    # Not even while other nodes are fenced.
     away = leaving(image_with(3, fenced=[1]), 2)
     topic = created(away, replication_factor=2)
     assert {node for p in topic.partitions for node in p.replicas} == {1, 3}

@@ -1,4 +1,4 @@
-"""A node is taken out of use."""
+"""A node is decommissioned."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ LEAVING = NodeId(3)
 
 
 def cluster(*topics: TopicState, count: int = 4, fenced: Iterable[int] = ()) -> ClusterImage:
-    """Nodes 1 and 3 in rack a, the others in racks of their own."""
+    """Nodes 1 and 3 in rack a, each other node in its own rack."""
     down = set(fenced)
     racks = {1: "a", 3: "a"}
     nodes = [
@@ -46,7 +46,7 @@ def applied(image: ClusterImage, decision: Decision[Progress | Refusal]) -> Clus
 
 
 def all_caught_up(image: ClusterImage) -> ClusterImage:
-    """Everybody is in sync."""
+    """The image with all replicas in sync."""
     alive = Candidates(alive=frozenset(n.node_id for n in image.nodes.values() if not n.fenced))
     topics = {
         topic.topic_id: replace(
@@ -98,7 +98,7 @@ def test_a_rack_is_not_used_twice_while_there_is_another() -> None:
     assert {target_replicas(p)[1] for p in topic.partitions} == {1, 4}
 
 
-def test_too_few_others() -> None:
+def test_too_few_other_nodes() -> None:
     image = cluster(topic_state("wide", [(1, 2, 3, 4)]), topic_state("t", [(1, 2)]))
     decision = decommission(image, LEAVING, RULES, moves_max=1, offline={})
     assert isinstance(decision.result, Refusal)
@@ -115,7 +115,7 @@ def test_many_topics_are_counted() -> None:
     assert decision.result.message.endswith("t09 (4 replicas) and 3 more")
 
 
-def test_nodes_that_are_away_are_waited_for() -> None:
+def test_replicas_wait_for_unavailable_nodes() -> None:
     image = cluster(topic_state("t", [(1, 2, 3)]), fenced=[4])
     image, progress = step(image)
     assert progress == Progress(left=1, moving=0, waiting=1)
@@ -139,7 +139,7 @@ def test_moves_to_elsewhere_are_not_disturbed() -> None:
     assert progress.moving == 1
 
 
-def test_back_into_use() -> None:
+def test_a_decommission_is_cancelled() -> None:
     image, _ = step(cluster(topic_state("t", [(1, 3)])))
     decision = recommission(image, LEAVING)
     assert decision.result == Progress(left=1, moving=1, waiting=0)
@@ -164,7 +164,7 @@ def test_a_node_is_forgotten_when_it_has_ended_and_is_empty() -> None:
     assert decision.delta.removed_nodes == {LEAVING}
 
 
-def test_nodes_that_are_not() -> None:
+def test_unknown_nodes_are_refused() -> None:
     unknown = ErrorCode.BROKER_ID_NOT_REGISTERED
     empty = cluster(count=2)
     for decision in (

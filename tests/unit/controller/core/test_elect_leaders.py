@@ -15,7 +15,7 @@ RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 
 
 def with_partitions(name: str, *fields: Mapping[str, Any]) -> TopicState:
-    """One partition on nodes 1, 2 and 3 for each, changed so."""
+    """A topic with one partition on nodes 1, 2 and 3 per mapping, with its fields changed."""
     topic = topic_state(name, [(1, 2, 3)] * len(fields))
     partitions = zip(topic.partitions, fields, strict=True)
     return replace(topic, partitions=tuple(replace(p, **f) for p, f in partitions))
@@ -79,7 +79,7 @@ def test_unclean() -> None:
 
 
 def told(topic: TopicState, *, unclean: bool, offline: Any = None) -> list[tuple[int, int, int]]:
-    """(partition, leader, leader epoch) of the unclean elections among those of a topic."""
+    """(partition, leader, leader epoch) of a topic's unclean elections."""
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     image = image_with(3, topics=[topic])
     numbers = range(len(topic.partitions))
@@ -89,7 +89,7 @@ def told(topic: TopicState, *, unclean: bool, offline: Any = None) -> list[tuple
     return [(e.partition, int(e.leader), int(e.leader_epoch)) for e in decision.unclean]
 
 
-def test_only_those_that_may_lose_records_are_told() -> None:
+def test_only_elections_that_may_lose_records_are_reported() -> None:
     epoch = TOPIC.partitions[LOST].leader_epoch + 1
     assert told(TOPIC, unclean=True) == [(LOST, 1, epoch)]
     assert told(TOPIC, unclean=False) == []
@@ -102,7 +102,7 @@ def test_only_those_that_may_lose_records_are_told() -> None:
     assert [partition for partition, *_ in told(by_right, unclean=True)] == [2]
 
 
-def test_unclean_prefers_whoever_may_lead_by_right() -> None:
+def test_an_unclean_election_prefers_an_eligible_leader() -> None:
     topic = with_partitions("t", {"leader": NO_NODE, "isr": (3,)})
     image = image_with(3, topics=[topic])
     assert elect(ElectionType.UNCLEAN, [(topic.topic_id, (0,))], image=image) == ({0: 0}, {0: 3})
@@ -116,7 +116,7 @@ def test_all_partitions_of_the_instance() -> None:
     assert elect(ElectionType.PREFERRED, None, instance=InstanceId("other")) == ({}, {})
 
 
-def test_what_there_is_not() -> None:
+def test_unknown_topics_and_partitions() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert elect(ElectionType.PREFERRED, [(TopicId(bytes(16)), (0,))])[0] == {0: unknown}
     assert elect(ElectionType.PREFERRED, [(TOPIC.topic_id, (99,))])[0] == {99: unknown}
@@ -133,7 +133,7 @@ def test_a_failed_log_does_not_lead() -> None:
     assert elect(ElectionType.UNCLEAN, [(TOPIC.topic_id, (LOST,))], offline=offline)[1] == {LOST: 2}
 
 
-def test_asked_for_twice() -> None:
+def test_a_partition_requested_twice() -> None:
     codes, leaders = elect(ElectionType.PREFERRED, [(TOPIC.topic_id, (MOVED, MOVED))])
     assert codes == {MOVED: ErrorCode.ELECTION_NOT_NEEDED}, "the second finds what the first did"
     assert leaders == {MOVED: 1}

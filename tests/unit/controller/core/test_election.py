@@ -95,7 +95,7 @@ def test_a_lost_tail_is_out_of_isr_and_eligibility() -> None:
     assert 1 not in after.eligible_leaders
 
 
-def test_the_last_known_leader_when_nobody_is_sure() -> None:
+def test_the_last_known_leader_leads_if_no_replica_is_eligible() -> None:
     down = elect(partition(isr=(1,)), alive(3, lost=(1,)), min_isr=1)
     assert down is not None
     assert (down.leader, down.isr, down.last_known_leader) == (-1, (), 1)
@@ -132,7 +132,7 @@ nodes = st.sampled_from([1, 2, 3])
 @given(st.lists(st.tuples(st.sets(nodes), st.sets(nodes), st.integers(1, 2)), max_size=12))
 @settings(max_examples=300, deadline=None)
 def test_invariants_over_any_history(steps: list[tuple[set[int], set[int], int]]) -> None:
-    """Whatever dies and returns: epochs only grow, the leader is in sync, alive, and trusted."""
+    """For any failures and returns: epochs only grow, the leader is in sync, alive and trusted."""
     state = partition()
     for up, draining, min_isr in steps:
         candidates = alive(*up, draining=tuple(draining & up))

@@ -1,4 +1,4 @@
-"""Which gateway serves a node."""
+"""Chooses the gateway that serves each node."""
 
 from highwater.controller.core.gateways import assign_gateways, host_of
 from highwater.model.cluster import GatewayState

@@ -1,4 +1,4 @@
-"""Who has to hand over before a decision takes the lead from it."""
+"""Which leaders must hand over before a decision replaces them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_leader_that_lives_is_asked() -> None:
     assert leader_moves(image, None) == []
 
 
-def test_who_is_dead_or_nobody_is_not_asked() -> None:
+def test_a_dead_or_missing_leader_is_not_asked() -> None:
     fenced = image_of(led_by(1, 1, 2), fenced=1)
     assert leader_moves(fenced, to(fenced, leader=NodeId(2))) == []
     nobody = image_of(led_by(-1, 1, 2))
@@ -100,7 +100,7 @@ def test_a_dead_leader_is_not_waited_for() -> None:
     assert (done.leader, done.replicas) == (2, (2,))
 
 
-def test_what_does_not_move_is_left_alone() -> None:
+def test_partitions_that_do_not_move_are_left_alone() -> None:
     image = image_of(led_by(1, 1, 2))
     (topic_id,) = image.topics
     decision = finish_moves(image, [(topic_id, 0), (topic_id, 9)], RULES, {})

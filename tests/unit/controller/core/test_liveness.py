@@ -1,4 +1,4 @@
-"""Sessions by heartbeats and streams, under a clock that the test turns."""
+"""Sessions by heartbeats and streams, with the test's clock."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_a_sign_of_life_within_the_grace(table: SessionTable[int], sign: str) ->
 
 
 def test_a_heartbeat_that_was_sent_before_the_end_proves_nothing(table: SessionTable[int]) -> None:
-    """It came by another connection than the stream, and is read after the stream's end."""
+    """It came by another connection than the stream and is read after the stream's end."""
     table.stream_opened(1, epoch=7)
     table.stream_closed(1, epoch=7, now_ms=1_000)
     table.heard(1, now_ms=1_020, applied_revision=0)
@@ -86,7 +86,7 @@ def test_a_stalled_controller_forgives(table: SessionTable[int]) -> None:
     assert table.expired(16_000) == [1]
 
 
-def test_who_is_behind(table: SessionTable[int]) -> None:
+def test_members_with_an_older_image(table: SessionTable[int]) -> None:
     table.open(2, epoch=1, now_ms=0)
     table.heard(1, now_ms=1, applied_revision=10)
     assert table.behind(10) == [2]
@@ -96,7 +96,7 @@ def test_who_is_behind(table: SessionTable[int]) -> None:
     assert table.behind(11) == [1], "an older heartbeat does not turn time back"
 
 
-def test_ends_once(table: SessionTable[int]) -> None:
+def test_a_session_ends_once(table: SessionTable[int]) -> None:
     table.end(1)
     table.end(1)
     assert (table.expired(99_999), len(table), table.next_deadline_ms()) == ([], 0, None)
@@ -104,7 +104,7 @@ def test_ends_once(table: SessionTable[int]) -> None:
 
 
 def test_a_stream_outlives_its_session(table: SessionTable[int]) -> None:
-    """A node that hung is fenced, comes back with the stream that it had, and then dies."""
+    """A hanging node is fenced, comes back with its old stream, and then dies."""
     table.stream_opened(1, epoch=7)
     table.end(1)
     table.open(1, epoch=7, now_ms=10_000)
@@ -142,7 +142,7 @@ def test_the_end_of_a_process_that_was_never_heard(table: SessionTable[int]) -> 
     assert table.expired(600) == []
 
 
-def test_who_is_heard_for_the_first_time_has_not_ended() -> None:
+def test_a_first_heartbeat_begins_a_session() -> None:
     table: SessionTable[int] = SessionTable(session_timeout_ms=6_000, stream_grace_ms=500)
     table.open(1, epoch=7, now_ms=0, confirmed=False)
     assert table.ended_unseen(1, epoch=7, now_ms=1_000)
@@ -163,7 +163,7 @@ def test_the_end_of_a_process_that_was_heard_and_opened_no_stream(table: Session
     assert table.expired(7_700) == [1]
 
 
-def test_only_a_successor_replaces_who_was_not_heard_yet(table: SessionTable[int]) -> None:
+def test_only_a_successor_replaces_a_node_that_was_not_heard_yet(table: SessionTable[int]) -> None:
     table.open(2, epoch=1, now_ms=0, confirmed=False)
     assert table.may_be_replaced(2, 1, by_successor=True)
     assert not table.may_be_replaced(2, 1, by_successor=False)

@@ -1,4 +1,4 @@
-"""Nodes come and go."""
+"""Nodes register, are fenced, drain and leave."""
 
 from dataclasses import replace
 from typing import Any
@@ -78,7 +78,7 @@ def test_a_node_that_is_taken_out_of_use_remains_so() -> None:
 
 
 def test_an_incarnation_is_admitted_once() -> None:
-    """Its node epoch is the revision of the only record that the store has of it."""
+    """Its node epoch is the revision of its only record in the store."""
     admitted = admit(image_with(2), registration(node_id=NodeId(3)))
     assert admitted.delta is not None
     assert [n.node_id for n in admitted.delta.nodes] == [admitted.result] == [3]
@@ -88,7 +88,7 @@ def test_an_incarnation_is_admitted_once() -> None:
 
 
 def test_an_incarnation_without_an_id_keeps_the_one_it_was_given() -> None:
-    """The answer to its first try was lost, or is still under way."""
+    """The answer to its first registration was lost or delayed."""
     known = image_with(3)
     unnamed = registration(node_id=NO_NODE, incarnation="i2")
     assert id_for(known, unnamed) == 2
@@ -113,7 +113,7 @@ def test_an_election_ends_a_move_that_it_makes_possible() -> None:
     assert after.partition_epoch == moving.partition_epoch + 1
 
 
-def test_who_is_surely_the_successor() -> None:
+def test_host_and_directories_or_the_previous_epoch_identify_a_successor() -> None:
     before = node_state(1)
     assert same_place(before, registration())
     elsewhere = registration(address="host2:1", log_dirs=("/data",))
@@ -168,7 +168,7 @@ def test_min_isr_and_unclean_are_the_topics() -> None:
     assert changed_partitions(decision.delta)[0].eligible_leaders == (2,)
 
 
-def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
+def test_a_node_does_not_lead_its_offline_replicas() -> None:
     topic = topic_state("t", [(1,), (1, 2), (1,)])
     image = image_with(2, topics=[topic, topic_state("other", [(1,)])])
     offline = {NodeId(1): {topic.topic_id: frozenset({0, 1})}}
@@ -181,7 +181,7 @@ def test_what_a_node_cannot_serve_it_does_not_lead() -> None:
     assert (shared.leader, shared.isr) == (2, (2,))
     assert sound == topic.partitions[2]
     assert change_nodes(image, (), RULES, offline=offline).delta is None, "settled"
-    # Neither does it when it comes back with the same directory.
+    # Nor when it comes back with the same directory.
     fenced = change_nodes(image, [fence(image.nodes[NodeId(1)])], RULES, offline=offline)
     assert fenced.delta is not None
     image = image.apply(replace(fenced.delta, revision=102))
@@ -239,8 +239,8 @@ def test_a_node_that_lost_its_tail_leaves_isr_and_eligible_leaders() -> None:
     assert (alone.leader, alone.isr) == (-1, (1,)), "what a single replica has is what there is"
 
 
-def test_elections_that_may_lose_records_are_told() -> None:
-    """Of a topic that allows it, and where the last leader is taken though it lost its tail."""
+def test_elections_that_may_lose_records_are_reported() -> None:
+    """Where the topic allows it, or where the last leader is elected though it lost records."""
     topic = topic_state("t", [(1, 2), (2, 1)])
     image = image_with(2, topics=[topic])
     first, second = NodeId(1), NodeId(2)

@@ -1,4 +1,4 @@
-"""What live nodes cannot serve."""
+"""Replicas that live nodes cannot serve."""
 
 from highwater.controller.core.offline_replicas import is_offline, nodes_without
 from highwater.model.ids import NodeId, TopicId

@@ -1,4 +1,4 @@
-"""The index that is kept up with the image is the one that a look at all partitions gives."""
+"""The index that deltas update equals one made by a full scan of the image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("a", "b", "c")
 
 
 def scanned(image: ClusterImage) -> PartitionIndex:
-    """What the index says, from the definition of each of its fields."""
+    """The index by the definition of each of its fields."""
     every = [((t.topic_id, p.partition), p) for t in image.topics.values() for p in t.partitions]
     nodes = [NodeId(n) for n in range(-1, 6)]
     replicas = {n: {k for k, p in every if n in p.replicas} for n in nodes}
@@ -61,7 +61,7 @@ def topics(draw: st.DrawFn, name: str) -> TopicState:
 
 
 @given(st.data())
-def test_every_delta_brings_the_index_to_what_a_look_at_everything_gives(
+def test_every_delta_updates_the_index_as_a_full_scan_would(
     data: st.DataObject,
 ) -> None:
     image = image_of()
@@ -96,7 +96,7 @@ def test_every_delta_brings_the_index_to_what_a_look_at_everything_gives(
         assert former == known, "the former index is as it was"
 
 
-def test_what_did_not_change_is_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     image = image_with(3, topics=[topic_state("t", [(1, 2), (3,)])])
     index = index_of(image)
     nodes_only = ClusterDelta(revision=101, nodes=(node_state(1, fenced=True),))
@@ -110,7 +110,7 @@ def test_what_did_not_change_is_shared() -> None:
 
 
 @given(st.lists(NODES, max_size=8))
-def test_elections_by_the_index_are_those_of_a_look_at_all(changes: list[NodeId]) -> None:
+def test_elections_by_the_index_equal_those_of_a_full_scan(changes: list[NodeId]) -> None:
     rules = ElectionRules(min_isr=lambda _: 2, unclean=lambda _: False)
     image = image_with(4, topics=[topic_state("t", [(1, 2), (2, 3, 4), (4, 1, 2), (3,)])])
     index = index_of(image)
@@ -119,7 +119,7 @@ def test_elections_by_the_index_are_those_of_a_look_at_all(changes: list[NodeId]
         node = image.nodes[number]
         changed = unfence(node) if node.fenced else fence(node)
         decision = change_nodes(image, [changed], rules, index=index)
-        # Those that move are always looked at.
+        # The election always looks at partitions with a reassignment.
         looks_at_all = replace(index, moving=every)
         assert decision == change_nodes(image, [changed], rules, index=looks_at_all)
         assert decision.delta is not None

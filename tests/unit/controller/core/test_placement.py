@@ -1,4 +1,4 @@
-"""Placement by the seed's algorithm: random start, shifted replicas, racks in turn."""
+"""Kafka's placement: random start, shifted replicas, alternating racks."""
 
 import random
 from collections import Counter
@@ -44,7 +44,7 @@ def test_the_start_is_random() -> None:
 
 
 def test_racks_alternate() -> None:
-    """Kafka's example: racks of two nodes each are taken in turn."""
+    """Kafka's example: racks of two nodes each alternate."""
     by_rack = {
         NodeId(0): "1",
         NodeId(1): "3",

@@ -1,4 +1,4 @@
-"""Epochs after a loss."""
+"""Leader epochs grow after the store lost changes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What becomes of one partition that moves (KIP-455)."""
+"""Steps of one partition's reassignment (KIP-455)."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def nodes(*numbers: int) -> tuple[NodeId, ...]:
 
 
 def partition(*replicas: int, **fields: Any) -> PartitionState:
-    """Led by the first replica in epoch 5, partition epoch 7, all in sync."""
+    """Led by the first replica in leader epoch 5, partition epoch 7, all in sync."""
     (state,) = topic_state("t", [replicas]).partitions
     return replace(state, **fields)
 
@@ -44,7 +44,7 @@ def begin(state: PartitionState, *target: int, min_isr: int = 1, **who: Any) -> 
 
 
 def with_isr(state: PartitionState, *isr: int, min_isr: int = 1, **who: Any) -> PartitionState:
-    """After an AlterPartition."""
+    """The state after an AlterPartition."""
     return completed(replace(state, isr=nodes(*isr)), all_alive(**who), min_isr=min_isr)
 
 
@@ -69,14 +69,14 @@ def test_it_ends_when_all_that_are_added_are_in_sync() -> None:
     assert (done.leader, done.leader_epoch) == (1, 6), "fetches of those that went do not count"
 
 
-def test_a_leader_that_goes_hands_over() -> None:
+def test_a_removed_leader_hands_over() -> None:
     moving = begin(partition(1), 2)
     done = with_isr(moving, 1, 2)
     assert (done.replicas, done.isr, done.leader, done.leader_epoch) == ((2,), (2,), 2, 6)
     assert done.last_known_leader == 2
 
 
-def test_the_first_of_the_new_ones_leads_that_may() -> None:
+def test_the_first_eligible_target_replica_leads() -> None:
     moving = begin(partition(1, 2, 3), 4, 5, 6)
     done = with_isr(moving, 1, 2, 3, 4, 5, 6, draining=(4,))
     assert done.leader == 5
@@ -97,14 +97,14 @@ def test_fewer_replicas_and_another_order_take_effect_at_once() -> None:
     assert turned.partition_epoch == 8
 
 
-def test_what_is_so_already_is_no_change() -> None:
+def test_an_assignment_that_is_present_changes_nothing() -> None:
     state = partition(1, 2)
     assert start(state, nodes(1, 2), all_alive(), min_isr=1) is None
     moving = begin(state, 1, 3)
     assert start(moving, nodes(1, 3), all_alive(), min_isr=1) is None
 
 
-def test_replicas_that_stay_have_to_be_enough() -> None:
+def test_enough_replicas_must_be_in_sync_before_others_are_removed() -> None:
     moving = begin(partition(1, 2, 3, isr=nodes(1, 2)), 1, 3, min_isr=2)
     assert moving.replicas == (1, 3, 2), "with 2 away only 1 would have everything"
     assert with_isr(moving, 1, 2, 3, min_isr=2).replicas == (1, 3)
@@ -127,7 +127,7 @@ def test_a_move_without_a_leader_waits_for_one() -> None:
     assert completed(dead, nobody, min_isr=1) == dead
 
 
-def test_another_move_takes_its_place() -> None:
+def test_another_reassignment_replaces_the_first() -> None:
     moving = begin(partition(1, 2, 3), 1, 2, 4)
     other = begin(moving, 1, 2, 5, min_isr=2)
     assert other.replicas == (1, 2, 5, 4, 3)
@@ -135,19 +135,19 @@ def test_another_move_takes_its_place() -> None:
     assert with_isr(other, 1, 2, 3, 5).replicas == (1, 2, 5)
 
 
-def test_a_replica_that_is_being_added_still_is_with_the_next_move() -> None:
+def test_a_replica_being_added_stays_so_in_the_next_reassignment() -> None:
     moving = begin(partition(1, 2), 1, 3)
     again = begin(moving, 3, 1, 4)
     assert (again.adding_replicas, again.removing_replicas) == ((3, 4), (2,))
 
 
-def test_the_way_back_may_be_named() -> None:
+def test_a_reassignment_to_the_former_replicas() -> None:
     moving = begin(partition(1, 2), 1, 3)
     back = begin(moving, 1, 2)
     assert (back.replicas, back.isr, back.leader_epoch) == ((1, 2), (1, 2), 6)
 
 
-def test_cancelling_keeps_what_was_there() -> None:
+def test_cancelling_keeps_the_former_replicas() -> None:
     moving = begin(partition(1, 2, 3), 4, 5, 1)
     back = cancel(moving, all_alive(), min_isr=2)
     assert back is not None
@@ -166,7 +166,7 @@ def test_cancelling_takes_new_replicas_out_of_the_isr() -> None:
     assert cancel(alone, all_alive(), min_isr=1) is None, "nobody who stays has everything"
 
 
-def test_cancelling_keeps_those_eligible_that_were() -> None:
+def test_cancelling_keeps_eligible_leaders() -> None:
     moving = begin(partition(1, 2), 1, 3, min_isr=2)
     short = replace(moving, isr=nodes(1), eligible_leaders=nodes(2))
     back = cancel(short, all_alive(), min_isr=2)
@@ -189,7 +189,7 @@ def test_cancelling_while_nobody_leads() -> None:
     assert back.last_known_leader == NO_NODE, "it has no replica any more"
 
 
-def test_only_what_moves_is_cancelled() -> None:
+def test_only_a_reassignment_is_cancelled() -> None:
     with pytest.raises(AssertionError):
         cancel(partition(1, 2), all_alive(), min_isr=1)
 

@@ -1,4 +1,4 @@
-"""Callers are told who leads, if that is known."""
+"""The error names the active controller, if it is known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from highwater.controller.image.not_active import NotActiveError
 from highwater.model.errors import NotControllerError
 
 
-def test_it_names_the_controller_that_leads() -> None:
+def test_the_error_names_the_active_controller() -> None:
     error = NotActiveError("c2:9400")
     assert isinstance(error, NotControllerError)
     assert error.active_address == "c2:9400"

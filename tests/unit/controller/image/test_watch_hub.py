@@ -1,4 +1,4 @@
-"""Watchers of the image: snapshots, deltas, and those that fall behind."""
+"""Watchers of the image get snapshots and deltas, and a snapshot again if they fall behind."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ async def test_another_clusters_revision_means_nothing() -> None:
 
 
 async def test_history_is_bounded_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whole topics, and of partitions that changed."""
+    """Partitions of whole topics count, and changed partitions."""
     monkeypatch.setattr(watch_hub, "HISTORY_PARTITIONS_MAX", 10)
     topic = topic_state("t", [(1,)] * 4)
     hub = WatchHub(image_with(1, topics=[topic]))

@@ -1,4 +1,4 @@
-"""Commits: one after the other, fenced, and never half-known."""
+"""Commits are serial, fenced, and never half-published."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ from highwater.runtime.tasks import TaskOwner
 from tests.support.controller_images import node_state, topic_state
 
 LARGE = OPERATIONS_MAX + 10
-"""Partitions that do not fit into one transaction."""
+"""More partitions than fit into one transaction."""
 
 
 class TroubledStore(MemoryStore):
@@ -49,7 +49,7 @@ class TroubledStore(MemoryStore):
         return await super().txn(compares, operations)
 
     def held(self) -> asyncio.Lock:
-        """Entered, it lets no transaction go on."""
+        """While held, no transaction goes on."""
         return self._writing
 
 
@@ -91,7 +91,7 @@ async def test_a_commit_is_stored_and_published(term: Term) -> None:
     assert stored.revision == revision
 
 
-async def test_unclean_elections_are_told_once_they_are_stored() -> None:
+async def test_unclean_elections_are_logged_once_they_are_stored() -> None:
     store = TroubledStore()
     made = await store.txn((), [Put(key="election/me", value=keys.encode({"address": "a"}))])
     fence = Fence(key="election/me", controller_epoch=made.revision)
@@ -168,7 +168,7 @@ async def test_gateways_of_nodes_follow(term: Term) -> None:
     assert term.writer.image.node_gateways == {}
 
 
-async def test_whoever_lost_the_election_cannot_write(term: Term) -> None:
+async def test_a_controller_that_lost_the_election_cannot_write(term: Term) -> None:
     await term.store.txn((), [Delete(key="election/me")])
     with pytest.raises(NotActiveError):
         await term.writer.commit(lambda _: instance("a"))
@@ -199,7 +199,7 @@ async def test_an_unreachable_store_changes_nothing(term: Term) -> None:
     ],
 )
 async def test_half_a_change_ends_the_term(term: Term, number: int, error: Exception) -> None:
-    """Nor is its caller told that nothing happened, or it would ask the next controller again."""
+    """The caller must not get a retriable error, or it would ask the next controller again."""
     term.store.troubles[number] = error
     delta = ClusterDelta(revision=PENDING_REVISION, topics=(topic_state("big", [(1,)] * LARGE),))
     with pytest.raises(OutcomeUnknownError):
@@ -209,7 +209,7 @@ async def test_half_a_change_ends_the_term(term: Term, number: int, error: Excep
         await term.running
 
 
-async def test_what_is_being_written_when_the_term_ends_may_have_happened(term: Term) -> None:
+async def test_a_write_under_way_at_the_end_of_the_term_is_uncertain(term: Term) -> None:
     async with term.store.held():
         under_way = term.tasks.start(term.writer.commit(lambda _: instance("a")), name="a")
         waiting = term.tasks.start(term.writer.commit(lambda _: instance("b")), name="b")
@@ -239,7 +239,7 @@ async def test_a_caller_that_leaves_does_not_stop_a_commit(term: Term) -> None:
     assert set(term.writer.image.instances) == {"a", "b"}
 
 
-async def test_left_overs_are_removed(term: Term) -> None:
+async def test_leftovers_of_a_cut_off_change_are_removed(term: Term) -> None:
     topic = topic_state("a", [(1,)])
     partition = Put(
         key=keys.partition(topic.topic_id, 0), value=keys.encode_partition(topic.partitions[0])

@@ -1,4 +1,4 @@
-"""Nodes that a new controller has not heard of yet."""
+"""Nodes that have not sent a heartbeat to a new controller yet."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.support.controller_images import image_with
 
 
 class TurnedClock:
-    """Stands still, or is put on."""
+    """A clock that the test sets."""
 
     now_ms = 100
 
@@ -29,7 +29,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(absent_nodes, "ROUND_S", 0.01)
 
 
-async def test_only_refused_and_unheard_ones_are_given_up() -> None:
+async def test_only_refused_and_silent_nodes_are_given_up() -> None:
     image = image_with(4)
     sessions: SessionTable[NodeId] = SessionTable(session_timeout_ms=6_000, stream_grace_ms=500)
     for number, state in image.nodes.items():
@@ -43,7 +43,7 @@ async def test_only_refused_and_unheard_ones_are_given_up() -> None:
         if address.startswith("host2") and len(asked) > 5:
             sessions.heard(NodeId(2), now_ms=50, applied_revision=1)  # Slow, and alive.
         if address.startswith("host4"):
-            sessions.heard(NodeId(4), now_ms=50, applied_revision=1)  # Between question and answer.
+            sessions.heard(NodeId(4), now_ms=50, applied_revision=1)  # During the check.
         return address.startswith(("host3", "host4"))
 
     clock = TurnedClock()
@@ -60,7 +60,7 @@ async def test_only_refused_and_unheard_ones_are_given_up() -> None:
         assert found == [1]
         assert sessions.expired(599) == []
         assert sessions.expired(600) == [3], "after the grace of a closed stream"
-        # Node 4 was heard, opens no stream, and is not heard again.
+        # Node 4 was heard once, opens no stream, and is not heard again.
         clock.now_ms = 2_050
         while found == [1]:
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Registration, sessions and fencing, as nodes and gateways meet them."""
+"""Registration, sessions and fencing of nodes and gateways."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -66,10 +66,10 @@ async def test_the_same_incarnation_keeps_its_epoch(client: ControllerClient) ->
     assert (again.error.error_code, again.node_epoch) == (0, first.epoch)
 
 
-async def test_a_registration_whose_caller_gave_up_is_the_same_one(
+async def test_a_repeated_registration_has_the_same_epoch(
     controller: ControllerService, client: ControllerClient
 ) -> None:
-    """Otherwise it would be a node that never comes, or have an epoch that the store lacks."""
+    """Otherwise the store would have a node that never comes, or lack a node's epoch."""
     active = controller.active
     assert active is not None
     wanted = Registration(
@@ -109,7 +109,7 @@ async def test_a_killed_node_leads_again_after_its_restart(
     created = await client.create_topics(pb.CreateTopicsRequest(topics=[topic("t")]))
     await stream.wait_for_revision(created.revision, 5.0)
     before = partition_of(await image_when(watch, lambda i: i.topic("t")), "t")
-    await stream.stop()  # What the controller sees of kill -9.
+    await stream.stop()  # As after kill -9.
     await asyncio.sleep(0.05)
     second = node(client, 1, "b")
     assert (await second.register()).error.error_code == 0, "a closed stream frees the id at once"
@@ -218,7 +218,7 @@ async def test_a_change_is_answered_when_members_have_applied_it(client: Control
 
 
 async def die(endpoints: ControllerEndpoints, dead: FakeNode) -> None:
-    """What the controller sees of kill -9: the node's stream ends."""
+    """The node's stream ends, as after kill -9."""
     stream = ClusterWatch(endpoints, watcher=Watcher(node_id=dead.node_id, node_epoch=dead.epoch))
     stream.start()
     await stream.wait_for_revision(1, 5.0)
@@ -239,7 +239,7 @@ async def test_a_failed_log_directory_takes_its_partitions_leaders(
     await image_when(watch, lambda i: partition_of(i, "t").leader == -1)
     other = partition_of(watch.image, "u")  # type: ignore[arg-type]
     assert (other.leader, other.leader_epoch) == (1, 0)
-    # Another start finds the directory as bad as before, and says so before it may lead.
+    # The restarted node finds the directory still broken, and reports it before it may lead.
     await die(endpoints, first)
     second = node(client, 1, "b")
     assert (await second.register()).error.error_code == 0
@@ -247,7 +247,7 @@ async def test_a_failed_log_directory_takes_its_partitions_leaders(
     image = await image_when(watch, lambda i: partition_of(i, "u").leader == 1)
     assert partition_of(image, "t").leader == -1
     assert partition_of(image, "t").isr == (1,)
-    # Then it is repaired.
+    # Then the directory is repaired.
     await die(endpoints, second)
     third = node(client, 1, "c")
     assert (await third.register()).error.error_code == 0
@@ -257,7 +257,7 @@ async def test_a_failed_log_directory_takes_its_partitions_leaders(
 
 
 class HeldStore(MemoryStore):
-    """Transactions wait while it is held, and fail while it is out of reach."""
+    """Transactions wait while it is held, and fail while it is unreachable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -272,9 +272,7 @@ class HeldStore(MemoryStore):
         return await super().txn(compares, operations)
 
 
-async def test_what_a_node_cannot_serve_is_asked_again_after_a_heartbeat_that_was_given_up() -> (
-    None
-):
+async def test_offline_replicas_are_handled_again_after_a_cancelled_heartbeat() -> None:
     store = HeldStore()
     service = await started(store=store)
     client = ControllerClient(service.in_process_endpoints())
@@ -303,7 +301,7 @@ async def test_what_a_node_cannot_serve_is_asked_again_after_a_heartbeat_that_wa
     await service.stop()
 
 
-async def test_a_crowd_of_changes_puts_fencing_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_queued_changes_delay_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "JOBS_MAX", 3)
     store = HeldStore()
     service = await started(store=store)
@@ -330,7 +328,7 @@ async def test_a_crowd_of_changes_puts_fencing_off(monkeypatch: pytest.MonkeyPat
 
 
 class TurningStore(MemoryStore):
-    """Does something in the loop turn after the next transaction, or before it."""
+    """Calls a function in the loop turn after the next transaction, or before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -345,7 +343,7 @@ class TurningStore(MemoryStore):
         return result
 
 
-async def test_who_is_heard_just_after_it_was_fenced_is_watched_from_then_on() -> None:
+async def test_a_node_heard_just_after_its_fencing_gets_a_session() -> None:
     store = TurningStore()
     service = await started(store=store)
     term = service.active
@@ -362,13 +360,13 @@ async def test_who_is_heard_just_after_it_was_fenced_is_watched_from_then_on() -
             await asyncio.sleep(0.001)
         assert term.members.nodes.get(NodeId(1)) is not None
         while not term.image.nodes[NodeId(1)].fenced:
-            await asyncio.sleep(0.01)  # It died for good, as its silence shows.
+            await asyncio.sleep(0.01)  # It stays silent, so its session must end.
     await tasks.close(timeout_s=1)
     await service.stop()
 
 
 class LeapingClock(SystemClock):
-    """Goes on as the machine's, from wherever it was put."""
+    """Runs like the machine's clock, from any time that the test sets."""
 
     ahead_ms = 0
 
@@ -376,8 +374,8 @@ class LeapingClock(SystemClock):
         return super().monotonic_ms() + self.ahead_ms
 
 
-async def test_the_time_of_a_commit_is_not_given_to_sessions() -> None:
-    """All members were heard meanwhile: it is not the controller that stood still."""
+async def test_sessions_do_not_get_the_time_of_a_commit() -> None:
+    """All members sent heartbeats meanwhile, so the controller did not stall."""
     store, clock = TurningStore(), LeapingClock()
     service = ControllerService(controller_config(), clock=clock, store=store, serve_grpc=False)
     await service.start()
@@ -416,7 +414,7 @@ async def pair(client: ControllerClient, *, min_isr: str = "1") -> tuple[FakeNod
 async def propose(
     client: ControllerClient, watch: ClusterWatch, leader: FakeNode, isr: list[int]
 ) -> None:
-    """What a leader sends whose followers lag, or have caught up."""
+    """Sends what a leader sends when its followers lag or have caught up."""
     response = await client.alter_partition(
         pb.AlterPartitionRequest(
             node_id=leader.node_id,
@@ -443,7 +441,7 @@ async def _proposal(watch: ClusterWatch, isr: list[int]) -> pb.IsrProposal:
 
 
 @pytest.mark.parametrize(("lineage", "eligible"), [(("a1",), (1,)), (("b1",), ()), ((), ())])
-async def test_only_who_lost_nothing_stays_eligible(
+async def test_only_a_node_that_lost_nothing_stays_eligible(
     client: ControllerClient,
     watch: ClusterWatch,
     endpoints: ControllerEndpoints,
@@ -460,7 +458,9 @@ async def test_only_who_lost_nothing_stays_eligible(
     assert partition_of(image, "t").eligible_leaders == eligible
 
 
-async def test_a_draining_node_may_end_when_everybody_knows(client: ControllerClient) -> None:
+async def test_a_draining_node_may_stop_when_all_members_have_the_image(
+    client: ControllerClient,
+) -> None:
     one, _, _ = await pair(client)
     await client.register_gateway(pb.RegisterGatewayRequest(gateway=gateway_state("g1")))
     assert not (await one.beat(wants_shutdown=True)).may_shut_down, "the gateway sends it requests"
@@ -536,7 +536,7 @@ async def test_a_drain_of_a_former_incarnation_does_not_count(
 
 
 async def test_a_heartbeat_between_the_two_commits_of_a_registration_is_stale() -> None:
-    """Else the former incarnation is unfenced and elected, and the new one leads by its name."""
+    """Otherwise the former incarnation is unfenced and elected, and the new one leads as it."""
     service = await started(session_timeout_ms=60_000)
     client = ControllerClient(service.in_process_endpoints())
     former = await node(client, 1).join()
@@ -547,7 +547,7 @@ async def test_a_heartbeat_between_the_two_commits_of_a_registration_is_stale() 
     heard: list[int] = []
 
     async def commit_later(decide: Callable[[ClusterImage], Decision[Any]]) -> tuple[Any, int]:
-        """The second commit of the registration: the heartbeat comes just before it."""
+        """Sends the heartbeat just before the second commit of the registration."""
         if not between.is_set():
             between.set()
             heard.append((await former.beat()).error.error_code)
@@ -566,7 +566,7 @@ async def test_a_heartbeat_between_the_two_commits_of_a_registration_is_stale() 
     await service.stop()
 
 
-async def test_who_was_nearly_replaced_may_register_again() -> None:
+async def test_a_node_whose_replacement_failed_may_register_again() -> None:
     service = await started(session_timeout_ms=60_000)
     client = ControllerClient(service.in_process_endpoints())
     former = await node(client, 1).join()

@@ -1,4 +1,4 @@
-"""What the kernel of a host says of its processes."""
+"""What a host's kernel shows of its processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from tests.support.etcd import free_ports
 
 
 class Listener:
-    """A server that greets and then says nothing."""
+    """A server that sends a greeting and then nothing."""
 
     def __init__(self) -> None:
         (self.port,) = free_ports(1)
@@ -47,7 +47,7 @@ async def listener() -> AsyncIterator[Listener]:
     made.end()
 
 
-async def test_who_listens_is_there(listener: Listener) -> None:
+async def test_a_listening_process_is_present(listener: Listener) -> None:
     assert await peers.is_refused(listener.address)
     await listener.open()
     assert not await peers.is_refused(listener.address)
@@ -58,7 +58,7 @@ async def test_what_is_no_address_refuses_nothing(address: str) -> None:
     assert not await peers.is_refused(address)
 
 
-async def test_gone_is_who_was_there_and_is_not(listener: Listener) -> None:
+async def test_a_process_that_stopped_listening_is_gone(listener: Listener) -> None:
     await listener.open()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         gone = group.create_task(peers.until_gone(listener.address))

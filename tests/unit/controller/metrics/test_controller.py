@@ -1,4 +1,4 @@
-"""What /metrics says of a controller."""
+"""A controller's metrics."""
 
 from prometheus_client import CollectorRegistry
 

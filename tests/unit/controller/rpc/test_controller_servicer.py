@@ -1,4 +1,4 @@
-"""Admin calls through the servicer."""
+"""Admin calls to the servicer."""
 
 import asyncio
 from typing import Any
@@ -168,7 +168,7 @@ async def test_configs_partitions_and_instances(
 
 
 async def on_both(client: ControllerClient, **configs: str) -> bytes:
-    """The id of topic "t" on nodes 1 and 2, which are alive."""
+    """Creates topic "t" on nodes 1 and 2, which are alive; returns its id."""
     for number in (1, 2):
         await node(client, number).join()
     wish = topic(
@@ -258,7 +258,7 @@ async def test_unclean_elections_are_held_when_they_are_allowed(
     assert partition_of(image, "t").isr == (2,)
 
 
-async def test_moves_begin_end_and_are_called_back(
+async def test_reassignments_begin_end_and_are_cancelled(
     client: ControllerClient, watch: ClusterWatch
 ) -> None:
     members = {n: await node(client, n).join() for n in (1, 2, 3)}
@@ -416,7 +416,7 @@ async def test_a_node_that_is_gone_is_forgotten(
     one = await node(client, 1).join()
     two = await node(client, 2).join()
     assert not (await client.decommission_node(pb.DecommissionNodeRequest(node_id=2))).moving
-    # Its session ends: only the other one sends heartbeats.
+    # Its session ends, as only the other node sends heartbeats.
     async with asyncio.timeout(10):
         while watch.image is None or not watch.image.nodes[2].fenced:
             await one.beat()

@@ -1,4 +1,4 @@
-"""Errors on the wire."""
+"""Errors in gRPC status codes."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from highwater.model.errors import HighwaterError, StaleNodeEpochError
 
 
 class Servicer:
-    """Raises what it is asked to."""
+    """Raises the error in the request."""
 
     def active_address(self) -> str:
         return "there:1"
@@ -52,7 +52,7 @@ async def test_a_standby_names_the_active_one() -> None:
     assert trailing_value(await fail(NotActiveError("here:2")), ACTIVE_KEY) == "here:2"
 
 
-async def test_the_table_and_what_is_not_in_it() -> None:
+async def test_errors_in_the_table_and_others() -> None:
     error = await fail(StoreUnavailableError("gone"))
     assert (error.code().name, error.details()) == ("UNAVAILABLE", "gone")
     assert trailing_value(error, REASON_KEY) == "STORE_UNAVAILABLE"

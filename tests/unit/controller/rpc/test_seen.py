@@ -1,4 +1,4 @@
-"""What members say that they have seen."""
+"""The image that members report as seen."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the engine does that the contract suite cannot see from outside."""
+"""Details of the engine that the contract suite cannot see."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_put_without_lease_takes_the_key_from_its_lease() -> None:
     assert engine.keys_of_lease(lease) == ()
 
 
-def test_under() -> None:
+def test_keys_under_a_prefix() -> None:
     events = tuple(WatchEvent(key=key, value=b"", mod_revision=3) for key in ("a/1", "b/1"))
     batch = WatchBatch(revision=3, events=events)
     assert under("", batch) is batch

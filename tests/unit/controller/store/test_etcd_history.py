@@ -1,4 +1,4 @@
-"""What an answer's header says of etcd's past."""
+"""What the header of an answer shows about etcd's history."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ def test_the_newest_revision_is_kept() -> None:
     assert history.revision == 5
 
 
-def test_an_answer_may_be_older_than_what_came_meanwhile() -> None:
+def test_an_answer_may_be_older_than_a_later_one() -> None:
     history = EtcdHistory()
     history.note(header(5))
     seen = history.revision
@@ -30,7 +30,7 @@ def test_an_answer_may_be_older_than_what_came_meanwhile() -> None:
     assert history.revision == 9
 
 
-def test_an_answer_older_than_what_was_seen_before() -> None:
+def test_an_answer_older_than_the_request_shows_a_restored_store() -> None:
     history = EtcdHistory()
     history.note(header(5))
     with pytest.raises(StoreWentBackError, match="revision 5 to 4"):
@@ -47,7 +47,7 @@ def test_another_cluster() -> None:
         history.check(header(99, cluster_id=0xB), 5)
 
 
-def test_a_key_of_our_own() -> None:
+def test_the_driver_checks_its_own_token_key() -> None:
     history = EtcdHistory()
     history.check_key(7, 7)
     with pytest.raises(StoreWentBackError):

@@ -1,4 +1,4 @@
-"""Which member of etcd is used next."""
+"""Chooses the etcd member to use next."""
 
 from highwater.controller.store.etcd_members import COOL_DOWN_MS, EtcdMembers
 

@@ -40,6 +40,6 @@ def test_files_are_read_when_asked_for(tmp_path):
         {"cert_file": Path("c"), "key_file": Path("c")},
     ],
 )
-def test_halves_are_bugs_of_the_caller(half):
+def test_incomplete_credentials_are_bugs_of_the_caller(half):
     with pytest.raises(AssertionError):
         EtcdSecurity(**half)

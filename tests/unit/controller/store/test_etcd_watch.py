@@ -1,4 +1,4 @@
-"""Watches against a scripted member; real servers are in the contract tests."""
+"""Watches against a scripted member; the contract tests use real servers."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ def events(*revisions: int, header: int = 0) -> rpc_pb2.WatchResponse:
 
 
 class ScriptedCall:
-    """A stream that says its lines, then ends or stays silent."""
+    """A stream that yields its responses, then ends or stays silent."""
 
     def __init__(self, lines: list[Any], *, silent: bool) -> None:
         self.lines = list(lines)
@@ -46,7 +46,7 @@ class ScriptedCall:
 
 
 class ScriptedMembers:
-    """Stands for EtcdMembers: each stream that is opened is the next call."""
+    """Stands for EtcdMembers: each opened stream is the next call."""
 
     closed = False
 
@@ -97,7 +97,7 @@ async def test_resumes_after_the_last_event_not_the_header() -> None:
     assert all(call.cancelled for call in members.opened)
 
 
-async def test_a_silent_member_is_asked_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_member_is_probed_and_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_watch, "IDLE_S", 0.05)
     monkeypatch.setattr(etcd_watch, "SILENCE_S", 0.05)
     members = ScriptedMembers(ScriptedCall([], silent=True), ScriptedCall([events(5)], silent=True))
@@ -106,14 +106,14 @@ async def test_a_silent_member_is_asked_and_left(monkeypatch: pytest.MonkeyPatch
     assert members.failures == 1
 
 
-async def test_events_are_not_told_twice() -> None:
+async def test_events_are_not_delivered_twice() -> None:
     members = ScriptedMembers(
         ScriptedCall([events(5, 6)], silent=False), ScriptedCall([events(6, 7)], silent=True)
     )
     assert await take(members, 3) == [5, 6, 7]
 
 
-async def test_compaction_is_told_although_the_stream_stays_open() -> None:
+async def test_compaction_raises_although_the_stream_stays_open() -> None:
     members = ScriptedMembers(
         ScriptedCall([rpc_pb2.WatchResponse(canceled=True, compact_revision=99)], silent=True)
     )

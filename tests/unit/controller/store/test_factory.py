@@ -1,4 +1,4 @@
-"""The driver that a config asks for."""
+"""Chooses the driver by the configuration."""
 
 from pathlib import Path
 

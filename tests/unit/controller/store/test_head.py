@@ -1,4 +1,4 @@
-"""The key whose revision is the image's."""
+"""The key whose revision is the image's revision."""
 
 from highwater.controller.store.head import HEAD, Head, put_head, read_head
 from highwater.controller.store.memory import MemoryStore

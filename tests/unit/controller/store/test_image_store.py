@@ -1,4 +1,4 @@
-"""The image through the store and back; what an interrupted change leaves behind."""
+"""The image survives the store; what an interrupted change leaves."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ BIG = ClusterDelta(
 
 
 class Store:
-    """An engine that operations are written to."""
+    """An engine to which the test writes operations."""
 
     def __init__(self) -> None:
         self.engine = Engine()
@@ -46,7 +46,7 @@ class Store:
 
 
 def content(image: ClusterImage) -> ClusterImage:
-    """The image without what the store numbers by itself."""
+    """The image without the store's own numbers."""
     nodes = {number: replace(node, node_epoch=0) for number, node in image.nodes.items()}
     return replace(image, revision=0, cluster_id="", nodes=nodes)
 
@@ -113,7 +113,7 @@ def test_everything_can_be_removed() -> None:
 
 
 def test_every_prefix_of_a_creation_loads() -> None:
-    """A creation cut off anywhere: the topic is there as a whole or only left-overs are."""
+    """An interrupted creation leaves the whole topic or only leftovers."""
     topic = topic_state("a", [(1,)] * 4)
     changes = operations(EMPTY, ClusterDelta(revision=1, topics=(topic,)))
     for length in range(len(changes) + 1):
@@ -141,7 +141,7 @@ def test_every_prefix_of_a_growth_loads() -> None:
         assert state.orphans == ()
 
 
-def test_a_deletion_cut_short_leaves_only_left_overs() -> None:
+def test_an_interrupted_deletion_leaves_only_leftovers() -> None:
     topic = topic_state("a", [(1,)] * 2)
     store = Store()
     store.write(operations(EMPTY, ClusterDelta(revision=1, topics=(topic,))))
@@ -151,7 +151,7 @@ def test_a_deletion_cut_short_leaves_only_left_overs() -> None:
 
 
 def test_every_prefix_of_a_lower_minimum_is_safe() -> None:
-    """Eligible leaders go before the minimum does: without them the old one is merely strict."""
+    """Eligible leaders are removed before the minimum changes: the old one is only stricter."""
     (alone,) = topic_state("a", [(1, 2)]).partitions
     waiting = replace(alone, isr=(NodeId(1),), eligible_leaders=(NodeId(2),))
     before = replace(topic_state("a", []), partitions=(waiting,), configs={"min": "2"})
@@ -176,7 +176,7 @@ def test_registrations_of_earlier_versions_are_read() -> None:
     assert store.state().image.nodes[NodeId(1)].incarnation == node_state(1).incarnation
 
 
-def test_foreign_and_broken_content() -> None:
+def test_foreign_and_damaged_content() -> None:
     store = Store()
     store.write([Put(key="stranger", value=keys.encode({}))])
     with pytest.raises(keys.UnknownFormatError, match="stranger"):

@@ -1,4 +1,4 @@
-"""Keys and values: what is written is read back, and what is not ours is refused."""
+"""Keys and values survive encoding; foreign ones are refused."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_others_are_read_back() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"v":2}', b'{"v":null}', b"\xff"])
-def test_what_is_not_ours(value: bytes) -> None:
+def test_foreign_values_are_refused(value: bytes) -> None:
     with pytest.raises(keys.UnknownFormatError):
         keys.decode("k", value)
 

@@ -1,4 +1,4 @@
-"""The SQLite driver across processes' ends, and when the disk says no."""
+"""The SQLite driver across restarts and disk errors."""
 
 import asyncio
 import sqlite3
@@ -54,8 +54,8 @@ def copy_files(source: Path, target: Path) -> None:
         (target / file.name).write_bytes(file.read_bytes())
 
 
-async def test_an_unclosed_store_has_all_that_was_answered(tmp_path: Path) -> None:
-    """Without `close`, as after kill -9: the write-ahead log holds every answered transaction."""
+async def test_an_unclosed_store_has_every_answered_transaction(tmp_path: Path) -> None:
+    """Not closed, as after kill -9: the write-ahead log has every answered transaction."""
     path = tmp_path / "metadata.sqlite"
     store = await opened(path)
     for n in range(20):
@@ -80,7 +80,7 @@ async def test_leases_end_with_the_process(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_second_controller_is_told_so(tmp_path: Path) -> None:
+async def test_a_second_controller_is_refused(tmp_path: Path) -> None:
     store = await opened(tmp_path / "metadata.sqlite")
     second = SqliteStore(tmp_path / "metadata.sqlite")
     with pytest.raises(UsageError, match="in use"):
@@ -89,7 +89,7 @@ async def test_a_second_controller_is_told_so(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_files_that_are_not_ours(tmp_path: Path) -> None:
+async def test_foreign_files_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.sqlite"
     text.write_text("this is not a database" * 100)
     with pytest.raises(UsageError, match="cannot open"):
@@ -108,7 +108,7 @@ async def test_files_that_are_not_ours(tmp_path: Path) -> None:
 
 
 class FailingConnection:
-    """A connection whose next statement of a kind fails, once."""
+    """A connection that fails the next statement of a kind, once."""
 
     def __init__(
         self,
@@ -152,8 +152,8 @@ async def test_a_failed_write_had_no_effect(tmp_path: Path, statement: str) -> N
     await store.close()
 
 
-async def test_a_full_volume_is_no_end(tmp_path: Path) -> None:
-    """SQLite writes at the commit, and rolls back by itself if it cannot."""
+async def test_a_full_volume_does_not_close_the_store(tmp_path: Path) -> None:
+    """SQLite writes at the commit, and rolls back if it cannot."""
     store = await opened(tmp_path / "metadata.sqlite")
     before = await store.range("")
     assert store._connection is not None
@@ -185,7 +185,7 @@ async def test_a_lost_commit_closes_the_store(tmp_path: Path) -> None:
 
 
 async def test_a_lost_commit_ends_the_controller(tmp_path: Path) -> None:
-    """Nobody would lead any more, and nobody would say so: who started it has to start it again."""
+    """Nothing would lead without showing it, so the process ends and its owner starts it again."""
     store = SqliteStore(tmp_path / "metadata.sqlite")
     service = ControllerService(
         ControllerConfig(controller_id="c", store="sqlite", data_dir=tmp_path),

@@ -1,7 +1,7 @@
 import socket
 
 
-def test_nobody_there(highwater):
+def test_nothing_listens_at_the_address(highwater):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -20,7 +20,7 @@ def test_list(highwater, monkeypatch):
     assert ["2", "h2:1", "r", "fenced, decommissioned", "0", "0"] in rows
 
 
-def test_decommission_tells_how_far_it_is(highwater, monkeypatch):
+def test_decommission_shows_its_progress(highwater, monkeypatch):
     calls = []
 
     def decommission(address, number, *, moves_max, on_step):
@@ -38,7 +38,7 @@ def test_decommission_tells_how_far_it_is(highwater, monkeypatch):
     ]
 
 
-def test_too_few_nodes_are_the_operator_s_business(highwater, monkeypatch):
+def test_too_few_nodes_are_an_operator_error(highwater, monkeypatch):
     def decommission(*_, **__):
         raise UsageError("without node 4 there are 2 nodes left, too few for t (3 replicas)")
 
@@ -48,7 +48,7 @@ def test_too_few_nodes_are_the_operator_s_business(highwater, monkeypatch):
     assert "too few for t (3 replicas)" in err
 
 
-def test_back_into_use(highwater, monkeypatch):
+def test_a_decommission_is_cancelled(highwater, monkeypatch):
     step = DecommissionStep(left=5, moving=1, waiting=0)
     monkeypatch.setattr("highwater.embed.nodes.recommission", lambda _address, _number: step)
     code, out, _ = highwater("node", "decommission", "4", "--cancel", "--controller", "c:1")
@@ -66,6 +66,6 @@ def test_remove_finds_the_controller_by_the_data_directory(highwater, monkeypatc
 
 
 @pytest.mark.parametrize("moves", ["0", "1001", "x"])
-def test_what_is_no_number_of_moves(highwater, moves):
+def test_invalid_numbers_of_moves(highwater, moves):
     code, _, _ = highwater("node", "decommission", "4", "--moves", moves, "--controller", "c:1")
     assert code == 2

@@ -31,7 +31,7 @@ def test_none_is_unlimited(highwater, changes):
 
 
 @pytest.mark.parametrize("text", ["-5", "1.5", "much", "", str(1 << 60)])
-def test_what_is_no_limit(highwater, changes, text):
+def test_invalid_limits(highwater, changes, text):
     code, _, err = highwater(
         "quota", "set", f"--consume-bytes-per-second={text}", "--controller", "c:1"
     )

@@ -5,7 +5,7 @@ from highwater.kafka.messages import metadata
 
 
 class Client:
-    """Stands for the connection; `topics` is what the broker has."""
+    """Stands for the connection; `topics` are those of the broker."""
 
     def __init__(self):
         self.calls = []
@@ -113,7 +113,7 @@ def test_describe(highwater, client):
     assert "flush.ms" not in out
 
 
-def test_describe_what_is_not_there(highwater, client):
+def test_describe_a_missing_topic(highwater, client):
     code, _, err = highwater("topic", "describe", "t")
     assert code == 1
     assert "UNKNOWN_TOPIC_OR_PARTITION" in err

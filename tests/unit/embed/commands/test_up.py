@@ -8,7 +8,7 @@ from highwater.embed.options import UpOptions
 
 @pytest.fixture
 def options(monkeypatch):
-    """The options that the command line was understood as."""
+    """The options parsed from the command line."""
     seen = []
 
     def run(options):

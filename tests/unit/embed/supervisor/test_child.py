@@ -55,7 +55,7 @@ async def test_deaf_process_is_killed_at_the_deadline():
     child = make(deaf + SLEEP)
     running = asyncio.create_task(child.run())
     await until(lambda: child.pid is not None)
-    await asyncio.sleep(0.5)  # Until it is deaf.
+    await asyncio.sleep(0.5)  # Until it ignores signals.
     await child.stop(timeout_s=0.2)
     await running
     assert child.pid is None
@@ -67,13 +67,13 @@ async def test_gives_up_after_too_many_deaths():
             await make("raise SystemExit(1)").run()
 
 
-async def test_operators_mistake_at_the_first_start_is_final():
+async def test_an_operator_error_at_the_first_start_is_final():
     with pytest.raises(UsageError, match="demo could not start"):
         async with asyncio.timeout(30):
             await make("raise SystemExit(2)").run()
 
 
-async def test_exit_code_2_later_is_a_death_as_any_other():
+async def test_exit_code_2_after_a_start_is_an_ordinary_death():
     child = make("raise SystemExit(2)")
     child.settled = True
     with pytest.raises(GaveUpError):
@@ -108,7 +108,7 @@ async def test_stop_while_a_process_is_being_started():
         os.kill(pids[0], 0)
 
 
-async def test_what_the_system_does_not_start_is_started_later(monkeypatch):
+async def test_a_process_that_cannot_be_started_is_started_later(monkeypatch):
     start = asyncio.create_subprocess_exec
     refusals = [BlockingIOError(11, "Resource temporarily unavailable")]
 

@@ -9,7 +9,7 @@ WAIT = "import os, sys, time; from highwater.embed.supervisor.parent import die_
 
 
 def test_dies_when_the_parent_is_killed():
-    """The middle process stands for the supervisor: it starts a child and is killed."""
+    """The middle process acts as the supervisor: it starts a child and is killed."""
     child = WAIT + "die_with(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
     parent = f"import subprocess, sys;subprocess.run([sys.executable, '-c', {child!r}], timeout=60)"
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as middle:
@@ -22,7 +22,7 @@ def test_dies_when_the_parent_is_killed():
             time.sleep(0.02)
 
 
-def test_parent_that_is_gone_already_ends_the_child():
+def test_a_child_whose_parent_has_ended_ends():
     done = subprocess.run(
         [sys.executable, "-c", WAIT + "die_with(1); print('still here')"],
         capture_output=True,

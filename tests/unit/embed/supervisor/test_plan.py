@@ -17,7 +17,7 @@ def plan_of(tmp_path, **flags):
     return options, make_plan(options, DataDir(tmp_path))
 
 
-def test_processes_and_what_they_know_of_each_other(tmp_path):
+def test_processes_and_their_addresses(tmp_path):
     _, plan = plan_of(tmp_path, nodes=2, gateways=2)
     by_name = {spec.name: spec.overrides for spec in plan.processes}
     assert list(by_name) == [
@@ -38,7 +38,7 @@ def test_processes_and_what_they_know_of_each_other(tmp_path):
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
-def test_group_metadata_waits_for_the_nodes_of_its_replicas(tmp_path, nodes):
+def test_the_group_metadata_topic_waits_for_enough_nodes(tmp_path, nodes):
     options, plan = plan_of(tmp_path, nodes=nodes, separate=True)
     gateway = next(spec for spec in plan.processes if spec.name == "gateway-1")
     factor = min(INTERNAL_REPLICAS_MAX, nodes)
@@ -95,7 +95,7 @@ def test_metrics_can_be_off_or_where_a_services_own_settings_say(tmp_path):
     assert len(plan.metrics_addresses) == 4
 
 
-def test_mistakes_are_found_before_anything_runs(tmp_path):
+def test_invalid_settings_are_found_before_anything_runs(tmp_path):
     with pytest.raises(ConfigError, match="partition settings: nope is not a setting"):
         plan_of(tmp_path, assignments=("partition.nope=1",))
     with pytest.raises(ConfigError, match=r"partition\.node_id follows from the flags"):

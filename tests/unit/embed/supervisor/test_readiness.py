@@ -8,7 +8,7 @@ from highwater.model.errors import UnreachableError
 
 @pytest.fixture
 def brokers(monkeypatch):
-    """Ports of the nodes that may lead; None is no answer."""
+    """Ports of the nodes that may lead; None means no answer."""
     told = []
 
     class Client:
@@ -51,6 +51,6 @@ def test_a_node_has_no_port_yet(brokers, listening, unused_port):
     assert not readiness.serves_all_nodes("127.0.0.1", 1, 2)
 
 
-def test_nobody_answers(brokers):
+def test_no_server_answers(brokers):
     brokers += [None]
     assert not readiness.serves_all_nodes("127.0.0.1", 1, 1)

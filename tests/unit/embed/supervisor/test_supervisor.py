@@ -29,7 +29,7 @@ class Spec:
 
 
 def sleeper(path, name):
-    """Writes its name when it is asked to end."""
+    """Writes its name when it gets a signal to end."""
     return (
         "import signal, time\n"
         "def end(*_):\n"
@@ -43,7 +43,7 @@ def sleeper(path, name):
 
 @pytest.fixture
 def world(monkeypatch, tmp_path):
-    """A cluster of four sleepers; ready once each has written its file."""
+    """A cluster of four sleepers, ready once each has written its file."""
     names = [("controller", "controller"), ("quota", "quota"), ("partition-1", "partition"),
              ("gateway-1", "gateway")]  # fmt: skip
     order = tmp_path / "order"
@@ -120,7 +120,7 @@ async def test_process_that_gives_up_later_fails_the_cluster(world, monkeypatch)
 
 
 async def test_full_disk_does_not_end_the_cluster(world, monkeypatch):
-    """A node dies of it, and is started again; the list of processes is for tools only."""
+    """A node dies of the full disk and is started again; the file of pids is for tools only."""
     path, _ = world
     supervisor = make(path)
     await supervisor.start()
@@ -140,7 +140,9 @@ async def test_full_disk_does_not_end_the_cluster(world, monkeypatch):
     assert (path / "order").read_text().split()[0] == "gateway-1"
 
 
-async def test_process_that_does_not_even_die_leaves_the_others_their_order(world, monkeypatch):
+async def test_a_process_that_cannot_be_killed_does_not_change_the_order_of_others(
+    world, monkeypatch
+):
     path, _ = world
     supervisor = make(path)
     await supervisor.start()

@@ -21,7 +21,7 @@ async def node(tmp_path):
 
 @pytest.fixture
 def link_failures():
-    """Bugs that links have told of; a test that expects some clears it."""
+    """Bugs that links have reported; a test that expects some clears it."""
     return []
 
 

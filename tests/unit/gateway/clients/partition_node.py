@@ -1,4 +1,4 @@
-"""A partition node's gRPC edge on loopback, with a real data plane, that ends and comes back."""
+"""A partition node's gRPC edge on loopback, with a real data plane, that stops and restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Coordinator:
 
 
 class PartitionNode(Node):
-    """`start` serves, `kill` ends everything at once, `stop` in order; `start` again serves on the
+    """`start` serves, `kill` ends everything at once, `stop` in order; `start` again uses the
     same port.
     """
 

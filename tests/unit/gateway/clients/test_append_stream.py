@@ -1,4 +1,4 @@
-"""Appends over a real stream: order, results, and what becomes of them when the node dies."""
+"""Appends over a real stream: order, results, and batches in flight when the node dies."""
 
 import asyncio
 
@@ -95,7 +95,7 @@ async def test_a_batch_larger_than_a_message_goes_through(node, sender):
 
 
 class Lossy:
-    """The node's data plane: appends, and then the results are lost, for a while."""
+    """The node's data plane: it appends, and for a while the results are lost."""
 
     def __init__(self, node, *, appends):
         self.inner = node.plane.append
@@ -124,7 +124,7 @@ async def test_when_the_node_dies_idempotent_batches_are_sent_again_in_order(
     node, sender, appended
 ):
     lossy = Lossy(node, appends=appended)
-    for n in range(5):  # As many as a client has in flight and a log remembers.
+    for n in range(5):  # The most that a client has in flight and a log remembers.
         sender.send(idempotent(n))
         sender.send(idempotent(n, producer_id=2), partition=1)
         await asyncio.sleep(0.01)
@@ -145,7 +145,7 @@ async def test_when_the_node_dies_idempotent_batches_are_sent_again_in_order(
     assert sequences == list(range(9)), "each once, in order"
 
 
-async def test_when_the_node_dies_others_are_unknown_and_never_sent_ones_wait(node, sender):
+async def test_when_the_node_dies_other_batches_are_unknown_and_unsent_ones_wait(node, sender):
     lossy = Lossy(node, appends=True)
     sender.send(make_batch(value=b"under way"))
     await until(lambda: lossy.seen)
@@ -164,7 +164,7 @@ async def test_when_the_node_dies_others_are_unknown_and_never_sent_ones_wait(no
     assert sink.offsets[1] == 1, "the first had been appended, and was not sent again"
 
 
-async def test_of_a_mixed_group_the_idempotent_batches_are_sent_again(node, sender):
+async def test_only_idempotent_batches_of_a_mixed_group_are_sent_again(node, sender):
     lossy = Lossy(node, appends=False)
     sender.send(idempotent(0))
     sender.send(make_batch())
@@ -180,7 +180,7 @@ async def test_of_a_mixed_group_the_idempotent_batches_are_sent_again(node, send
     assert only.header().producer_id == 1
 
 
-async def test_deadlines_end_the_wait_for_a_node_that_is_away(node, sender):
+async def test_deadlines_end_the_wait_for_an_unreachable_node(node, sender):
     now = node.clock.now_ms
     await node.kill()
     await until(lambda: not sender.link._append.stream.is_open)
@@ -197,7 +197,7 @@ async def test_deadlines_end_the_wait_for_a_node_that_is_away(node, sender):
 
 
 class Hanging:
-    """A node that reads messages and answers none, until it comes back to life."""
+    """A node that reads messages and answers none until it is revived."""
 
     def __init__(self, node):
         self.node, self.append, self.seen = node, node.plane.append, []
@@ -211,7 +211,7 @@ class Hanging:
         self.append(self.seen)
 
 
-async def test_deadlines_hold_at_a_node_that_hangs_and_late_answers_are_nobodys(node, sender):
+async def test_deadlines_hold_if_the_node_hangs_and_late_answers_are_ignored(node, sender):
     hanging = Hanging(node)
     sender.send(idempotent(0), deadline_ms=100)
     sender.send(make_batch(), partition=1, deadline_ms=200)
@@ -233,9 +233,9 @@ async def test_deadlines_hold_at_a_node_that_hangs_and_late_answers_are_nobodys(
     await until(lambda: sender.link._append.idle)
 
 
-async def test_what_waits_behind_a_hanging_node_was_never_sent(node, sender):
+async def test_batches_queued_for_a_hanging_node_count_as_unsent(node, sender):
     stream = sender.link._append
-    stream._unacknowledged.update({-1, -2})  # As if two messages were under way.
+    stream._unacknowledged.update({-1, -2})  # As if two messages were in flight.
     stream._hold_or_release()
     sender.send(idempotent(0), deadline_ms=100)
     sender.send(idempotent(1), deadline_ms=FAR_MS)
@@ -320,7 +320,7 @@ def _indexes(groups):
     return [(group.partition, group.indexes) for group in groups]
 
 
-async def test_groups_are_taken_back_from_the_wire_and_from_the_queue(node, sender):
+async def test_sent_and_queued_groups_can_be_recalled(node, sender):
     hanging = Hanging(node)
     stream = sender.link._append
     for n in range(4):
@@ -346,7 +346,7 @@ async def test_groups_are_taken_back_from_the_wire_and_from_the_queue(node, send
     assert not any(group.completed for group in recalled), "late results are nobody's"
 
 
-async def test_what_was_taken_back_does_not_come_again_when_the_stream_breaks(node, sender):
+async def test_recalled_groups_are_not_sent_again_when_the_stream_breaks(node, sender):
     lossy = Lossy(node, appends=False)
     sender.send(idempotent(0))
     sender.send(idempotent(0, producer_id=2), partition=1)

@@ -1,5 +1,5 @@
-"""The end of a stream. A node that stops in order: what it read is answered, and the rest is sent
-again as it is. A stream that breaks: what was on the wire stays in doubt until it is in a log.
+"""The end of a stream. If a node stops in order, batches that it read are answered, and the rest is
+sent again. If a stream breaks, sent batches are in doubt until they are in a log.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ async def opened(link):
     return Sender(link)
 
 
-async def test_while_a_node_stops_and_comes_back_nothing_is_lost_or_doubled(node, link):
+async def test_a_restarting_node_loses_and_repeats_nothing(node, link):
     sender = await opened(link)
 
     async def send():
         for n in range(300):
-            sender.send(make_batch(value=b"%d" % n))  # Of nobody who could tell duplicates.
+            sender.send(make_batch(value=b"%d" % n))  # Not idempotent: a repeat would be seen.
             await asyncio.sleep(0.001)
 
     sending = asyncio.create_task(send())
@@ -55,7 +55,7 @@ async def test_while_a_node_stops_and_comes_back_nothing_is_lost_or_doubled(node
     assert len(list(iter_batches(stored(node.plane.replicas[ROUTES[0].topic_id, 0])))) == 300
 
 
-async def test_messages_that_are_larger_than_the_window_of_a_stream(node, link):
+async def test_messages_larger_than_a_streams_window(node, link):
     sender = await opened(link)
     for n in range(40):
         sender.send(make_batch(value=bytes(400_000)), partition=n % 2)
@@ -68,7 +68,7 @@ async def test_messages_that_are_larger_than_the_window_of_a_stream(node, link):
         assert [sink.offsets[n] for n in range(partition, 40, 2)] == list(range(20))
 
 
-async def test_what_was_not_read_is_sent_again_and_what_was_read_is_in_doubt(node, link):
+async def test_unread_batches_are_sent_again_and_read_ones_are_in_doubt(node, link):
     replica = node.add(2, lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, OTHER))
     sender = await opened(link)
@@ -89,7 +89,7 @@ async def test_what_was_not_read_is_sent_again_and_what_was_read_is_in_doubt(nod
     assert sink.offsets[1] == 0
 
 
-async def test_what_expired_before_the_node_ended_is_not_sent_again(node, link):
+async def test_batches_expired_before_the_node_stopped_are_not_sent_again(node, link):
     replica = node.add(2, lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, OTHER))
     sender = await opened(link)
@@ -109,7 +109,7 @@ async def test_what_expired_before_the_node_ended_is_not_sent_again(node, link):
 
 
 class Produce:
-    """A link and what is held before it, as a gateway has them; no image comes, and no retry."""
+    """A gateway's link and held batches, without a new image and without retries."""
 
     def __init__(self, node, open_link):
         topic = topic_state("a", [(NODE,)] * 3)
@@ -140,7 +140,7 @@ class Produce:
 @pytest.mark.parametrize(
     ("refusal", "told"),
     [
-        # Its process is a new one, which has not heard of its office.
+        # A new process that does not know yet that it leads.
         (Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.REQUEST_TIMED_OUT),
         (Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=9), ErrorCode.REQUEST_TIMED_OUT),
         (
@@ -149,7 +149,7 @@ class Produce:
         ),
     ],
 )
-async def test_a_refusal_after_a_break_does_not_say_that_nothing_is_stored(
+async def test_a_refusal_after_a_broken_stream_leaves_batches_in_doubt(
     node, open_link, refusal, told
 ):
     produce = Produce(node, open_link)
@@ -157,7 +157,7 @@ async def test_a_refusal_after_a_break_does_not_say_that_nothing_is_stored(
     produce.send()
     await until(lambda: produce.sink.codes == {0: 0})
     lossy = Lossy(node, appends=True)
-    for count in (1, 2):  # Each in a message of its own.
+    for count in (1, 2):  # Each in its own message.
         produce.send()
         await until(lambda count=count: len(lossy.seen) == count)
     assert produce.replica.log.log_end_offset == 3, "all are in the log"
@@ -177,7 +177,7 @@ async def test_a_refusal_after_a_break_does_not_say_that_nothing_is_stored(
     assert [f.outcome for _, _, f in produce.sink.results[1:]] == [OUTCOME_UNKNOWN] * 2
 
 
-def test_only_what_a_node_may_have_read_is_in_doubt():
+def test_only_batches_that_a_node_may_have_read_are_in_doubt():
     read, unread = group_of(idempotent(0)), group_of(idempotent(0))
     assert goes_again(read, "broken", unread=False)
     assert goes_again(unread, "stopped", unread=True)

@@ -36,7 +36,7 @@ async def ready(link):
     return link
 
 
-async def test_calls_arrive_as_they_were_and_replies_in_any_order(node, ready):
+async def test_calls_arrive_unchanged_and_replies_in_any_order(node, ready):
     calls = [Call(b"%d" % n) for n in range(300)]
     for call in calls:
         ready.submit(call)
@@ -90,7 +90,7 @@ async def test_cancelling_reaches_the_coordinator(node, ready):
     assert parked.replies == unsent.replies == []
 
 
-async def test_a_node_that_dies_is_not_available_until_it_is_back(node, ready):
+async def test_calls_to_a_dead_node_fail_until_it_restarts(node, ready):
     call = Call()
     ready.submit(call)
     await until(lambda: node.coordinator.calls)
@@ -111,7 +111,7 @@ async def test_a_node_that_dies_is_not_available_until_it_is_back(node, ready):
     await until(lambda: again.replies)
 
 
-async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
+async def test_calls_to_a_fenced_node_end(node, ready):
     sent, unsent = Call(), Call()
     ready.submit(sent)
     await until(lambda: node.coordinator.calls)
@@ -130,7 +130,7 @@ async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
     assert sent.replies == [AWAY]
 
 
-async def test_closing_the_link_answers_what_waits(node, ready):
+async def test_closing_the_link_answers_waiting_calls(node, ready):
     sent, unsent = Call(), Call()
     ready.submit(sent)
     await until(lambda: node.coordinator.calls)
@@ -142,8 +142,8 @@ async def test_closing_the_link_answers_what_waits(node, ready):
     assert late.replies == [AWAY]
 
 
-async def test_large_calls_travel_apart_and_too_large_ones_not_at_all(node, ready):
-    """Together they would exceed what gRPC takes, which ended the calls of everybody."""
+async def test_large_calls_get_their_own_message_and_too_large_ones_fail(node, ready):
+    """Together they would exceed gRPC's limit, which would end all calls of the stream."""
     sizes = [400_000] * 4 + [3 << 20] + [10] * 3
     calls = [Call(bytes(size)) for size in sizes]
     huge = Call(bytes(BODY_BYTES_MAX + 1))

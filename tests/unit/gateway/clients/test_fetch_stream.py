@@ -116,7 +116,7 @@ async def test_cancelling_reaches_the_node(node, ready):
     fetched[2].results[0].release()
 
 
-async def test_a_node_that_dies_answers_not_leader_and_comes_back(node, ready):
+async def test_fetches_from_a_dead_node_fail_until_it_restarts(node, ready):
     fetched = Fetched((ask(0), ask(0, 1)), max_wait_ms=30_000)
     ready.fetch(fetched.work)
     await until(lambda: node.plane.waiting_fetches == 1)
@@ -131,7 +131,7 @@ async def test_a_node_that_dies_answers_not_leader_and_comes_back(node, ready):
     assert (await answered(ready, ask(0), max_wait_ms=0)).codes == [0]
 
 
-async def test_closing_the_link_answers_what_waits_and_what_comes_late(node, ready):
+async def test_closing_the_link_answers_waiting_and_later_fetches(node, ready):
     fetched = Fetched((ask(0),), max_wait_ms=30_000)
     ready.fetch(fetched.work)
     await until(lambda: node.plane.waiting_fetches == 1)
@@ -141,8 +141,8 @@ async def test_closing_the_link_answers_what_waits_and_what_comes_late(node, rea
     await until(lambda: node.plane.waiting_fetches == 0)
 
 
-async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
-    """It may hang with its stream open, and leads nothing any more."""
+async def test_calls_to_a_fenced_node_end(node, ready):
+    """It may hang with its stream open, and no longer leads anything."""
     fetched = Fetched((ask(0), ask(0, 1)), max_wait_ms=30_000)
     ready.fetch(fetched.work)
     await until(lambda: node.plane.waiting_fetches == 1)
@@ -155,14 +155,14 @@ async def test_nobody_waits_for_a_node_that_is_fenced(node, ready):
     assert fetched.answers == 1, "what the node had to say came too late"
 
 
-async def test_a_file_that_went_away_is_an_empty_answer(node, by_reference):
+async def test_a_replaced_file_is_an_empty_answer(node, by_reference):
     await until(lambda: by_reference._fetch.stream.is_open)
     node.append(make_batch())
     replica = node.plane.replicas[ask(0).topic_id, 0]
     (segment,) = node.directory.glob("orders-0/*.log")
     content = segment.read_bytes()
     segment.unlink()
-    segment.write_bytes(content)  # Another inode, as compaction would leave.
+    segment.write_bytes(content)  # A new inode, as after compaction.
     fetched = await answered(by_reference, ask(0))
     assert (fetched.codes, fetched.sizes) == ([0], [0])
     assert replica.log.log_end_offset == 1
@@ -198,7 +198,7 @@ async def test_unreadable_bytes_are_an_error_of_the_fetch_and_not_of_the_stream(
 
 @pytest.fixture
 def unconnected():
-    """A fetch stream whose messages the test carries."""
+    """A fetch stream whose messages the test passes on."""
     channel = SimpleNamespace(stream_stream=lambda _method: None)
     made = FetchStream(channel, SegmentFiles([], ""), MemoryBudget(1000))
     made.stream.is_open = True
@@ -209,7 +209,7 @@ def calls_in(message):
     return len(works_of(decode_request(message), lambda _work: None))
 
 
-async def test_nothing_is_read_while_clients_do_not_take_what_was(unconnected):
+async def test_nothing_is_read_while_clients_do_not_read_answers(unconnected):
     budget = unconnected._budget
     assert unconnected._room() is None
     budget.hold_replies(budget.replies_max)

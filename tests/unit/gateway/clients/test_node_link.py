@@ -31,7 +31,7 @@ async def test_questions_are_answered(node, link):
     assert described.dirs[0].replicas[0].size_bytes > 0
 
 
-async def test_a_stream_that_met_a_bug_is_opened_again(node, link, link_failures):
+async def test_a_stream_that_failed_by_a_bug_is_opened_again(node, link, link_failures):
     stream = link._fetch.stream
     await until(lambda: stream.is_open)
     received = stream._received
@@ -51,7 +51,7 @@ async def test_a_stream_that_met_a_bug_is_opened_again(node, link, link_failures
     link_failures.clear()
 
 
-async def test_a_node_that_is_away_is_unreachable(node, link):
+async def test_a_stopped_node_is_unreachable(node, link):
     await node.kill()
     with pytest.raises(UnreachableError, match="node 1"):
         await link.list_offsets(LATEST, 1)

@@ -1,4 +1,4 @@
-"""A gateway's surroundings without network: image, links, controller, and a way to make requests."""
+"""A gateway's surroundings without a network: image, links, controller, and a client."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class FakeClock:
 
 
 class FakeLink:
-    """A node: coordinator calls are kept, or answered by `coordinate`; the rest by functions."""
+    """A node: coordinator calls are kept, or answered by `coordinate`; others by functions."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = NodeId(node_id)
@@ -162,7 +162,7 @@ class FakeLink:
 
 
 class FakeController:
-    """Creates what it is asked for in the backend's image; `errors` and `raises` change that."""
+    """Creates what is requested in the backend's image; `errors` and `raises` change that."""
 
     def __init__(self, backend: FakeBackend) -> None:
         self.backend = backend
@@ -262,7 +262,7 @@ class FakeController:
 
 
 class FakeBackend:
-    """What handlers see of their gateway."""
+    """A gateway as handlers see it."""
 
     def __init__(self, image: ClusterImage | None = None, **settings: Any) -> None:
         self.links = {number: FakeLink(number) for number in (1, 2, 3)}
@@ -281,13 +281,13 @@ class FakeBackend:
         return self.links.get(node_id)
 
     def change(self, **changes: Any) -> None:
-        """The next image, as the watch would bring it."""
+        """Publishes the next image, as the watch would."""
         self.image = self.image.apply(ClusterDelta(revision=self.image.revision + 1, **changes))
         self.routing.apply(self.image)
         self._changed.set()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
-        # Tests that wait in vain do not wait long.
+        # Tests that time out should not take long.
         try:
             async with asyncio.timeout(min(timeout_s, 0.05)):
                 while self.image.revision < revision:
@@ -298,7 +298,7 @@ class FakeBackend:
         return True
 
     def coordinate(self, answer: Callable[[CoordinatorCall], tuple[int, bytes] | None]) -> None:
-        """All nodes answer coordinator calls so."""
+        """All nodes answer coordinator calls with `answer`."""
         for link in self.links.values():
             link.coordinate = answer
 
@@ -344,7 +344,7 @@ class Client:
             cleanup()
 
     async def send(self, api_key: int, version: int, body: bytes) -> bytes:
-        """The response body of a request body, after checking size and header around it."""
+        """The response body for a request body, after checks of size and header."""
         content = bytearray(encode_request_header(api_key, version, 4711, "test-client") + body)
         header: RequestHeader = decode_request_header(content)
         reply = await dispatch(self.context(api_key, version), header, content, self.meters)
@@ -354,7 +354,7 @@ class Client:
         return reply[pos:]
 
     async def call(self, message: Any, version: int) -> Any:
-        """Sends a request message; its module tells the API."""
+        """Sends a request message; its module determines the API."""
         codec = request_codec(api_key_of(message))
         body = await self.send(codec.api_key, version, codec.encode_request(message, version))
         return codec.decode_response(body, 0, version)

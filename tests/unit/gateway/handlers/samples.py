@@ -1,4 +1,4 @@
-"""A small request of every API, with something in every list that errors are told for."""
+"""A small request of every API, with an item in every list that has errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sample_request(api_key: int, version: int) -> Any:
 
 
 def error_codes(message: Message) -> list[int]:
-    """Every error code in a response, wherever it stands; those of results, if there are any."""
+    """Every error code in a response; only those of results, if there are any."""
     return list(_codes(message))
 
 

@@ -19,7 +19,7 @@ def ask(*configs, resource=(2, "orders"), validate_only=False):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_not_named_goes_back_to_its_default(version):
+async def test_unnamed_configs_get_their_defaults(version):
     backend = FakeBackend(image_of(topic("orders", configs={"segment.bytes": "5"})))
     response = await Client(backend).call(ask(("retention.ms", "1000")), version)
     [result] = response.responses
@@ -43,14 +43,14 @@ async def test_what_is_not_named_goes_back_to_its_default(version):
         ([("node.id", "1")], (4, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_is_refused_here(version, configs, resource, code):
+async def test_changes_that_the_gateway_refuses(version, configs, resource, code):
     backend = FakeBackend(image_of(topic("orders")))
     response = await Client(backend).call(ask(*configs, resource=resource), version)
     assert [result.error_code for result in response.responses] == [code]
     assert backend.controller.requests == []
 
 
-async def test_checking_only():
+async def test_validate_only_changes_nothing():
     backend = FakeBackend(image_of(topic("orders")))
     await Client(backend).call(ask(("retention.ms", "1"), validate_only=True), 2)
     assert backend.controller.requests[0].validate_only

@@ -79,7 +79,7 @@ async def test_every_partition_has_its_result(version):
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_the_factor_may_be_held(allowed):
+async def test_the_replication_factor_may_be_fixed(allowed):
     backend = backend_with()
     request = ask(("orders", {0: [3, 1]}), allow_replication_factor_change=allowed)
     response = await Client(backend).call(request, 1)
@@ -87,7 +87,7 @@ async def test_the_factor_may_be_held(allowed):
     assert backend.controller.requests[0].allow_replication_factor_change is allowed
 
 
-async def test_version_0_does_not_know_of_it():
+async def test_version_0_lacks_the_field():
     backend = backend_with()
     await Client(backend).call(ask(("orders", {0: [3, 1]})), 0)
     assert backend.controller.requests[0].allow_replication_factor_change
@@ -109,6 +109,6 @@ async def test_a_controller_that_cannot_be_reached(version):
     assert set(codes(response).values()) == {ErrorCode.NOT_CONTROLLER}
 
 
-def test_the_row():
+def test_the_api_table_row():
     row = APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
     assert (row.min_version, row.max_version) == (0, 1)

@@ -34,7 +34,7 @@ async def test_version_0_byte_by_byte():
 
 @pytest.mark.parametrize("version", [5, 99, -1])
 async def test_an_unknown_version_is_answered_in_the_format_of_version_0(version):
-    # KIP-511; the body of the unknown version is not looked at.
+    # KIP-511; the body of an unknown version is not read.
     body = await Client(FakeBackend()).send(KEY, version, b"\xff" * 9)
     assert body == bytes.fromhex("0023 00000001 0012 0000 0004")
     assert decode_response(body, 0, 0).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -30,7 +30,7 @@ def codes(response):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_topic_has_its_result(version):
-    # An empty list here made three of librdkafka's own tests fail on another broker.
+    # With an empty list here, three of librdkafka's own tests fail.
     backend = FakeBackend(image_of(topic("orders"), topic("clicks", [1, 2])))
     backend.controller.errors[topic_id("clicks")] = (ErrorCode.INVALID_PARTITIONS, "not more")
     response = await Client(backend).call(
@@ -62,7 +62,7 @@ async def test_assignments_are_of_the_new_partitions(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_topic_that_stands_there_twice(version):
+async def test_a_topic_named_twice(version):
     backend = FakeBackend(image_of(topic("orders")))
     request = ask(GROW("orders", 5, None), GROW("orders", 6, None))
     response = await Client(backend).call(request, version)
@@ -72,7 +72,7 @@ async def test_a_topic_that_stands_there_twice(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_internal_topics_do_not_grow(version):
-    """Their groups would have other partitions, and no offsets there."""
+    """Otherwise their groups would map to other partitions, without offsets there."""
     backend = FakeBackend(image_of(group_topic(), topic("orders")))
     request = ask(GROW(GROUP_METADATA_TOPIC, 100, None), GROW("orders", 5, None))
     response = await Client(backend).call(request, version)
@@ -84,7 +84,7 @@ async def test_internal_topics_do_not_grow(version):
     assert [t.topic_id for t in asked.topics] == [topic_id("orders")]
 
 
-async def test_checking_only():
+async def test_validate_only_changes_nothing():
     backend = FakeBackend(image_of(topic("orders")))
     response = await Client(backend).call(ask(GROW("orders", 5, None), validate_only=True), 3)
     assert codes(response) == [("orders", 0)]
@@ -92,7 +92,7 @@ async def test_checking_only():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_was_deleted_meanwhile_is_an_unknown_name(version):
+async def test_a_topic_deleted_meanwhile_is_an_unknown_name(version):
     backend = FakeBackend(image_of(topic("orders")))
     backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
     response = await Client(backend).call(ask(GROW("orders", 5, None)), version)

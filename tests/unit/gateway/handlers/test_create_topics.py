@@ -63,7 +63,7 @@ async def test_counts_left_open_are_the_gateway_s_defaults(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_replicas_by_hand(version):
+async def test_manual_replica_assignments(version):
     backend = FakeBackend()
     assignments = [CreateTopicsRequestCreatableReplicaAssignment(n, [n + 1, 3]) for n in range(2)]
     await Client(backend).call(ask(NEW("clicks", -1, -1, assignments)), version)
@@ -81,7 +81,7 @@ async def test_a_negative_partition_is_refused():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_name_that_stands_there_twice_is_refused_once(version):
+async def test_a_name_given_twice_is_refused_once(version):
     backend = FakeBackend()
     response = await Client(backend).call(
         ask(NEW("clicks", 3, 1), NEW("orders", 1, 1), NEW("clicks", 1, 1)), version
@@ -107,7 +107,7 @@ async def test_refusals_of_the_controller_reach_the_client(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_checking_only(version):
+async def test_validate_only_changes_nothing(version):
     backend = FakeBackend()
     response = await Client(backend).call(ask(NEW("clicks", 3, 1), validate_only=True), version)
     assert codes(response) == [("clicks", 0)]
@@ -124,14 +124,14 @@ async def test_topics_are_made_in_the_instance_of_the_port():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_without_controller_clients_look_for_it(version):
+async def test_without_a_controller_clients_look_for_it_again(version):
     backend = FakeBackend()
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask(NEW("clicks", 3, 1)), version)
     assert codes(response) == [("clicks", ErrorCode.NOT_CONTROLLER)]
 
 
-async def test_no_topics_no_call():
+async def test_an_empty_request_makes_no_call():
     backend = FakeBackend()
     assert codes(await Client(backend).call(ask(), 7)) == []
     assert backend.controller.requests == []

@@ -34,7 +34,7 @@ async def test_each_coordinator_decides(version):
     ]
 
 
-async def test_a_group_that_stands_there_twice_is_answered_once():
+async def test_a_group_named_twice_is_answered_once():
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(deleted)
     response = await Client(backend).call(codec.DeleteGroupsRequest(["a", "a"]), 2)
@@ -42,7 +42,7 @@ async def test_a_group_that_stands_there_twice_is_answered_once():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_coordinator_that_is_away_fails_its_groups(version):
+async def test_an_unreachable_coordinator_fails_its_groups(version):
     backend = FakeBackend(image_of(group_topic([1, -1, 3])))
     backend.coordinate(deleted)
     response = await Client(backend).call(codec.DeleteGroupsRequest(list("abc")), version)

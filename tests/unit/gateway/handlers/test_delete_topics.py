@@ -80,7 +80,7 @@ async def test_by_id():
     ],
     ids=["both", "neither", "twice", "by name and by id"],
 )
-async def test_requests_that_contradict_themselves(states):
+async def test_contradictory_requests(states):
     backend = backend_of()
     response = await Client(backend).call(DeleteTopicsRequest(states), 6)
     assert {r.error_code for r in response.responses} == {ErrorCode.INVALID_REQUEST}
@@ -106,14 +106,14 @@ async def test_refusals_of_the_controller(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_others_deleted_meanwhile_is_an_unknown_name(version):
+async def test_a_topic_that_another_client_deleted_is_an_unknown_name(version):
     backend = backend_of()
     backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
     response = await Client(backend).call(ask(version, "orders"), version)
     assert codes(response) == [("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-async def test_what_others_deleted_meanwhile_is_an_unknown_id():
+async def test_a_topic_that_another_client_deleted_is_an_unknown_id():
     backend = backend_of()
     backend.controller.errors[topic_id("orders")] = (ErrorCode.UNKNOWN_TOPIC_ID, "no such id")
     request = DeleteTopicsRequest([STATE(None, topic_id("orders"))])
@@ -122,7 +122,7 @@ async def test_what_others_deleted_meanwhile_is_an_unknown_id():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_without_controller_clients_look_for_it(version):
+async def test_without_a_controller_clients_look_for_it_again(version):
     backend = backend_of()
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask(version, "orders"), version)

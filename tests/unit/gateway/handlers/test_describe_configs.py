@@ -106,7 +106,7 @@ async def test_all_configs_of_a_broker(version):
     assert configs["num.partitions"].config_source == ConfigSource.DEFAULT
 
 
-async def test_a_node_s_own_settings_are_told():
+async def test_a_nodes_own_settings_are_described():
     nodes = [node(1), node(2, static_configs={"group.initial.rebalance.delay.ms": "0"})]
     backend = FakeBackend(image_of(nodes=nodes), request_bytes_max=5000, idle_ms_max=7)
     response = await Client(backend).call(ask((BROKER, "1"), (BROKER, "2")), 4)
@@ -118,7 +118,7 @@ async def test_a_node_s_own_settings_are_told():
     assert two["connections.max.idle.ms"].value == "7"
 
 
-async def test_what_is_set_for_all_brokers():
+async def test_configs_of_all_brokers():
     backend = FakeBackend(image_of(cluster_configs={"log.retention.ms": "60000"}))
     response = await Client(backend).call(ask((BROKER, "")), 4)
     [config] = response.results[0].configs
@@ -147,7 +147,7 @@ async def test_resources_that_have_no_configs(resource, code):
     assert fine.error_code == 0
 
 
-async def test_sensitive_values_are_not_told(monkeypatch):
+async def test_sensitive_values_are_hidden(monkeypatch):
     secret = ConfigEntry(
         name="ssl.key.password",
         value="hunter2",

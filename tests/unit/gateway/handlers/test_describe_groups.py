@@ -39,7 +39,7 @@ async def test_groups_come_back_in_order(version):
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize(("asked", "told"), [(True, 3400), (False, -(2**31))])
-async def test_the_coordinator_tells_the_operations(version, asked, told):
+async def test_the_coordinator_returns_authorized_operations(version, asked, told):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(described)
     response = await Client(backend).call(codec.DescribeGroupsRequest(["a"], asked), version)
@@ -47,7 +47,7 @@ async def test_the_coordinator_tells_the_operations(version, asked, told):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_coordinator_that_is_away_fails_its_groups(version):
+async def test_an_unreachable_coordinator_fails_its_groups(version):
     backend = FakeBackend(image_of(group_topic([1, -1, 3])))
     backend.coordinate(described)
     response = await Client(backend).call(codec.DescribeGroupsRequest(list("abc")), version)

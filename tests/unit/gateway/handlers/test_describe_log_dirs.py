@@ -33,7 +33,7 @@ def backend():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_broker_tells_its_own(backend, version):
+async def test_a_broker_describes_its_own_directories(backend, version):
     response = await Client(backend, node_id=2).call(codec.DescribeLogDirsRequest(None), version)
     assert response.error_code == 0
     whole, broken = response.results
@@ -63,7 +63,7 @@ async def test_only_topics_of_the_instance_are_asked_about(backend):
     assert [(t.topic_id, list(t.partitions)) for t in asked.topics] == [(ORDERS.topic_id, [0, 9])]
 
 
-async def test_the_bootstrap_port_tells_all(backend):
+async def test_the_bootstrap_port_answers_for_all_nodes(backend):
     response = await Client(backend).call(codec.DescribeLogDirsRequest(None), 4)
     assert [one.log_dir for one in response.results if not one.error_code] == [
         "/data/1",
@@ -77,7 +77,7 @@ def _away(_asked):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_broker_that_is_away(backend, version):
+async def test_an_unreachable_broker(backend, version):
     backend.links[2].answer_log_dirs = _away
     response = await Client(backend, node_id=2).call(codec.DescribeLogDirsRequest(None), version)
     if version >= 3:
@@ -87,7 +87,7 @@ async def test_a_broker_that_is_away(backend, version):
         assert (result.error_code, result.log_dir) == (ErrorCode.BROKER_NOT_AVAILABLE, "")
 
 
-async def test_others_are_told_beside_a_broker_that_is_away(backend):
+async def test_other_brokers_are_described_beside_an_unreachable_one(backend):
     backend.links[2].answer_log_dirs = _away
     response = await Client(backend).call(codec.DescribeLogDirsRequest(None), 4)
     assert response.error_code == ErrorCode.BROKER_NOT_AVAILABLE

@@ -127,7 +127,7 @@ async def test_topics_that_do_not_exist_are_not_created(name, code):
     assert backend.controller.requests == []
 
 
-async def test_no_leader_of_an_older_epoch_than_clients_were_told():
+async def test_no_leader_older_than_clients_know_is_described():
     backend = FakeBackend(image_of(topic("orders", [1, 2])))
     routes = backend.routing.by_id(topic_id("orders"))
     backend.routing.told(routes.partitions[0], 6)

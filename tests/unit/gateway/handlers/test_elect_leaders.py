@@ -107,6 +107,6 @@ async def test_a_controller_that_cannot_be_reached(version):
     assert set(codes(response).values()) == {ErrorCode.NOT_CONTROLLER}
 
 
-def test_the_row():
+def test_the_api_table_row():
     row = APIS[ApiKey.ELECT_LEADERS]
     assert (row.min_version, row.max_version) == (0, 2)

@@ -43,7 +43,7 @@ async def test_many_keys_in_their_order():
     assert len(set(alone)) > 1
 
 
-async def test_no_keys_no_answers():
+async def test_an_empty_request_has_no_answers():
     response = await Client(FakeBackend(image_of(group_topic()))).call(ask(4), 4)
     assert response.coordinators == []
 
@@ -94,7 +94,7 @@ async def test_while_no_gateway_serves_the_leader():
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_transactions_say_that_they_are_not_served(version):
+async def test_transactional_ids_are_refused(version):
     backend = FakeBackend()
     response = await Client(backend).call(ask(version, "payments", key_type=1), version)
     assert results(response, version) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
@@ -109,7 +109,7 @@ async def test_unknown_key_types(key_type):
     assert results(response, 4) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
 
 
-async def test_the_log_has_a_cut_of_huge_transactional_ids():
+async def test_huge_transactional_ids_are_logged_shortened():
     backend = FakeBackend()
     lines = []
 

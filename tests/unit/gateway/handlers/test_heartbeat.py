@@ -30,7 +30,7 @@ async def test_request_and_response_pass_through(version):
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        # Nothing is wrong with a member whose coordinator has yet to read its state.
+        # A member need not rejoin because its coordinator is still loading.
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),

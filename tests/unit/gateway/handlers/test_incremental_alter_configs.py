@@ -49,7 +49,7 @@ async def test_set_and_delete(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_lists_become_is_for_the_controller_to_say(version):
+async def test_list_changes_are_left_to_the_controller(version):
     backend = backend_of(cleanup_policy="compact")
     response = await Client(backend).call(
         ask(
@@ -79,7 +79,7 @@ async def test_what_lists_become_is_for_the_controller_to_say(version):
     ],
 )
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_refused_here(configs, code, version):
+async def test_changes_that_the_gateway_refuses(configs, code, version):
     backend = backend_of()
     response = await Client(backend).call(ask(*configs), version)
     [result] = response.responses
@@ -109,14 +109,14 @@ async def test_refusals_of_the_controller(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_without_controller_clients_look_for_it(version):
+async def test_without_a_controller_clients_look_for_it_again(version):
     backend = backend_of()
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask(("retention.ms", SET, "1")), version)
     assert response.responses[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
-async def test_checking_only():
+async def test_validate_only_changes_nothing():
     backend = backend_of()
     await Client(backend).call(ask(("retention.ms", SET, "1"), validate_only=True), 1)
     assert backend.controller.requests[0].validate_only

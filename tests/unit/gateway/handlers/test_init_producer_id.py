@@ -20,7 +20,7 @@ async def test_every_call_gives_a_new_id(version):
     ]
 
 
-async def test_the_id_of_before_does_not_matter_without_transactions():
+async def test_without_transactions_the_previous_id_does_not_matter():
     request = InitProducerIdRequest(None, producer_id=12, producer_epoch=3)
     answer = await Client(FakeBackend()).call(request, 4)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 7_000, 0)

@@ -61,7 +61,7 @@ async def test_request_and_response_pass_through(version):
         (9, 10_000, 2**31 - 1, 2**31 - 1),
     ],
 )
-async def test_it_may_wait_as_long_as_a_rebalance(version, session_ms, rebalance_ms, deadline_ms):
+async def test_join_may_wait_as_long_as_a_rebalance(version, session_ms, rebalance_ms, deadline_ms):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     await Client(backend).call(join(version, session_ms, rebalance_ms), version)

@@ -35,7 +35,7 @@ def names(response):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_broker_tells_its_own_groups(version):
+async def test_a_broker_lists_its_own_groups(version):
     backend = backend_of([1, 2, 3])
     response = await Client(backend, node_id=2).call(codec.ListGroupsRequest(), version)
     assert (response.error_code, names(response)) == (0, ["group-of-2"])
@@ -46,7 +46,7 @@ async def test_a_broker_tells_its_own_groups(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_bootstrap_port_tells_all(version):
+async def test_the_bootstrap_port_answers_for_all_nodes(version):
     response = await Client(backend_of([3, 1, 3])).call(codec.ListGroupsRequest(), version)
     assert names(response) == ["group-of-1", "group-of-3"]
 
@@ -70,7 +70,7 @@ async def test_filters_reach_the_coordinators():
     assert filters == [["Stable", "Empty"]] * 3
 
 
-async def test_a_coordinator_that_loads_is_told_beside_the_groups_of_others():
+async def test_a_loading_coordinator_is_an_error_beside_the_groups_of_others():
     backend = backend_of([1, 2, 3])
     backend.links[2].coordinate = refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     response = await Client(backend).call(codec.ListGroupsRequest(), 4)

@@ -32,7 +32,7 @@ def ask(version, *topics, isolation=0):
 
 
 def answer(request):
-    """An offset that shows who was asked what."""
+    """An offset that encodes the asked node and partition."""
     return pb.ListOffsetsResponse(
         results=[
             pb.ListOffsetsResult(timestamp=5, offset=1_000 + one.partition, leader_epoch=3)
@@ -114,7 +114,7 @@ async def test_special_timestamps_by_version(version, timestamp, since):
         assert backend.links[1].asked == []
 
 
-async def test_a_partition_that_stands_there_twice():
+async def test_a_partition_named_twice():
     backend = backend_of(topic("orders", [1, 1]))
     request = ask(5, ("orders", [(0, -1), (1, -1)]), ("orders", [(0, -2)]))
     response = await Client(backend).call(request, 5)
@@ -125,7 +125,7 @@ async def test_a_partition_that_stands_there_twice():
     ]
 
 
-async def test_a_leader_that_is_away():
+async def test_an_unreachable_leader():
     backend = backend_of(topic("orders", [1, 2]))
 
     def away(request):
@@ -140,7 +140,7 @@ async def test_a_leader_that_is_away():
 
 
 async def test_codes_of_the_leader_reach_the_client():
-    # KIP-320: fencing is the client's to handle, so it is never hidden.
+    # KIP-320: clients handle fencing, so it is never hidden.
     backend = backend_of(topic("orders"))
     backend.links[1].answer_offsets = lambda request: pb.ListOffsetsResponse(
         results=[pb.ListOffsetsResult(error_code=74, timestamp=-1, offset=-1, leader_epoch=-1)]

@@ -64,6 +64,6 @@ async def test_partitions_that_move(request_):
     ],
     ids=["at rest", "other topic", "unknown", "other instance", "none"],
 )
-async def test_what_does_not_move_is_left_out(request_):
+async def test_partitions_without_a_reassignment_are_left_out(request_):
     response = await Client(backend()).call(request_, 0)
     assert (response.error_code, response.topics) == (0, [])

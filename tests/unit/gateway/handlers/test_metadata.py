@@ -41,7 +41,7 @@ def codes(response):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_everything_that_the_version_can_tell(version):
+async def test_every_field_of_the_version(version):
     backend = FakeBackend(image_of(access_log(), nodes=[node(1), node(2, fenced=True), node(3)]))
     response = await Client(backend).call(ask("access_log"), version)
     racks = ["rack-1", "rack-3"] if version >= 1 else [None] * 2
@@ -66,8 +66,8 @@ async def test_everything_that_the_version_can_tell(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_leader_that_is_fenced_is_told_as_none(version):
-    """Every leader that is told stands in the list of brokers."""
+async def test_a_fenced_leader_is_shown_as_none(version):
+    """Every leader in the response is also in its list of brokers."""
     nodes = [node(1, fenced=True), node(2), node(3)]
     backend = FakeBackend(image_of(topic("t", [1, 2]), nodes=nodes))
     response = await Client(backend).call(ask("t"), version)
@@ -115,7 +115,7 @@ async def test_a_node_that_is_fenced_again_is_told_of_once_more():
         (9, None, ["access_log", "orders"]),
     ],
 )
-async def test_which_topics_a_list_without_names_means(version, topics, found):
+async def test_null_and_empty_topic_lists(version, topics, found):
     backend = FakeBackend(image_of(access_log(), topic("orders")))
     response = await Client(backend).call(MetadataRequest(topics), version)
     assert sorted(t.name for t in response.topics) == found
@@ -198,14 +198,14 @@ async def test_a_created_topic_that_is_not_visible_yet():
     assert codes(response) == [("clicks", ErrorCode.LEADER_NOT_AVAILABLE)]
 
 
-async def test_a_controller_that_cannot_be_reached_means_ask_again():
+async def test_an_unreachable_controller_is_a_retriable_error():
     backend = FakeBackend()
     backend.controller.raises = UnreachableError("no controller")
     response = await Client(backend).call(ask("clicks"), 9)
     assert codes(response) == [("clicks", ErrorCode.LEADER_NOT_AVAILABLE)]
 
 
-async def test_why_a_topic_was_not_created():
+async def test_errors_of_topic_creation():
     backend = FakeBackend()
     backend.controller.errors["clicks"] = (ErrorCode.INVALID_REPLICATION_FACTOR, "too few nodes")
     response = await Client(backend).call(ask("clicks", "orders"), 9)
@@ -243,21 +243,21 @@ async def test_internal_topics_are_marked():
     }
 
 
-async def test_topic_ids_are_not_told_before_version_10():
+async def test_topic_ids_are_absent_before_version_10():
     backend = FakeBackend(image_of(topic("orders")))
     response = await Client(backend).call(ask("orders"), 9)
     assert response.topics[0].topic_id == bytes(16) != topic_id("orders")
 
 
 def elected(state, leader):
-    """The first partition has another leader."""
+    """The topic with another leader of its first partition."""
     first, *others = state.partitions
     led = replace(first, leader=NodeId(leader), leader_epoch=first.leader_epoch + 1)
     return replace(state, partitions=(led, *others))
 
 
 def behind_on(*topics):
-    """A gateway that has told of epoch 6 of the first topic's first partition, and knows 5."""
+    """A gateway that has shown epoch 6 of the first topic's first partition and has epoch 5."""
     backend = FakeBackend(image_of(*topics))
     routes = backend.routing.by_id(topics[0].topic_id)
     backend.routing.told(routes.partitions[0], 6)
@@ -265,7 +265,7 @@ def behind_on(*topics):
 
 
 @pytest.mark.parametrize("names", [["orders"], None])
-async def test_metadata_waits_for_an_image_that_others_have(names):
+async def test_metadata_waits_for_an_image_that_other_gateways_have(names):
     orders = topic("orders", [1, 2])
     backend = behind_on(orders)
     request = MetadataRequest(None) if names is None else ask(*names)
@@ -282,7 +282,7 @@ async def test_metadata_waits_for_an_image_that_others_have(names):
     assert backend.routing.ahead == {}
 
 
-async def test_no_leader_of_an_older_epoch_is_told_when_the_image_does_not_come():
+async def test_no_leader_of_an_older_epoch_is_shown_if_the_image_does_not_come():
     backend = behind_on(topic("orders", [1, 2]))
     response = await Client(backend).call(ask("orders"), 9)
     first, second = response.topics[0].partitions
@@ -302,12 +302,12 @@ async def test_metadata_waits_for_the_image_that_the_controller_has():
     backend.change(topics=(elected(topic("orders"), 3),))
     [found] = (await asked).topics
     assert (found.partitions[0].leader_id, found.partitions[0].leader_epoch) == (3, 6)
-    async with asyncio.timeout(0.04):  # A wait in vain takes longer.
+    async with asyncio.timeout(0.04):  # A wait that times out takes longer.
         await Client(backend).call(ask("orders"), 9)
 
 
-async def test_nobody_waits_for_the_image_of_another_topic():
+async def test_metadata_does_not_wait_for_another_topics_image():
     backend = behind_on(topic("orders"), topic("payments"))
-    async with asyncio.timeout(0.04):  # A wait in vain takes longer.
+    async with asyncio.timeout(0.04):  # A wait that times out takes longer.
         response = await Client(backend).call(ask("payments"), 9)
     assert codes(response) == [("payments", 0)]

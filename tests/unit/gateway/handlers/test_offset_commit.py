@@ -64,7 +64,7 @@ async def test_request_and_response_pass_through(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_errors_of_the_call_are_told_for_every_partition(version):
+async def test_errors_of_the_call_are_returned_for_every_partition(version):
     backend = FakeBackend(IMAGE)
     backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
     response = await Client(backend).call(COMMIT, version)
@@ -80,7 +80,7 @@ def codes_of(response):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_coordinator_hears_only_of_partitions_that_exist(version):
+async def test_the_coordinator_gets_only_existing_partitions(version):
     image = image_of(group_topic(), topic("access_log", (1,)))
     backend = FakeBackend(image)
     accepted = response_with(0)
@@ -100,7 +100,7 @@ async def test_the_coordinator_hears_only_of_partitions_that_exist(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_nobody_is_asked_if_nothing_exists(version):
+async def test_without_existing_partitions_no_coordinator_is_called(version):
     backend = FakeBackend(image_of(group_topic()))
     response = await Client(backend).call(COMMIT, version)
     assert response == response_with(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -108,7 +108,7 @@ async def test_nobody_is_asked_if_nothing_exists(version):
 
 
 async def test_partitions_of_a_deleted_topic_are_not_compared_with_one_another(monkeypatch):
-    """Thousands of them would keep the loop for seconds."""
+    """With thousands of them the loop would stop for seconds."""
     compared = []
     monkeypatch.setattr(
         OffsetCommitRequestOffsetCommitRequestPartition,

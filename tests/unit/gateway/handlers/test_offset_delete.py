@@ -55,8 +55,8 @@ async def test_request_and_response_pass_through():
     assert (node_id, request_of(call)) == (2, request)
 
 
-async def test_partitions_that_do_not_exist_are_told():
-    """The coordinator does not hear of them (Kafka's `KafkaApis.handleOffsetDeleteRequest`)."""
+async def test_missing_partitions_have_an_error():
+    """The coordinator does not get them (Kafka's `KafkaApis.handleOffsetDeleteRequest`)."""
     backend = FakeBackend(IMAGE)
     backend.coordinate(echo(answered(access_log=[(1, 0)])))
     response = await Client(backend).call(delete(access_log=[1, 2, -1], gone=[0]), 0)

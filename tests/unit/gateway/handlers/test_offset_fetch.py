@@ -58,7 +58,7 @@ async def test_request_and_response_of_one_group_pass_through(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_errors_of_the_call_stand_where_the_version_has_a_place(version):
+async def test_errors_of_the_call_go_where_the_version_has_a_field(version):
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(refuse(ErrorCode.NOT_COORDINATOR))
     response = await Client(backend).call(fetch(version), version)
@@ -116,6 +116,6 @@ async def test_no_groups():
     assert backend.coordinator_calls() == []
 
 
-async def test_several_groups_before_any_was_used():
+async def test_several_groups_before_the_topic_exists():
     response = await Client(FakeBackend()).call(groups("a", "b"), 8)
     assert [(g.group_id, g.error_code) for g in response.groups] == [("a", 15), ("b", 15)]

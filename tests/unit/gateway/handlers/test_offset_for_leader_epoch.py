@@ -66,7 +66,7 @@ async def test_leaders_answer(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_leader_that_is_away(version):
+async def test_an_unreachable_leader(version):
     backend = backend_of(topic("orders"))
 
     def away(request):

@@ -16,12 +16,12 @@ def test_propagation_is_bounded(given, used):
     assert propagation_ms(given) == used
 
 
-def test_names_that_stand_there_twice():
+def test_names_given_twice():
     assert named_twice(["a", "b", "a", "c", "a"]) == {"a"}
     assert named_twice([]) == frozenset()
 
 
-async def test_waiting_for_our_own_copy_ends():
+async def test_the_wait_for_the_own_image_ends():
     backend = FakeBackend()
     context = Client(backend).context(19, 7)
     await await_visible(context, backend.image.revision)

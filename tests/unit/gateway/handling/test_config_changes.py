@@ -63,7 +63,7 @@ async def test_resources_that_cannot_be_changed():
     assert backend.controller.requests == []
 
 
-async def test_a_resource_that_stands_there_twice():
+async def test_a_resource_named_twice():
     backend = backend_of()
     key = (TOPIC, "orders")
     outcomes = await alter(
@@ -87,7 +87,7 @@ async def test_one_refusal_does_not_stop_others():
     assert outcomes == [Refused(ErrorCode.INVALID_CONFIG, "must be positive"), None]
 
 
-async def test_checking_only():
+async def test_validate_only_changes_nothing():
     backend = backend_of()
     plans = [((TOPIC, "orders"), set_to(retention_ms="1"))]
     assert await alter(backend, *plans, validate_only=True) == [None]
@@ -106,7 +106,7 @@ async def test_checking_only():
         ((BROKER, ""), {"log.cleaner.threads": "2"}, 42, "dynamically"),
     ],
 )
-async def test_configs_that_may_not_be(key, given, code, message):
+async def test_invalid_configs(key, given, code, message):
     state = topic("orders", configs={"max.compaction.lag.ms": "5"})
     backend = FakeBackend(image_of(state))
     [outcome] = await alter(backend, (key, lambda target: Assignments(set=given)))
@@ -115,7 +115,7 @@ async def test_configs_that_may_not_be(key, given, code, message):
     assert backend.controller.requests == []
 
 
-async def test_what_is_taken_away_contradicts_nothing():
+async def test_a_deleted_config_is_not_validated():
     state = topic("orders", configs={"max.compaction.lag.ms": "5", "odd": "1"})
     wanted = {"min.compaction.lag.ms": "9"}
     for assignments in [
@@ -127,8 +127,8 @@ async def test_what_is_taken_away_contradicts_nothing():
         assert await alter(backend, plan) == [None]
 
 
-async def test_what_is_taken_away_from_a_broker_need_not_be_dynamic():
-    """What an earlier version has stored must go away, too."""
+async def test_a_config_deleted_from_a_broker_need_not_be_dynamic():
+    """A config that an earlier version stored must be removable."""
     backend = backend_of()
     outcomes = await alter(
         backend,

@@ -26,12 +26,12 @@ def test_defaults_of_a_topic_come_from_the_brokers():
     retention = entry(entries, "retention.ms")
     assert (retention.value, retention.type) == ("604800000", ConfigType.LONG)
     assert (retention.source, retention.read_only) == (ConfigSource.DEFAULT, False)
-    # Kafka too tells the broker's own unit here.
+    # Kafka, too, shows the broker's own unit here.
     assert retention.synonyms == (("log.retention.hours", "168", ConfigSource.DEFAULT),)
     assert all(one.documentation for one in entries)
 
 
-def test_what_is_set_on_a_topic_wins():
+def test_a_topics_own_config_wins():
     state = topic("orders", configs={"retention.ms": "1000"})
     image = image_of(state, cluster_configs={"log.retention.ms": "2"})
     entries = topic_entries(image, state)
@@ -58,7 +58,7 @@ def test_a_topic_has_all_configs_of_the_table():
     assert entry(entries, "record.validation").synonyms == ()
 
 
-def test_what_is_stored_and_not_valid_is_not_told():
+def test_invalid_stored_values_are_hidden():
     state = topic("orders", configs={"x.y": "z", "segment.bytes": "1", "preallocate": "true"})
     image = image_of(state, cluster_configs={"log.retention.ms": "x", "log.roll.hours": "1"})
     entries = topic_entries(image, state)
@@ -70,7 +70,7 @@ def test_what_is_stored_and_not_valid_is_not_told():
     assert entry(entries, "preallocate").source is ConfigSource.DYNAMIC_TOPIC
 
 
-def test_what_is_told_is_what_holds():
+def test_described_values_are_the_effective_ones():
     state = topic("orders", configs={"retention.ms": "7", "segment.bytes": "nonsense"})
     node_configs = {"log.flush.interval.ms": "9"}
     image = image_of(
@@ -89,7 +89,7 @@ def test_what_is_told_is_what_holds():
     assert [one.value for one in roll.synonyms] == ["3", "2", "168"]
 
 
-def test_what_is_set_for_all_brokers_comes_next_in_the_topic_s_unit():
+def test_a_cluster_config_comes_next_in_the_topics_unit():
     state = topic("orders")
     nodes = [node(1, static_configs={"log.retention.minutes": "2"})]
     entries = topic_entries(image_of(state, nodes=nodes), state)
@@ -110,8 +110,8 @@ def test_types_of_broker_configs():
     assert broker_config_type("no.such.config") is ConfigType.UNKNOWN
 
 
-def test_what_stands_in_for_a_broker_config_comes_after_it():
-    """Alone it is no value of that config, as in Kafka."""
+def test_a_fallback_config_comes_after_its_broker_config():
+    """Alone it does not set that config, as in Kafka."""
     image = image_of(
         cluster_configs={"log.retention.ms": "5", "log.cleaner.backoff.ms": "-1"},
         node_configs={NodeId(2): {"min.insync.replicas": "3"}},

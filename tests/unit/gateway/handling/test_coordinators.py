@@ -42,7 +42,7 @@ async def test_nothing_is_coordinated_before_the_topic_exists():
     assert await ask_coordinator(context, "readers", b"", 1_000) == (15, b"")
 
 
-async def test_instances_do_not_meet_in_a_coordinator():
+async def test_instances_have_separate_groups():
     backend = FakeBackend(image_of(group_topic()))
     assert place_of(context_of(Client(backend, instance=OTHER)), "readers") is None
 
@@ -54,7 +54,7 @@ async def test_leaderless_partitions_have_no_coordinator():
     assert await ask_coordinator(context, "readers", b"", 1_000) == (15, b"")
 
 
-async def test_what_the_coordinator_gets_and_gives():
+async def test_call_and_reply_of_the_coordinator():
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(lambda call: (0, b"answer"))
     context = context_of(Client(backend))
@@ -98,7 +98,7 @@ async def test_without_newer_metadata_the_refusal_is_the_answer():
     assert len(backend.coordinator_calls()) == 1
 
 
-async def test_a_call_does_not_wander_for_ever():
+async def test_redirects_of_a_call_are_limited():
     backend = FakeBackend(image_of(group_topic()))
     context = context_of(Client(backend))
 
@@ -125,12 +125,12 @@ async def test_the_deadline_counts_over_all_attempts():
     assert [call.deadline_ms for _, call in backend.coordinator_calls()] == [1_000, 400]
 
 
-async def test_a_node_that_is_away_is_no_coordinator():
+async def test_an_unreachable_node_is_no_coordinator():
     context = context_of(Client(FakeBackend(image_of(group_topic()))))
     assert await ask_node(context, CoordinatorPlace(NodeId(9), 0), b"", 1_000) == (15, b"")
 
 
-async def test_a_client_that_leaves_is_forgotten():
+async def test_a_call_is_cancelled_when_its_client_leaves():
     backend = FakeBackend(image_of(group_topic()))
     client = Client(backend)
     asking = asyncio.ensure_future(ask_coordinator(context_of(client), "readers", b"", 60_000))
@@ -155,7 +155,7 @@ async def test_a_client_that_left_before_its_request_was_passed_on():
     assert backend.links[2].calls == []
 
 
-async def test_leaving_after_the_answer_cancels_nothing():
+async def test_a_client_that_leaves_after_the_answer_cancels_nothing():
     backend = FakeBackend(image_of(group_topic()))
     backend.coordinate(lambda call: (0, b""))
     client = Client(backend)

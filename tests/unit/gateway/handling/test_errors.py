@@ -20,11 +20,11 @@ from highwater.model.errors import (
 )
 
 STAYS_IN_OTHER_SERVICES = {InvalidRequestError, LimitExceededError, StaleNodeEpochError}
-"""Raised by servicers, and a gRPC status when they leave their service: `ControllerCallError` here."""
+"""Servicers raise them; across services they are gRPC statuses, here a `ControllerCallError`."""
 
 
 class OddUnreachableError(UnreachableError):
-    """A leaf that the table does not name."""
+    """A leaf class that is not in the table."""
 
 
 def leaves(error: type[HighwaterError]) -> set[type[HighwaterError]]:

@@ -11,7 +11,7 @@ def context_of(backend, **kwargs):
     return Client(backend, **kwargs).context(ApiKey.LIST_OFFSETS, 5)
 
 
-def test_the_way_to_a_leader():
+def test_routes_to_leaders():
     backend = FakeBackend(image_of(topic("orders", [1, 3])))
     route, link = route_of(context_of(backend), "orders", 1)
     assert link is backend.links[3]
@@ -27,7 +27,7 @@ def test_the_way_to_a_leader():
         ("orders", 1, ErrorCode.LEADER_NOT_AVAILABLE),
     ],
 )
-def test_no_way(name, partition, code):
+def test_no_route(name, partition, code):
     backend = FakeBackend(image_of(topic("orders", [1, -1])))
     assert route_of(context_of(backend), name, partition) is code
 
@@ -55,7 +55,7 @@ async def test_each_leader_is_asked_once_and_answers_keep_their_order():
 
 
 @pytest.mark.parametrize(("error", "code"), [(UnreachableError("x"), 5), (HighwaterError("x"), -1)])
-async def test_a_node_that_is_away_fails_its_own_questions(error, code):
+async def test_an_unreachable_node_fails_its_own_questions(error, code):
     backend = FakeBackend()
 
     async def ask(link, questions):

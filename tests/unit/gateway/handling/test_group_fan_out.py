@@ -38,5 +38,5 @@ async def test_an_answer_that_is_not_one_for_one_is_a_bug():
         await ask(backend, ["a"])
 
 
-async def test_nothing_asked():
+async def test_an_empty_request():
     assert await ask(FakeBackend(), []) == []

@@ -1,4 +1,4 @@
-"""Long answers take turns."""
+"""Long answers are computed one per loop turn."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from highwater.gateway.handling.one_a_turn import OneATurn
 
 
 async def _turns(gate: OneATurn, calls: int) -> list[tuple[int, int]]:
-    """(call, turn of the loop in which it was made) for calls that all come at once."""
+    """(call, turn of the loop in which it ran) for calls that come at once."""
     turn = 0
     made: list[tuple[int, int]] = []
 
@@ -21,7 +21,7 @@ async def _turns(gate: OneATurn, calls: int) -> list[tuple[int, int]]:
     return made
 
 
-async def test_one_in_each_turn_and_in_order() -> None:
+async def test_one_call_per_turn_in_order() -> None:
     made = await _turns(OneATurn(), 20)
     assert [number for number, _ in made] == list(range(20))
     turns = [turn for _, turn in made]

@@ -36,7 +36,7 @@ async def test_more_callers_than_a_block_has_ids():
     assert sorted(taken) == list(range(7_000, 7_009))
 
 
-async def test_a_failure_reaches_all_who_wait_and_is_over_then():
+async def test_a_failure_reaches_all_waiting_callers_once():
     controller = FakeBackend().controller
     controller.hold = asyncio.Event()
     controller.raises = UnreachableError("no controller")
@@ -57,7 +57,7 @@ async def test_a_refusal_is_no_id():
     assert await ProducerIds().take(controller) is None
 
 
-async def test_the_one_who_asked_may_leave():
+async def test_the_first_caller_may_leave():
     controller = FakeBackend().controller
     controller.hold = asyncio.Event()
     ids = ProducerIds()

@@ -14,7 +14,7 @@ def context_of(backend):
     return Client(backend).context(3, 9)
 
 
-async def test_many_clients_are_one_call():
+async def test_many_clients_share_one_call():
     backend = FakeBackend()
     backend.controller.hold = asyncio.Event()
     context = context_of(backend)
@@ -29,7 +29,7 @@ async def test_many_clients_are_one_call():
     assert backend.shared.creations == {}
 
 
-async def test_only_what_is_not_under_way_is_asked_for():
+async def test_topics_being_created_are_not_requested_again():
     backend = FakeBackend()
     hold = backend.controller.hold = asyncio.Event()
     context = context_of(backend)
@@ -45,7 +45,7 @@ async def test_only_what_is_not_under_way_is_asked_for():
     assert names == [["a"], ["b"]]
 
 
-async def test_others_go_on_when_the_first_caller_leaves():
+async def test_other_callers_go_on_when_the_first_leaves():
     backend = FakeBackend()
     backend.controller.hold = asyncio.Event()
     context = context_of(backend)
@@ -58,7 +58,7 @@ async def test_others_go_on_when_the_first_caller_leaves():
     assert backend.shared.creations == {}
 
 
-async def test_somebody_else_was_faster():
+async def test_another_gateway_creates_the_topic_first():
     backend = FakeBackend()
     backend.controller.errors["a"] = (ErrorCode.TOPIC_ALREADY_EXISTS, "exists")
     context = context_of(backend)
@@ -95,7 +95,7 @@ async def test_the_topic_of_group_metadata_waits_for_the_nodes_of_its_replicas()
     assert await group_metadata_topic(context_of(backend)) is not None
 
 
-async def test_a_topic_of_group_metadata_that_exists_is_not_asked_for():
+async def test_an_existing_group_metadata_topic_is_not_created():
     backend = FakeBackend(image_of(group_topic()))
     found = await group_metadata_topic(context_of(backend))
     assert found is backend.image.topic("__consumer_offsets")

@@ -1,4 +1,4 @@
-"""Counters as Prometheus sees them."""
+"""The gateway's counters in a Prometheus scrape."""
 
 from highwater.gateway.core.meters import FETCH, RequestMeters
 from highwater.gateway.metrics.gateway import GatewayCollector, GatewayReadings, error_name

@@ -34,7 +34,7 @@ WITH_FIELDS = params(
 
 
 class BrokenBackend(FakeBackend):
-    """Fails in a way that nobody foresaw, wherever a handler turns."""
+    """Raises an unexpected error on every access of a handler."""
 
     broken = False
 
@@ -52,7 +52,7 @@ def broken(monkeypatch):
 
 
 @pytest.mark.parametrize(("api", "version"), CAN_BREAK)
-async def test_an_unforeseen_error_is_told_in_the_api_s_own_shape(broken, api, version):
+async def test_an_unexpected_error_has_the_apis_response_format(broken, api, version):
     codec = request_codec(api.key)
     body = codec.encode_request(sample_request(api.key, version), version)
     answer = await Client(broken).send(api.key, version, body)
@@ -62,7 +62,7 @@ async def test_an_unforeseen_error_is_told_in_the_api_s_own_shape(broken, api, v
 
 
 @pytest.mark.parametrize(("api", "version"), WITH_FIELDS)
-async def test_half_a_request_closes_the_connection(api, version):
+async def test_a_truncated_request_closes_the_connection(api, version):
     codec = request_codec(api.key)
     body = codec.encode_request(sample_request(api.key, version), version)
     backend = FakeBackend(image_of(group_topic()))
@@ -101,7 +101,7 @@ async def test_a_version_that_is_not_served_closes_the_connection(key, version):
         (KeyError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_errors_behind_the_gateway_become_codes(error, code):
+async def test_errors_of_other_services_become_codes(error, code):
     backend = FakeBackend()
     backend.controller.raises = error
     response = await Client(backend).call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
@@ -145,7 +145,7 @@ async def test_failures_that_a_client_repeats_do_not_fill_the_log():
         await client.call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
     assert [event for event, _ in lines] == ["request_failed"] * LINES_PER_WINDOW
     assert all(len(values["error"]) == VALUE_CHARS_MAX for _, values in lines)
-    # A bug is a rarer thing and must not drown in what was foreseen.
+    # A bug is rarer and must not be hidden by expected errors.
     backend.controller.raises = KeyError("bug")
     await client.call(sample_request(ApiKey.CREATE_TOPICS, 7), 7)
     assert isinstance(lines[-1][1]["exc_info"], KeyError)

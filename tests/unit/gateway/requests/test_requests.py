@@ -1,4 +1,4 @@
-"""Requests that end a connection: refused, counted, and not one log line for each."""
+"""Requests that close their connection are refused and counted, with limited log lines."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from tests.unit.gateway.handlers.fakes import FakeBackend
 
 
 class Tasks:
-    """Runs what would be a task to its end at once; it must not wait for anything."""
+    """Runs each task to its end at once; it must not wait for anything."""
 
     def start(self, coroutine, *, name):
         with pytest.raises(StopIteration):

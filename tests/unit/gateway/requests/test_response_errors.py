@@ -48,7 +48,7 @@ def test_absent_lists_hold_nothing():
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
-def test_every_response_of_ours_can_be_looked_through(api):
+def test_every_response_can_be_searched_for_errors(api):
     module = __import__(
         f"highwater.kafka.messages.{request_codec(api.key).name}", fromlist=["messages"]
     )

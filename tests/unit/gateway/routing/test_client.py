@@ -1,4 +1,4 @@
-"""Who a connection's peer is."""
+"""The peer of a connection."""
 
 from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable

@@ -1,4 +1,4 @@
-"""The newer of what a node says and what the image says is told, and remembered."""
+"""Of a node's and the image's leader, the newer one is returned and remembered."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def routes():
         ((2, EPOCH + 1), (2, EPOCH + 1)),
     ],
 )
-def test_the_newer_one_is_told_with_its_address(routes, said, told):
+def test_the_newer_leader_is_returned_with_its_address(routes, said, told):
     found = current_leader(routes, 0, *said)
     leader, epoch = told
     broker = Broker(NodeId(leader), "10.1.1.1", 9092 + leader, f"rack-{leader}", fenced=False)
@@ -38,7 +38,7 @@ def test_the_newer_one_is_told_with_its_address(routes, said, told):
     assert routes.table.ahead == ({} if epoch == EPOCH else {(ORDERS, 0): epoch})
 
 
-def test_without_a_leader_nothing_is_told(routes):
+def test_without_a_leader_nothing_is_returned(routes):
     assert current_leader(routes, 1, -1, -1) is None
     assert current_leader(routes, 0, -1, EPOCH + 1) is None, "a newer epoch, which nobody leads"
     assert routes.table.ahead == {}

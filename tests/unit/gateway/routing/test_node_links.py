@@ -1,4 +1,4 @@
-"""One link per node and incarnation, opened and closed as the image says."""
+"""One link per node and incarnation, opened and closed by the image."""
 
 import asyncio
 from dataclasses import replace
@@ -62,7 +62,7 @@ async def test_a_link_lives_through_fencing(links, opened):
     assert links.link_to(1) is opened[0]
 
 
-async def test_links_hear_of_fencing_when_they_are_told_to(links, opened):
+async def test_links_learn_of_fencing_on_request(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     links.apply(image_of([node_state(1, fenced=True), node_state(2)]))
     assert [link.fenced for link in opened] == [False, False], "routes come first"
@@ -92,7 +92,7 @@ async def test_a_new_incarnation_gets_a_new_link(links, opened):
     assert (first.closed, second.closed) == (1, 0)
 
 
-async def test_a_node_that_is_gone_loses_its_link(links, opened):
+async def test_a_removed_node_loses_its_link(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     assert links.apply(image_of([node_state(2)]))
     assert links.link_to(1) is None
@@ -103,7 +103,7 @@ async def test_a_node_that_is_gone_loses_its_link(links, opened):
     assert [link.expired for link in opened] == [[], [77]]
 
 
-async def test_answers_are_not_waited_for_at_links_that_are_closed_fenced_or_cut_off(links, opened):
+async def test_no_answers_are_awaited_from_closed_fenced_or_expired_links(links, opened):
     links.apply(image_of([node_state(1), node_state(2)]))
     first, second = opened
     assert not links.is_lost(first)

@@ -1,4 +1,4 @@
-"""Routes follow the image: new ones where the leader changed, the same ones elsewhere."""
+"""Routes follow the image: a changed leader gets a new route, others keep theirs."""
 
 from dataclasses import replace
 
@@ -105,7 +105,7 @@ def test_instances_do_not_see_one_another(table):
     assert table.topic(DEFAULT_INSTANCE, "a") is ours
 
 
-def test_links_that_come_and_go(table, links):
+def test_added_and_removed_links(table, links):
     routes = table.topic(DEFAULT_INSTANCE, "a")
     before = list(routes.partitions)
     links.names = {3: "link 3"}
@@ -125,12 +125,12 @@ class Hold:
         raise AssertionError("nothing is sent in these tests")
 
 
-def test_produce_goes_to_the_link_where_nothing_holds_it(table):
+def test_unheld_produce_goes_to_the_link(table):
     routes = table.topic(DEFAULT_INSTANCE, "a")
     assert [r.target for r in routes.partitions] == ["link 1", "link 2", None]
 
 
-def test_produce_of_new_routes_is_held_and_moves_are_told(links):
+def test_produce_of_new_routes_is_held_and_moves_are_reported(links):
     hold = Hold()
     table = RoutingTable(links.link_to, hold)
     table.apply(image_of(topics=[topic_state("a", [(1, 2), (2, 1), (3,)])]))
@@ -163,7 +163,7 @@ def test_a_route_by_the_topic_s_id(table):
     assert table.route(TopicId(b"another-id-here!"), 0) is None
 
 
-def test_epochs_that_were_told_are_remembered_until_the_image_has_them(table):
+def test_epochs_shown_to_clients_are_kept_until_the_image_has_them(table):
     routes = table.topic(DEFAULT_INSTANCE, "a")
     first, second, _ = routes.partitions
     topic_id = routes.state.topic_id
@@ -183,7 +183,7 @@ def test_epochs_that_were_told_are_remembered_until_the_image_has_them(table):
     assert table.ahead == {}, "the topic is gone"
 
 
-def test_the_newest_revision_that_was_heard_of_stays(links):
+def test_the_newest_known_revision_stays(links):
     table = RoutingTable(links.link_to)
     for revision, newest in ((0, 0), (7, 7), (5, 7), (8, 8)):
         table.heard_of(revision)
@@ -191,12 +191,12 @@ def test_the_newest_revision_that_was_heard_of_stays(links):
 
 
 def crowd(count):
-    """An image of that many topics with two partitions each, led by node 1."""
+    """An image with `count` topics of two partitions each, led by node 1."""
     return image_of(topics=[topic_state(f"t{n}", [(1, 2), (1, 2)]) for n in range(count)])
 
 
 def moved_in(image, names):
-    """A delta that moves the first partition of these topics to node 2, and the image after it."""
+    """A delta that moves the first partition of these topics to node 2, and the new image."""
     partitions = {}
     for name in names:
         first = moved(image.topic(name), 0, 2).partitions[0]
@@ -243,8 +243,8 @@ def test_a_delta_and_the_whole_image_make_the_same_routes(links):
         assert by_delta == whole
 
 
-def test_in_the_middle_of_an_image_nobody_hears_of_an_older_epoch_later(links):
-    """Routes are ahead of the image then, and metadata come from the image (R17)."""
+def test_clients_never_see_an_older_epoch_while_an_image_is_applied(links):
+    """Routes are then ahead of the image, from which Metadata is answered (R17)."""
     image = crowd(200)
     table = RoutingTable(links.link_to)
     table.apply(image)
@@ -262,7 +262,7 @@ def test_in_the_middle_of_an_image_nobody_hears_of_an_older_epoch_later(links):
     assert table.ahead == {}
 
 
-def test_moves_are_told_at_every_step(links):
+def test_moves_are_reported_at_every_step(links):
     table = RoutingTable(links.link_to, Hold())
     image = crowd(200)
     table.apply(image)

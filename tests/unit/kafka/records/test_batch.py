@@ -1,4 +1,4 @@
-"""Header access and in-place patches, against batches that kafka-python wrote."""
+"""Header access and in-place patches of batches that kafka-python wrote."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Batches that we build, read by other clients."""
+"""Other clients read the batches that we build."""
 
 import pytest
 from aiokafka.record.memory_records import (  # type: ignore[import-untyped]

@@ -32,7 +32,7 @@ def test_round_trip(codec: Compression, sample: bytes) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES[1:], ids=len)
-def test_what_we_write_others_read(sample: bytes) -> None:
+def test_other_libraries_read_what_we_write(sample: bytes) -> None:
     assert gzip.decompress(compress(Compression.GZIP, sample)) == sample
     assert bytes(kafka_codec.snappy_decode(compress(Compression.SNAPPY, sample))) == sample
     assert lz4.frame.decompress(compress(Compression.LZ4, sample)) == sample
@@ -40,7 +40,7 @@ def test_what_we_write_others_read(sample: bytes) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES[1:], ids=len)
-def test_what_others_write_we_read(sample: bytes) -> None:
+def test_we_read_what_other_libraries_write(sample: bytes) -> None:
     raw_snappy = bytes(cramjam.snappy.compress_raw(sample))
     xerial = kafka_codec.snappy_encode(sample)
     assert bytes(decompress(Compression.GZIP, gzip.compress(sample), MIB)) == sample
@@ -98,8 +98,8 @@ except DecompressedTooLargeError:
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_all_memory_that_a_bomb_takes(codec: Compression) -> None:
-    """The decompressors' own memory too, for zstd with the widest window that it accepts."""
+def test_a_decompression_bomb_takes_bounded_memory(codec: Compression) -> None:
+    """Includes the decompressors' own memory; for zstd with the widest window that it accepts."""
     limit, size = 16 * MIB, 256 * MIB
     if codec == Compression.ZSTD:
         parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
@@ -131,7 +131,7 @@ def test_truncated_and_garbled_data_is_a_typed_error(codec: Compression) -> None
             out = decompress(codec, packed[:cut], MIB)
         except CorruptCompressedDataError:
             continue
-        # A snappy frame may end between blocks; what came before is then whole.
+        # A snappy stream may end between frames; the part before is then whole.
         assert codec == Compression.SNAPPY
         assert out == b""
     for position in range(min(len(packed), 40)):

@@ -1,4 +1,4 @@
-"""Each rule for a batch that a producer sends, one broken batch a rule."""
+"""Each rule for a producer's batch, with a batch that breaks it."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def good(**options: int) -> bytearray:
 
 
 def put(data: bytearray, position: int, width: int, value: int) -> bytearray:
-    """Overwrite a header field and make the CRC right again."""
+    """Overwrite a header field and correct the CRC."""
     data[position : position + width] = value.to_bytes(width, "big", signed=value < 0)
     crc = b.crc_of(data, 0, len(data))
     data[b.CRC_AT : b.CRC_AT + 4] = crc.to_bytes(4, "big")

@@ -238,7 +238,7 @@ def test_damage_that_a_read_meets_is_refused_from_then_on_and_nothing_else_is(no
 def test_who_asks_for_what_may_soon_be_healed_waits_and_comes_again(node):
     """librdkafka and Java tell their applications of CORRUPT_MESSAGE, and not of this."""
     replica, _ = damaged(node, known=True)
-    node.plane._hopeful = lambda asked: asked is replica
+    node.plane._may_heal_soon = lambda asked: asked is replica
     assert node.fetch(ask(1), max_wait_ms=0).codes == [ErrorCode.OFFSET_NOT_AVAILABLE]
     waiting = node.fetch(ask(1), max_wait_ms=500)
     assert waiting.work.waiting is not None

@@ -2,15 +2,21 @@
 
 import pytest
 
+from highwater.hop.append import Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.records.batch import CRC_AT, MAX_TIMESTAMP_AT, crc_of
 from highwater.kafka.records.builder import RecordBatchBuilder
 from highwater.kafka.records.validation import RECORD_ERRORS_MAX
 from highwater.partition.data_plane.policy import AppendPolicy
-from highwater.partition.data_plane.refusals import refusal_of
+from highwater.partition.data_plane.refusals import verdict_on
 from tests.support.log_batches import make_batch
 
 NOW = 1_700_000_000_000
+
+
+def refusal_of(batch, policy, now_ms):
+    verdict = verdict_on(batch, policy, now_ms)
+    return verdict if isinstance(verdict, Failure) else None
 
 
 def code(batch, **policy):

@@ -1,4 +1,4 @@
-"""The embedded link is the data plane itself, with appends gathered once per turn."""
+"""The embedded link calls the data plane directly and gathers appends once per turn."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The stream around a session: bytes in, bytes out, its end, and what a follower gets over gRPC."""
+"""The stream of a session: bytes in, bytes out, its end, and a follower over gRPC."""
 
 import asyncio
 import os
@@ -90,7 +90,7 @@ async def test_an_empty_answer_comes_after_max_wait(context, leader):
 @pytest.mark.parametrize(
     "messages", [[b"\xff" * 9], [request(2)], [request(1), request(3)]], ids=len
 )
-async def test_who_breaks_the_rules_is_told_and_forgotten(context, leader, messages):
+async def test_an_invalid_follower_gets_an_error_and_loses_its_session(context, leader, messages):
     replica = leader.add_led()
     serving = serve(leader, context)
     for message in messages:
@@ -124,7 +124,7 @@ async def test_a_session_that_breaks_ends_the_stream(context, leader, monkeypatc
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-async def test_bytes_that_are_gone_take_the_directory_offline(context, leader):
+async def test_missing_bytes_take_the_directory_offline(context, leader):
     replica = leader.add_led()
     leader.append(make_batch())
     os.ftruncate(replica.log.extent.active.open(), HEADER_BYTES + 2)

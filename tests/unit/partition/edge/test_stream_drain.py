@@ -1,4 +1,4 @@
-"""The end of all streams of a node: which of them first, and what is not waited for."""
+"""The end of all streams of a node: their order, and the limits of waits."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from highwater.partition.edge.stream_drain import StreamDrain
 
 
 class Streams:
-    """Streams that end some time after they were asked to."""
+    """Streams that end some time after `stop`."""
 
     def __init__(self, drain: StreamDrain) -> None:
         self.drain = drain
@@ -21,7 +21,7 @@ class Streams:
             self.events.append(f"{name} ended")
 
 
-async def test_streams_that_others_wait_for_end_after_those() -> None:
+async def test_last_streams_end_after_all_others() -> None:
     drain = StreamDrain()
     streams = Streams(drain)
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
@@ -43,7 +43,7 @@ async def test_a_node_without_streams_stops_at_once() -> None:
     assert loop.time() - began_s < 1
 
 
-async def test_a_stream_that_does_not_end_is_not_waited_for_for_ever() -> None:
+async def test_the_wait_for_a_stream_has_a_limit() -> None:
     drain = StreamDrain()
     with drain.stream(lambda: None):
         async with asyncio.timeout(5):

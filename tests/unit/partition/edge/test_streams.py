@@ -1,4 +1,4 @@
-"""The node's side of a stream: back pressure, nonsense from the peer, a writer that fails."""
+"""The node's side of a stream: back pressure, invalid messages, a failing writer."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ async def run(coroutine):
         return await coroutine
 
 
-async def test_answers_leave_in_order_and_the_end_is_the_end(context):
+async def test_answers_are_in_order_and_the_stream_ends(context):
     out = OutQueue(context)
     context.inbox.put_nowait(b"a")
     context.inbox.put_nowait(b"b")
@@ -95,7 +95,7 @@ async def test_nothing_is_read_while_too_much_waits_to_be_written(context, monke
     await run(serving)
 
 
-async def test_nonsense_is_refused_in_words(context):
+async def test_invalid_messages_are_refused_with_a_reason(context):
     def receive(_message):
         raise HopFramingError("what is this")
 
@@ -196,7 +196,7 @@ async def test_bytes_are_not_read_far_ahead_of_a_peer_that_does_not(context, tmp
     await run(serving)
 
 
-async def test_fetches_that_wait_are_told_as_begun(context, tmp_path):
+async def test_waiting_fetches_count_as_begun(context, tmp_path):
     node = Node(tmp_path)
     node.add()
     serving = asyncio.create_task(fetch_stream(node.plane, context))
@@ -213,7 +213,7 @@ async def test_fetches_that_wait_are_told_as_begun(context, tmp_path):
 
 
 @pytest.mark.parametrize("message", [b"", b"\xff" * 20, b"\x0d\x07\0\0\0\xff\xff"])
-async def test_no_append_stream_survives_nonsense(context, tmp_path, message):
+async def test_invalid_messages_end_an_append_stream(context, tmp_path, message):
     context.inbox.put_nowait(message)
     with pytest.raises(Aborted) as caught:
         await run(append_stream(Node(tmp_path).plane, context))
@@ -224,7 +224,7 @@ async def test_no_append_stream_survives_nonsense(context, tmp_path, message):
 
 
 def told(written):
-    """Messages that were told as read, (message, base offsets) of results, and if that is all."""
+    """Messages reported as read, (message, base offsets) of results, and whether that is all."""
     responses = [decode_response(message) for message in written]
     return (
         [i for response in responses for i in response.appended_message_ids],
@@ -238,7 +238,7 @@ def append_message(message_id, *batches, epoch=EPOCH, acks=1):
     return encode_append(message_id, groups, 0)
 
 
-async def test_what_was_taken_is_answered_and_nothing_more_is_taken(context, tmp_path):
+async def test_read_messages_are_answered_and_no_more_are_read(context, tmp_path):
     node = Node(tmp_path)
     node.add()
     drain = StreamDrain()
@@ -263,7 +263,7 @@ async def test_what_was_taken_is_answered_and_nothing_more_is_taken(context, tmp
 
 
 async def waiting_for_a_commit(context, node, drain):
-    """A stream that was asked for acks=all and is then stopped; its peer closes its side."""
+    """A stream with an acks=all append that is then stopped; its peer closes its side."""
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     serving = asyncio.create_task(append_stream(node.plane, context, drain))
@@ -272,7 +272,7 @@ async def waiting_for_a_commit(context, node, drain):
     return replica, serving
 
 
-async def test_a_commit_that_is_under_way_is_waited_for(context, tmp_path):
+async def test_the_end_of_a_stream_waits_for_a_commit(context, tmp_path):
     drain = StreamDrain()
     replica, serving = await waiting_for_a_commit(context, Node(tmp_path), drain)
     stopping = asyncio.create_task(drain.run(2))
@@ -339,7 +339,7 @@ async def test_a_stream_whose_answers_cannot_be_written_does_not_end_in_order(co
         await run(serving)
 
 
-async def test_a_fetch_that_waits_is_not_waited_for(context, tmp_path):
+async def test_the_end_of_a_stream_does_not_wait_for_a_long_poll(context, tmp_path):
     node = Node(tmp_path)
     node.add()
     drain = StreamDrain()
@@ -359,7 +359,7 @@ async def test_a_stream_that_comes_too_late(context):
     assert caught.value.args[0] is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_who_is_cancelled_while_the_node_stops_is_cancelled(context):
+async def test_a_stream_can_be_cancelled_while_the_node_stops(context):
     drain = StreamDrain()
     out = OutQueue(context)
     context.may_write.clear()
@@ -374,7 +374,7 @@ async def test_who_is_cancelled_while_the_node_stops_is_cancelled(context):
     assert await run(stopping)
 
 
-async def test_large_coordinator_replies_travel_apart():
+async def test_large_coordinator_replies_get_their_own_messages():
     written = []
 
     async def write(message):

@@ -23,7 +23,7 @@ from highwater.partition.groups.core.values import (
 )
 
 WALL_MS = 1_700_000_000_000
-"""Wall clock when the virtual clock says 0."""
+"""The wall clock's time when the virtual clock shows 0."""
 
 NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
@@ -57,7 +57,7 @@ class Call:
 
 
 class Dialogue:
-    """Speaks with a shard as clients do, on a clock that only `wait` moves."""
+    """Calls a shard as clients do, with a clock that only `wait` moves."""
 
     def __init__(self, config: GroupConfig = NO_DELAY, log: list[Record] | None = None) -> None:
         self.config = config
@@ -79,7 +79,7 @@ class Dialogue:
         return shard
 
     def restart(self) -> None:
-        """The node dies and another one loads the log."""
+        """The node dies, and another one loads the log."""
         self.shard = self._load(self.log)
 
     def settle(self) -> None:
@@ -104,7 +104,7 @@ class Dialogue:
         self.now_ms = target
 
     def run_due(self) -> None:
-        """What a loop turn does: run timers that are due now."""
+        """Run the timers that are due now, as a loop turn does."""
         self.wait(0)
 
     def join(
@@ -222,7 +222,7 @@ class Dialogue:
     # -- short cuts ---------------------------------------------------------------------------
 
     def new_member(self, **options: object) -> Call:
-        """The first JoinGroup for an id and the second with it, as v4+ clients do."""
+        """JoinGroup without an id, then again with the returned id, as v4+ clients do."""
         first = self.join(**options)  # type: ignore[arg-type]
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
         return self.join(first.join.member_id, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A coordinator topic in memory whose commits and failures a test decides."""
+"""A coordinator topic in memory; the test decides about commits and failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MemoryLog:
             self.when_committed(*wanted)
 
     def refuse(self, error: int) -> None:
-        """Truncate everything that is held and say why."""
+        """Truncate everything that is held and report `error`."""
         held, self.held = self.held, []
         for partition, base, _ in reversed(held):
             self.batches[partition].pop()
@@ -153,7 +153,7 @@ class MemorySnapshots:
         self.open.set()
 
     def load(self, place: LogPlace) -> bytes | None:
-        # Called in a thread: what loads waits here until the test lets it go on.
+        # Called in a thread: loading waits here until the test lets it go on.
         assert self.open.wait(timeout=5)
         return self.files.get(place.partition)
 

@@ -1,4 +1,4 @@
-"""A group coordinator on a log in memory, spoken to in Kafka's encoding."""
+"""A group coordinator on a log in memory, called in Kafka's encoding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
 
 class Sent:
-    """A call that was submitted and what came of it."""
+    """A submitted call and its answer."""
 
     def __init__(self, call: CoordinatorCall, version: int) -> None:
         self.call = call
@@ -49,7 +49,7 @@ class Sent:
 
 
 class Node:
-    """One node: what a gateway sees of it."""
+    """One node as a gateway sees it."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ def _api_key(message: Any) -> int:
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Let the loop run until something holds."""
+    """Let the loop run until the condition holds."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s
     turns = 0

@@ -1,9 +1,9 @@
-"""One coordinator partition on several nodes: the least of replication that is still true.
+"""One coordinator partition on several nodes, with simplified replication.
 
-The controller's side is `leader`, `epoch` and `isr`. Nodes hear of a new leader when the test says
-so, so that an old one may believe for long that it leads. What holds: a leader comes from the ISR,
-the high watermark is the smallest log end over the leader's ISR, followers copy batch by batch
-after they have cut off what the leader does not have, and nobody answers for an epoch that is over.
+The controller's state is `leader`, `epoch` and `isr`. Nodes learn of a new leader when the test
+says so, so an old one may long believe that it leads. As in real replication, a leader is from the
+ISR, the high watermark is the smallest log end in the leader's ISR, followers copy batch by batch
+after truncating what the leader does not have, and no node answers for an earlier epoch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class NodeLog:
         self.alive = True
         self.leading = False
         self.epoch = -1
-        """The newest one that this node has heard of."""
+        """The newest epoch that this node knows."""
         self.leader = -1
         self.epoch_start = 0
         self.isr: frozenset[int] = frozenset()
         self.ends: dict[int, int] = {}
-        """What the leader knows of its followers."""
+        """The followers' log ends, as the leader knows them."""
         self.waiting: deque[tuple[int, int, Callable[[int, int], None]]] = deque()
         self.awaited: list[tuple[int, int, Callable[[], None]]] = []
 
@@ -106,7 +106,7 @@ class NodeLog:
         return self.log_end_offset(0)
 
     def advance(self) -> None:
-        """Moves the leader's high watermark and tells those who wait for it."""
+        """Advances the leader's high watermark and calls its waiters."""
         if not self.leading or len(self.isr) < self.cluster.min_isr:
             return
         others = [self.ends.get(node, 0) for node in self.isr if node != self.node]
@@ -148,7 +148,7 @@ class ReplicatedLog:
         return self.nodes[node].alive and node in self.isr
 
     def elect(self, node: int) -> int:
-        """Makes a node of the ISR the leader, tells only that node, and gives the epoch."""
+        """Elects a node of the ISR, tells only that node, and returns the epoch."""
         assert self.may_lead(node)
         self.epoch += 1
         self.leader = node
@@ -165,7 +165,7 @@ class ReplicatedLog:
         return self.epoch
 
     def learn(self, node: int) -> bool:
-        """A node hears of the present leader; True if it led until now."""
+        """A node learns of the present leader; True if it led until now."""
         replica = self.nodes[node]
         if replica.epoch == self.epoch:
             return False
@@ -182,7 +182,7 @@ class ReplicatedLog:
         return leader.alive and leader.leading and leader.epoch == follower.epoch
 
     def fetch(self, node: int) -> None:
-        """A follower cuts off what its leader has not, and takes over one batch more."""
+        """A follower truncates what its leader does not have, and copies one more batch."""
         follower = self.nodes[node]
         leader = self.nodes[follower.leader]
         common = 0
@@ -206,7 +206,7 @@ class ReplicatedLog:
         follower.committed = max(follower.committed, min(leader.committed, follower.end))
 
     def shrink(self, node: int) -> None:
-        """The leader gives up waiting for a follower."""
+        """The leader removes a follower from the ISR."""
         leader = self.nodes[self.leader]
         assert leader.leading
         assert node != leader.node
@@ -214,7 +214,7 @@ class ReplicatedLog:
         leader.advance()
 
     def crash(self, node: int) -> None:
-        """The process is gone; what it has written is in the page cache."""
+        """The process dies; its writes are in the page cache."""
         replica = self.nodes[node]
         replica.alive = replica.leading = False
         replica.waiting.clear()

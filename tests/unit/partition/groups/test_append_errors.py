@@ -2,7 +2,7 @@ import pytest
 
 from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
-from highwater.partition.groups.append_errors import for_api, told
+from highwater.partition.groups.append_errors import client_error, for_api
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from highwater.partition.groups.append_errors import for_api, told
         (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_codes_of_the_log_in_the_words_of_the_coordinator(refusal, code):
-    assert told(refusal) is code
-    assert told(int(refusal)) is code
+def test_log_errors_become_coordinator_errors(refusal, code):
+    assert client_error(refusal) is code
+    assert client_error(int(refusal)) is code
 
 
-def test_consumers_before_3_9_take_an_unavailable_coordinator_for_fatal_in_offset_fetch():
+def test_offset_fetch_never_returns_coordinator_not_available():
     unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert for_api(ApiKey.OFFSET_FETCH, unavailable) == ErrorCode.NOT_COORDINATOR
     assert for_api(int(ApiKey.OFFSET_FETCH), int(unavailable)) == ErrorCode.NOT_COORDINATOR

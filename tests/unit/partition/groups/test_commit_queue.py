@@ -7,7 +7,7 @@ from highwater.partition.groups.core.values import GroupKey
 
 
 class Fixture:
-    """A queue on a log that commits when told to."""
+    """A queue on a log that commits when the test says so."""
 
     def __init__(self, batch_bytes_max: int = 1_000_000, *, caught_up: bool = True) -> None:
         self.now_ms = 0
@@ -71,7 +71,7 @@ def test_one_batch_per_turn_and_answers_in_order():
     assert f.queue.bytes == 0
 
 
-def test_batches_behind_one_another():
+def test_several_batches_in_flight():
     f = Fixture()
     f.add()
     f.after_commit("first")
@@ -88,7 +88,7 @@ def test_batches_behind_one_another():
     assert f.told[2:] == [("second", 0), ("bytes", size)]
 
 
-def test_while_too_much_is_under_way_the_rest_gathers(monkeypatch):
+def test_records_gather_while_too_many_batches_are_in_flight(monkeypatch):
     monkeypatch.setattr(commit_queue, "IN_FLIGHT_MAX", 3)
     f = Fixture()
     for number in range(10):
@@ -107,7 +107,7 @@ def test_while_too_much_is_under_way_the_rest_gathers(monkeypatch):
     assert f.soon == []
 
 
-def test_operation_is_not_torn_by_the_batch_limit():
+def test_an_operation_stays_in_one_batch_if_it_fits():
     f = Fixture(batch_bytes_max=450)
     f.add(4)
     f.add(4)
@@ -116,7 +116,7 @@ def test_operation_is_not_torn_by_the_batch_limit():
     assert all(len(batch) <= 450 for batch, _ in f.appended)
 
 
-def test_operation_larger_than_a_batch_is_cut():
+def test_an_operation_larger_than_a_batch_is_split():
     f = Fixture(batch_bytes_max=450)
     f.add(20)
     f.after_commit("all")
@@ -140,7 +140,7 @@ def test_single_record_larger_than_the_limit_goes_alone():
     assert f.counts == [1, 1, 1]
 
 
-def test_failure_reaches_everybody_once_and_finishes_the_queue():
+def test_a_failure_reaches_every_caller_once_and_finishes_the_queue():
     f = Fixture()
     f.add()
     f.after_commit("in flight")
@@ -156,7 +156,7 @@ def test_failure_reaches_everybody_once_and_finishes_the_queue():
     assert len(f.told) == 2
 
 
-def test_at_offset_tells_where_the_log_stands():
+def test_at_offset_gives_the_committed_offset():
     f = Fixture()
     heard = []
     f.queue.at_offset(heard.append)
@@ -208,7 +208,7 @@ def test_queue_that_failed_never_catches_up():
     assert f.told == [("read", 16), ("late", 16)]
 
 
-def test_who_waits_too_long_is_told_and_the_records_stay():
+def test_a_caller_that_waits_too_long_gets_an_error_and_the_records_stay():
     f = Fixture()
     assert f.queue.next_deadline_ms() is None
     f.add()
@@ -235,8 +235,8 @@ def test_who_waits_too_long_is_told_and_the_records_stay():
     assert [error for name, error in f.told if name != "bytes"] == [15, 0, 15]
 
 
-def test_batch_that_is_not_where_it_has_to_be():
-    """A slow disk has written a batch that was given up: the state was built without it."""
+def test_a_batch_at_an_unexpected_offset_fails_the_queue():
+    """A slow disk has written an abandoned batch, which the state does not have."""
     f = Fixture()
     f.add()
     f.after_commit("a")

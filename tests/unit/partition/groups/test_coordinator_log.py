@@ -43,7 +43,7 @@ def append(log, batch, epoch=EPOCH):
     return told
 
 
-def test_what_is_appended_can_be_read(node, log):
+def test_appended_records_can_be_read(node, log):
     replica = node.add()
     assert append(log, make_batch()) == [(0, 0)]
     assert append(log, make_batch(timestamps=(1, 2))) == [(0, 1)]
@@ -55,7 +55,7 @@ def test_what_is_appended_can_be_read(node, log):
     assert log.read(0, 3, 1 << 20) == b""
 
 
-def test_what_is_not_committed_can_be_read_and_waited_for(node, log):
+def test_uncommitted_records_can_be_read_and_awaited(node, log):
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     told, heard = append(log, make_batch(timestamps=(1, 2))), []
@@ -76,7 +76,7 @@ def test_what_is_not_committed_can_be_read_and_waited_for(node, log):
     assert len(heard) == 2
 
 
-def test_who_waited_in_an_epoch_is_not_told_in_the_next(node, log):
+def test_a_wait_for_the_high_watermark_ends_with_its_epoch(node, log):
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     append(log, make_batch())
@@ -89,7 +89,7 @@ def test_who_waited_in_an_epoch_is_not_told_in_the_next(node, log):
 
 @pytest.mark.parametrize("leader", [2, NODE])
 def test_end_of_a_leadership_is_not_a_time_out(node, log, leader):
-    """Producers are told REQUEST_TIMED_OUT, which would hide that the coordinator has moved."""
+    """Producers get REQUEST_TIMED_OUT, which would hide that the coordinator has moved."""
     replica = node.add(lead=False)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, 2))
     told = append(log, make_batch())
@@ -97,7 +97,7 @@ def test_end_of_a_leadership_is_not_a_time_out(node, log, leader):
     assert told == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
-def test_what_an_append_would_be_told(node, log):
+def test_refusal_gives_the_error_of_an_append(node, log):
     assert log.refusal(0, EPOCH) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     replica = node.add()
     assert log.refusal(0, EPOCH) == 0
@@ -121,7 +121,7 @@ def test_epochs_of_records(node, log):
     assert [log.epoch_before(0, n) for n in range(5)] == [-1, EPOCH, EPOCH + 3, EPOCH + 3, -1]
 
 
-def test_refusals_are_told_as_codes(node, log):
+def test_refused_appends_get_error_codes(node, log):
     assert append(log, make_batch()) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
     node.add()
     assert append(log, make_batch(), EPOCH + 1) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
@@ -134,7 +134,7 @@ def test_where_the_log_is(node, log):
     assert place.directory == replica.log.directory
 
 
-def test_a_partition_that_is_not_here(node, log):
+def test_a_partition_that_is_not_on_the_node(node, log):
     for question in (log.log_start_offset, log.log_end_offset, log.high_watermark, log.place):
         with pytest.raises(PartitionAwayError, match="NOT_COORDINATOR"):
             question(0)
@@ -144,7 +144,7 @@ def test_a_partition_that_is_not_here(node, log):
 
 @pytest.fixture
 def damage(node):
-    """What the service hears of damage; nobody else has the records."""
+    """Damage reported to the service; no other replica has the records."""
     told = []
 
     def on_damage(replica, error):
@@ -178,7 +178,7 @@ def three_batches(node, log, *, closed):
 
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("again", [False, True])
-def test_a_log_that_cannot_be_read_is_told(node, log, damage, again, closed):
+def test_an_unreadable_log_is_reported(node, log, damage, again, closed):
     replica = three_batches(node, log, closed=closed)
     flip(replica, 1, MAGIC_AT)
     with pytest.raises(DamagedHeaderError):
@@ -187,7 +187,7 @@ def test_a_log_that_cannot_be_read_is_told(node, log, damage, again, closed):
     assert not replica.failed, "what is lost has been noted"
 
 
-def test_a_damaged_header_that_is_read_unseen_is_found_by_a_second_look(node, log, damage):
+def test_recheck_finds_a_damaged_header_that_a_read_missed(node, log, damage):
     replica = three_batches(node, log, closed=False)
     flip(replica, 2, MAGIC_AT)
     assert log.read(0, 0, 1 << 20) == stored(replica), "where the second one ends is not looked at"
@@ -197,7 +197,7 @@ def test_a_damaged_header_that_is_read_unseen_is_found_by_a_second_look(node, lo
     assert [error.first for error in damage] == [2]
 
 
-def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, monkeypatch):
+def test_a_log_with_an_unknown_damaged_range_fails(node, log, damage, monkeypatch):
     replica = three_batches(node, log, closed=False)
 
     def read(*_place, **_limits):
@@ -211,7 +211,7 @@ def test_a_log_of_which_nobody_can_tell_what_is_lost_fails(node, log, damage, mo
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, closed):
+def test_a_batch_with_a_wrong_checksum_is_reported(node, log, damage, closed):
     replica = three_batches(node, log, closed=closed)
     flip(replica, 1, HEADER_SIZE + 3)
     log.recheck(0, 0)
@@ -223,8 +223,8 @@ def test_a_batch_that_fails_its_checksum_is_told(node, log, damage, closed):
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_batch_that_does_not_fit_is_told(node, log, damage, closed):
-    """Its last offset's delta has changed, so that it would hold those of the next one."""
+def test_a_batch_that_overlaps_the_next_is_reported(node, log, damage, closed):
+    """Its last offset delta has changed, so that it seems to overlap the next batch."""
     replica = three_batches(node, log, closed=closed)
     flip(replica, 1, ATTRIBUTES_AT + 5)
     log.recheck(0, 0)
@@ -238,7 +238,7 @@ def test_a_batch_that_does_not_fit_is_told(node, log, damage, closed):
     )
 
 
-def test_a_batch_that_is_longer_than_its_segment_is_told(node, log, damage):
+def test_a_batch_longer_than_its_segment_is_reported(node, log, damage):
     replica = three_batches(node, log, closed=False)
     flip(replica, 2, 9)
     with pytest.raises(CorruptLogError):
@@ -246,7 +246,7 @@ def test_a_batch_that_is_longer_than_its_segment_is_told(node, log, damage):
     assert [error.first for error in damage] == [2]
 
 
-def test_an_io_error_is_told_as_the_directorys(node, log, monkeypatch):
+def test_an_io_error_takes_the_directory_offline(node, log, monkeypatch):
     replica = three_batches(node, log, closed=False)
 
     def pread(*_place):
@@ -263,7 +263,7 @@ def test_an_io_error_is_told_as_the_directorys(node, log, monkeypatch):
     assert len(node.log_failures) == 1, "nobody reads it any more"
 
 
-def test_an_offset_that_is_gone_is_not_the_logs_fault(node, log, damage):
+def test_a_deleted_offset_is_no_damage(node, log, damage):
     replica = three_batches(node, log, closed=True)
     replica.log.deletion.advance_start(3)
     with pytest.raises(OffsetOutOfRange):

@@ -1,4 +1,4 @@
-"""Two nodes' coordinators over real logs, whose records a test carries from one to the other."""
+"""Two nodes' coordinators over real logs, whose records the test copies between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = HostSettings(snapshot_bytes=400, commit_timeout_ms=50)
 
 
 class Side:
-    """A node, which calls itself 1 and the other one 2."""
+    """A node that calls itself 1 and the other node 2."""
 
     def __init__(self, directory) -> None:
         directory.mkdir()
@@ -50,7 +50,7 @@ class Side:
         self.node.coordinator.resign(0)
 
     def fetch_from(self, leader: Side) -> None:
-        """Takes over the leader's log whole, and asks for more."""
+        """Copies the leader's whole log and fetches again."""
         log = self.log
         self.cut_to(common_end(self, leader))
         for batch in iter_batches(leader.view.read(0, log.log_end_offset, 1 << 20)):
@@ -124,7 +124,7 @@ async def test_state_goes_on_where_the_log_does(sides):
     assert await two.told() == {("t", 0): 43}
 
 
-async def test_what_a_leader_wrote_in_vain_is_forgotten_by_all(sides):
+async def test_records_that_a_former_leader_never_committed_are_dropped(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)
@@ -133,7 +133,7 @@ async def test_what_a_leader_wrote_in_vain_is_forgotten_by_all(sides):
     unread = one.node.submit(fetch_all(), 7)
     await until(lambda: one.log.log_end_offset == 2)
     await two.lead(5)
-    await until(lambda: vain.done)  # The old leader has not heard of it; its time is over.
+    await until(lambda: vain.done)  # The old leader does not know of it, and its call times out.
     assert vain.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await until(lambda: unread.done)
     assert unread.code == ErrorCode.NOT_COORDINATOR
@@ -150,7 +150,7 @@ async def test_what_a_leader_wrote_in_vain_is_forgotten_by_all(sides):
     assert await one.told() == {("t", 0): 1, ("t", 1): 7}
 
 
-async def test_leader_that_leads_again_begins_with_its_old_snapshot(sides):
+async def test_a_leader_that_leads_again_loads_its_old_snapshot(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)
@@ -175,7 +175,7 @@ async def test_leader_that_leads_again_begins_with_its_old_snapshot(sides):
 
 
 async def test_snapshot_of_records_that_were_lost_is_not_used(sides):
-    """An unclean election has given the offsets of the snapshot to other records."""
+    """After an unclean election, other records have the snapshot's offsets."""
     one, two = sides
     await one.lead(4)
     two.follow(4)
@@ -195,7 +195,7 @@ async def test_snapshot_of_records_that_were_lost_is_not_used(sides):
     assert await one.told() == {("t", 0): kept - 1, ("t", 1): 23}
 
 
-async def test_next_epoch_of_the_same_leader_loads_afresh(sides):
+async def test_the_next_epoch_of_the_same_leader_loads_again(sides):
     one, two = sides
     await one.lead(4)
     two.follow(4)

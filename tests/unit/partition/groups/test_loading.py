@@ -78,11 +78,11 @@ async def test_log_of_many_slices(monkeypatch):
     assert len(log.reads) > 5
 
 
-async def test_snapshot_and_only_the_log_behind_it():
+async def test_a_snapshot_and_only_the_log_after_it():
     log = new_log()
     write(log, offset(0, 1), offset(1, 1))
     write(log, offset(0, 2), offset(1, 2))
-    # The snapshot ends inside a batch, and says something of its own to be told apart by.
+    # The snapshot ends inside a batch and has its own values, to tell it from the log.
     snapshots = snapshot_of(offset(0, 100), offset(1, 100), offset=3)
     offsets, report = await load(log, snapshots)
     assert offsets == {("t", 0): 100, ("t", 1): 2}
@@ -123,7 +123,7 @@ async def test_snapshot_of_another_log_is_ignored(place):
     assert f"partition {place.partition} of topic {place.topic_id.hex()}" in report.snapshot_problem
 
 
-async def test_records_of_newer_versions_and_markers_are_passed_over():
+async def test_records_of_newer_versions_and_markers_are_skipped():
     log = new_log()
     write(log, offset(0, 1), extra=[(b"\0\x63", b"?"), (None, b"?")])
     marker = end_transaction_marker(
@@ -136,7 +136,7 @@ async def test_records_of_newer_versions_and_markers_are_passed_over():
     assert (report.skipped, report.next_offset) == (1, 5)
 
 
-async def test_what_is_not_committed_yet_is_loaded_too():
+async def test_uncommitted_records_are_loaded_too():
     log = new_log()
     write(log, offset(0, 1))
     log.hold = True
@@ -147,7 +147,7 @@ async def test_what_is_not_committed_yet_is_loaded_too():
     assert report.next_offset == 2
 
 
-async def test_log_that_is_cut_while_it_is_read():
+async def test_a_log_truncated_during_loading():
     log = new_log()
     write(log, offset(0, 1))
     log.read = lambda partition, offset, max_bytes: b""
@@ -170,7 +170,7 @@ async def test_log_that_is_cut_while_it_is_read():
 
 @pytest.mark.parametrize(("cut_to", "epoch"), [(1, 2), (2, 2), (1, 3)])
 async def test_snapshot_of_records_that_another_leader_has_replaced(cut_to, epoch):
-    """Its offset lies in the log again, but what is there now was written in another epoch."""
+    """The log has its offset again, but with a record of another epoch."""
     log = new_log()
     for n in range(3):
         write(log, offset(0, n))
@@ -190,7 +190,7 @@ async def test_snapshot_of_a_former_leadership_that_the_log_still_agrees_with():
     for n in range(3):
         write(log, offset(0, n))
     snapshots = snapshot_of(offset(0, 100), offset=2)
-    del log.batches[0][2:]  # Cut behind the snapshot, and written anew.
+    del log.batches[0][2:]  # Truncated after the snapshot, then written again.
     log.end[0] = 2
     write(log, offset(1, 7), epoch=5)
     offsets, report = await load(log, snapshots)

@@ -1,4 +1,4 @@
-"""The log that tests use follows the port, so what holds on it holds on the real one."""
+"""The tests' log implements the port, as the real one does."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Golden bytes, written down from Kafka's message schemas."""
+"""Expected bytes, written by hand from Kafka's message schemas."""
 
 import pytest
 
@@ -142,7 +142,7 @@ def test_groups_of_old_versions(version):
     assert image.state_since_ms == (9 if version >= 2 else -1)
 
 
-def test_instances_have_keys_of_their_own():
+def test_instances_have_their_own_keys():
     offset = OffsetRecord(TENANT, "t", 3, CommittedOffset(1, -1, "", 1))
     group = GroupRecord(TENANT, IMAGE)
     assert encode(offset).key == golden("4801 | 0004 61636d65 | 0001 67 | 0001 74 | 00000003")
@@ -160,7 +160,7 @@ def test_instances_have_keys_of_their_own():
         (GROUP_KEY, golden("ffff | 00")),
     ],
 )
-def test_versions_that_are_not_ours_to_know(key, value):
+def test_unknown_versions(key, value):
     with pytest.raises(UnknownRecordError):
         decode(key, value)
 

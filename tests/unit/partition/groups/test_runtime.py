@@ -1,4 +1,4 @@
-"""The coordinator as a gateway sees it: bytes in, bytes out, answers after the commit."""
+"""The coordinator as gateways see it: bytes in, bytes out, answers after the commit."""
 
 import asyncio
 
@@ -119,7 +119,7 @@ async def test_the_life_of_a_consumer():
     await node.coordinator.stop()
 
 
-async def test_another_node_goes_on_where_this_one_died():
+async def test_another_node_continues_after_a_crash():
     node = await Node().lead()
     member = await stable_member(node)
     await node.ask(commit(42, member, 1), 8)
@@ -160,7 +160,7 @@ async def test_records_of_one_turn_share_a_batch():
     assert node.log.appends == [(0, 1, 20)]
 
 
-async def test_refused_append_gives_the_shard_up_and_loads_it_anew():
+async def test_a_refused_append_reloads_the_shard():
     node = await Node(MemoryLog()).lead()
     member = await stable_member(node)
     await node.ask(commit(1, member, 1), 8)
@@ -192,7 +192,7 @@ async def test_refused_append_gives_the_shard_up_and_loads_it_anew():
     ],
 )
 @pytest.mark.parametrize("in_call", [False, True])
-async def test_what_clients_are_told_of_a_refused_append(refusal, told, in_call):
+async def test_client_errors_of_a_refused_append(refusal, told, in_call):
     node = await Node(MemoryLog(in_call=in_call)).lead()
     node.log.fail_with = refusal
     sent = node.submit(commit(1), 8)
@@ -275,7 +275,7 @@ async def test_calls_while_loading():
     assert committed(await other.ask(fetch_all(), 7)) == {("t", 0): 1}
 
 
-async def test_new_leader_tells_nothing_before_the_high_watermark_has_caught_up():
+async def test_a_new_leader_answers_after_its_high_watermark_has_caught_up():
     log = MemoryLog(hold=True)
     node = await Node(log).lead()
     node.submit(commit(1), 8)
@@ -294,7 +294,7 @@ async def test_new_leader_tells_nothing_before_the_high_watermark_has_caught_up(
     assert committed(await heir.ask(fetch_all(), 7)) == {("t", 0): 1, ("t", 1): 2}
 
 
-async def test_new_leader_that_loses_the_epoch_takes_nothing_back():
+async def test_a_new_leader_that_loses_its_epoch_shows_nothing_uncommitted():
     log = MemoryLog(hold=True)
     node = await Node(log).lead()
     node.submit(commit(1), 8)
@@ -313,7 +313,7 @@ SHORT_WAIT = HostSettings(commit_timeout_ms=30)
 
 
 async def test_commit_that_does_not_come_in_time():
-    """The answer is an error; the records stay and count as soon as the log commits them."""
+    """The answer is an error; the records stay and count once the log commits them."""
     log = MemoryLog(hold=True)
     node = await Node(log, settings=SHORT_WAIT).lead()
     late = node.submit(commit(1), 8)
@@ -349,7 +349,7 @@ async def test_parked_members_are_answered_when_their_commit_does_not_come():
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_nothing_is_decided_while_the_log_takes_nothing(refusal, told):
+async def test_nothing_is_decided_while_the_log_refuses_appends(refusal, told):
     node = await Node().lead()
     member = await stable_member(node)
     await node.ask(commit(1, member, 1), 8)
@@ -406,7 +406,7 @@ async def test_bytes_that_do_not_decode():
     assert node.coordinator.is_active(0)
 
 
-async def test_other_instances_live_elsewhere():
+async def test_other_instances_have_another_coordinator():
     tenant = InstanceId("tenant")
     node = await Node().lead()
     refused = node.submit(commit(1), 8, instance=tenant)
@@ -461,7 +461,7 @@ async def test_deletion_of_several_groups_waits_for_all_commits():
     assert [r.error_code for r in sent.response.results] == [0, 0]
 
 
-async def test_a_bug_costs_the_shard_its_memory_and_nothing_else(monkeypatch):
+async def test_a_bug_reloads_the_shard_and_nothing_else(monkeypatch):
     node = await Node().lead()
     await node.ask(commit(1), 8)
 
@@ -503,7 +503,7 @@ async def test_stats_and_committed_offsets():
     assert node.coordinator.stats().offsets == 0
 
 
-async def test_a_shard_that_is_not_activated_is_loaded_anew(monkeypatch):
+async def test_a_shard_whose_activation_fails_is_loaded_again(monkeypatch):
     node = await Node().lead()
     member = await stable_member(node)
     heir = Node(node.log)
@@ -523,7 +523,7 @@ async def test_a_shard_that_is_not_activated_is_loaded_anew(monkeypatch):
     assert (await heir.ask(heartbeat(member, 1), 4)).error_code == 0
 
 
-async def test_a_bug_while_a_topic_is_deleted_costs_its_shard_only(monkeypatch):
+async def test_a_bug_during_a_topic_deletion_reloads_only_its_shard(monkeypatch):
     node = await Node().lead()
     await node.ask(commit(5), 8)
 
@@ -551,7 +551,7 @@ async def test_clean_stop_leaves_a_snapshot_and_the_next_start_reads_no_log():
     assert (await heir.ask(heartbeat(member, 1), 4)).error_code == 0
 
 
-async def test_stop_answers_what_never_commits():
+async def test_stop_answers_calls_whose_records_never_commit():
     node = await Node(MemoryLog(hold=True)).lead()
     sent = node.submit(commit(1), 8)
     await node.coordinator.stop(timeout_s=0.05)

@@ -65,7 +65,7 @@ async def test_long_replay_makes_a_snapshot_due():
     assert decode_snapshot(heir.snapshots.files[0]).offset == 40
 
 
-async def test_clean_stop_without_news_writes_no_snapshot():
+async def test_a_clean_stop_without_new_records_writes_no_snapshot():
     node = await Node().lead()
     await node.coordinator.stop()
     assert node.snapshots.saves == 0
@@ -84,7 +84,7 @@ async def test_stop_while_loading():
 
 
 async def test_loader_of_an_old_epoch_never_installs_what_it_read():
-    """It was cut off in the middle, and ends after the next one has begun to serve."""
+    """It was interrupted, and ends after the next epoch's host has begun to serve."""
     node = await Node().lead(epoch=1)
     await node.ask(commit(1), 8)
     node.coordinator.resign(0)
@@ -107,7 +107,7 @@ async def test_loader_of_an_old_epoch_never_installs_what_it_read():
 @pytest.mark.parametrize(
     "refusal", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
 )
-async def test_partition_that_was_lost_while_loading_is_not_coordinated(refusal):
+async def test_a_partition_lost_during_loading_is_not_coordinated(refusal):
     node = Node()
     node.log.refuse_with = refusal
     node.coordinator.become_leader(0, 1)
@@ -115,11 +115,11 @@ async def test_partition_that_was_lost_while_loading_is_not_coordinated(refusal)
     assert node.submit(heartbeat("m", 1), 4).code == ErrorCode.NOT_COORDINATOR
     await asyncio.sleep(0.15)
     assert not node.coordinator.is_active(0)
-    node.log.refuse_with = 0  # The same epoch after all: its disk has recovered.
+    node.log.refuse_with = 0  # The disk has recovered in the same epoch.
     await until(lambda: node.coordinator.is_active(0))
 
 
-async def test_log_that_cannot_be_read_is_tried_again(monkeypatch):
+async def test_an_unreadable_log_is_read_again(monkeypatch):
     node = await Node().lead()
     await node.ask(commit(1), 8)
     log = node.log

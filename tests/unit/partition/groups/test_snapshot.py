@@ -88,7 +88,7 @@ def test_file_is_replaced_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
 
 
-def test_a_file_that_may_not_have_heard_of_deletions_is_too_old(tmp_path):
+def test_a_file_that_may_lack_tombstones_is_too_old(tmp_path):
     store = FileSnapshotStore()
     here = replace(place_of(3, str(tmp_path)), snapshot_age_ms_max=60_000)
     store.save(here, b"young")
@@ -114,7 +114,7 @@ def test_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
 
 
 def test_saves_at_the_same_time_do_not_mix(tmp_path):
-    """A thread of a former leadership may still write while the next one saves already."""
+    """A thread of an earlier leadership may still write while the next one saves."""
     store, here = FileSnapshotStore(), place_of(3, str(tmp_path))
     written = [bytes([n]) * 300_000 for n in range(8)]
     with ThreadPoolExecutor(len(written)) as threads:
@@ -123,14 +123,14 @@ def test_saves_at_the_same_time_do_not_mix(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["group-snapshot"]
 
 
-def test_the_directory_of_a_deleted_log_is_not_made_again(tmp_path):
+def test_the_directory_of_a_deleted_log_is_not_created_again(tmp_path):
     gone = tmp_path / "gone"
     with pytest.raises(FileNotFoundError):
         FileSnapshotStore().save(place_of(0, str(gone)), b"late")
     assert not gone.exists()
 
 
-def test_the_log_opens_and_goes_with_the_file_in_its_directory(tmp_path):
+def test_the_log_opens_and_is_deleted_with_the_file_in_its_directory(tmp_path):
     def open_log() -> PartitionLog:
         return PartitionLog.open(
             tmp_path / "t-0",

@@ -1,4 +1,4 @@
-"""When snapshots are taken and what keeps them away; whole hosts are in test_shard_host."""
+"""When snapshots are taken and when not; tests of whole hosts are in test_shard_host."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.unit.partition.groups.test_loading import offset, write
 
 
 class Fixture:
-    """A log with three committed records of epoch 6, and the writer of its snapshots."""
+    """A log with three committed records of epoch 6, and its snapshot writer."""
 
     def __init__(self) -> None:
         self.log, self.store = MemoryLog(in_call=True), MemorySnapshots()
@@ -38,26 +38,26 @@ class Fixture:
         await self.writer.wait()
 
 
-async def test_due_after_so_many_bytes_and_as_many_as_the_last_one_had():
+async def test_due_after_bytes_min_and_the_size_of_the_last_snapshot():
     f = Fixture()
-    f.writer.grown(99)
+    f.writer.log_grew(99)
     assert not f.writer.due
-    f.writer.grown(1)
+    f.writer.log_grew(1)
     assert f.writer.due
     await f.take(3)
     size = len(f.store.files[0])
     assert size > 100
-    assert not (f.writer.due or f.writer.news)
-    f.writer.grown(size - 1)
-    assert f.writer.news
+    assert not (f.writer.due or f.writer.log_has_grown)
+    f.writer.log_grew(size - 1)
+    assert f.writer.log_has_grown
     assert not f.writer.due
-    f.writer.grown(1)
+    f.writer.log_grew(1)
     assert f.writer.due
     f.writer.loaded(place_of(0), 5)
     assert not f.writer.due, "what counts is what lies behind the snapshot that was loaded"
 
 
-async def test_it_names_the_epoch_of_the_last_record():
+async def test_a_snapshot_has_the_epoch_of_its_last_record():
     f = Fixture()
     write(f.log, offset(0, 9), epoch=8)
     await f.take(3)
@@ -95,7 +95,7 @@ async def test_one_at_a_time():
     f.store.save = slow_save
     f.writer.take(f.state, lambda tell: tell(2))
     assert f.writer.saving
-    f.writer.grown(1_000)
+    f.writer.log_grew(1_000)
     assert not f.writer.due
     f.writer.take(f.state, lambda tell: tell(3))
     blocked.set()
@@ -104,7 +104,7 @@ async def test_one_at_a_time():
     assert f.store.saves == 1
 
 
-async def test_disk_that_refuses_is_asked_again_next_time():
+async def test_a_failed_save_is_tried_again_later():
     f = Fixture()
     f.store.fail = True
     await f.take(3)

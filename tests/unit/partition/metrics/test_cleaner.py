@@ -4,7 +4,7 @@ from highwater.partition.metrics.cleaner import CleanerCollector
 from highwater.partition.storage.cleaning.cleaner import CleanerStats
 
 
-def test_every_number_is_told():
+def test_every_figure_is_collected():
     stats = CleanerStats(
         runs=1,
         failed_runs=2,

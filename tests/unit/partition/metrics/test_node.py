@@ -1,4 +1,4 @@
-"""The node's metrics tell what the live objects hold."""
+"""The node's metrics come from the live objects."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a scrape tells of leaders, followers, throttles and the image."""
+"""Metrics of leaders, followers, throttles and the image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Value = Callable[..., float | None]
 
 
 class Service:
-    """The parts of a node that are told of."""
+    """The parts of a node that metrics read."""
 
     def __init__(self, directory: Path) -> None:
         self.leader = Leader(directory)

@@ -62,7 +62,7 @@ async def until(is_so) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_it_is_ready_when_its_successor_has_all_and_nobody_waits(
+async def test_a_leader_is_ready_when_its_successor_has_everything_and_no_append_waits(
     tmp_path: Path, tasks: TaskOwner
 ) -> None:
     leader = Leader(tmp_path, tasks)
@@ -87,7 +87,7 @@ async def test_it_is_ready_when_its_successor_has_all_and_nobody_waits(
     assert leader.append(make_batch(), epoch=EPOCH + 2).codes == {0: 0}
 
 
-async def test_it_goes_on_if_its_successor_lags(tmp_path: Path, tasks: TaskOwner) -> None:
+async def test_a_leader_goes_on_if_its_successor_lags(tmp_path: Path, tasks: TaskOwner) -> None:
     leader = Leader(tmp_path, tasks, catch_up_s=0.02)
     leader.append(make_batch())
     leader.hand_overs.ask([ASKED])
@@ -98,7 +98,7 @@ async def test_it_goes_on_if_its_successor_lags(tmp_path: Path, tasks: TaskOwner
     assert [sink.offsets for sink in held] == [{0: 1}, {0: 2}], "in their order"
 
 
-async def test_it_goes_on_if_nobody_is_elected(
+async def test_a_leader_goes_on_if_no_successor_is_elected(
     tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ELECTED_S", 0.02)
@@ -112,7 +112,7 @@ async def test_it_goes_on_if_nobody_is_elected(
     assert leader.ready == []
 
 
-async def test_it_goes_on_when_its_successor_leaves_before_it_has_all(
+async def test_a_leader_goes_on_when_its_successor_leaves_before_it_has_everything(
     tmp_path: Path, tasks: TaskOwner
 ) -> None:
     leader = Leader(tmp_path, tasks, catch_up_s=60.0)
@@ -125,7 +125,7 @@ async def test_it_goes_on_when_its_successor_leaves_before_it_has_all(
     assert leader.ready == [False]
 
 
-async def test_it_goes_on_when_its_successor_leaves_before_it_is_elected(
+async def test_a_leader_goes_on_when_its_successor_leaves_before_its_election(
     tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ELECTED_S", 60.0)
@@ -139,7 +139,7 @@ async def test_it_goes_on_when_its_successor_leaves_before_it_is_elected(
     assert leader.ready == []
 
 
-async def test_a_node_that_stops_takes_what_waits_and_is_asked_no_more(
+async def test_a_stopping_node_ends_waits_and_ignores_later_requests(
     tmp_path: Path, tasks: TaskOwner
 ) -> None:
     leader = Leader(tmp_path, tasks, catch_up_s=60.0)
@@ -153,7 +153,9 @@ async def test_a_node_that_stops_takes_what_waits_and_is_asked_no_more(
     assert not leader.replica.resigned
 
 
-async def test_who_does_not_lead_in_that_epoch_is_silent(tmp_path: Path, tasks: TaskOwner) -> None:
+async def test_a_node_that_does_not_lead_in_that_epoch_does_not_answer(
+    tmp_path: Path, tasks: TaskOwner
+) -> None:
     leader = Leader(tmp_path, tasks)
     unknown = AskedHandOver(key=(TOPIC, 9), leader_epoch=EPOCH, successor=2)
     later = AskedHandOver(key=KEY, leader_epoch=EPOCH + 1, successor=2)

@@ -1,4 +1,4 @@
-"""What a read or the scrubber has found is noted, told, and given to the repairs."""
+"""Damage that a read or the scrubber found is noted, reported, and given to the repairs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.unit.partition.node.test_repairs import Node
 
 
 class Found:
-    """A node's logs and repairs, which remember what they are told."""
+    """A node's logs and repairs, which record their calls."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -78,6 +78,6 @@ async def test_nothing_is_closed_while_the_writer_thread_is_at_work(found: Found
     found.node.replica.log.late_writer.writing = False
 
 
-async def test_damage_of_which_nobody_knows_the_place_is_given_to_the_repairs(found: Found) -> None:
+async def test_damage_at_an_unknown_place_is_given_to_the_repairs(found: Found) -> None:
     assert found.found.by_read(found.node.replica, CorruptIndexError("somewhere"))
     assert (found.noted, found.given) == ([], ["somewhere"])

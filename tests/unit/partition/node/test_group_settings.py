@@ -7,7 +7,7 @@ def test_defaults_are_the_coordinator_s_own() -> None:
     assert group_config(PartitionConfig()) == GroupConfig()
 
 
-def test_what_is_set_reaches_the_coordinator() -> None:
+def test_settings_reach_the_coordinator() -> None:
     settings = PartitionConfig(
         group_initial_rebalance_delay_ms=1,
         group_min_session_timeout_ms=2,

@@ -1,4 +1,4 @@
-"""Before others lead: nothing more is appended, and they get the rest."""
+"""Before other replicas lead, nothing more is appended and they catch up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
+async def test_followers_catch_up_and_waiting_appends_are_answered(node: Node) -> None:
     replica = leader_of_three(node)
     alone, waiting = node.append(make_batch()), node.append(make_batch(), acks=ALL)
     assert (alone.codes, waiting.codes) == ({0: 0}, {})
@@ -63,7 +63,7 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     follower_fetched(replica, 3, 2)
     assert await handing == []
     assert waiting.codes == {0: 0}
-    # So that gateways hold it, and all that follows, until another leader is known.
+    # Gateways then hold this batch and all later ones until they know another leader.
     for sink in (late, node.append(make_batch())):
         assert sink.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
         refusal = sink.results[0][2]
@@ -72,7 +72,7 @@ async def test_followers_catch_up_and_who_waits_is_answered(node: Node) -> None:
     assert replica.leading, "reads go on until the image names another"
 
 
-async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None:
+async def test_the_wait_for_a_slow_follower_has_a_limit(node: Node) -> None:
     slow, quick = leader_of_three(node), leader_of_three(node, 1)
     node.append(make_batch())
     for follower in (2, 3):
@@ -81,7 +81,7 @@ async def test_a_follower_that_is_too_slow_is_not_waited_for(node: Node) -> None
 
 
 async def test_a_follower_that_hangs_stops_only_its_own_partitions(node: Node) -> None:
-    """The others go on, and are handed over within milliseconds when it is given up."""
+    """The other partitions go on, and are handed over within milliseconds in the end."""
     slow, quick = leader_of_three(node), leader_of_three(node, 1, (1, 2))
     idle = leader_of_three(node, 2, (1, 3))
     follower_fetched(idle, 3, 0, now_ms=node.clock.monotonic_ms() - 100)
@@ -126,8 +126,8 @@ async def test_a_partition_that_lags_does_not_stop_others_of_the_same_followers(
     assert quick.resigned
 
 
-async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
-    """Its records are on the followers, and when another leads nobody would be told so."""
+async def test_appends_that_wait_for_a_flush_are_answered_first(node: Node) -> None:
+    """Its records are on the followers; after the hand-over no answer would say so."""
     replica = leader_of_three(node)
     replica.log.reconfigure(replace(replica.log.config, flush_messages=1))
     flushes: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""Sizes by directory, and what a directory that is offline or hangs is told as."""
+"""Sizes by directory, and the answer for an offline or hanging directory."""
 
 import shutil
 import threading
@@ -53,7 +53,7 @@ async def test_every_directory_has_its_replicas(node, tmp_path):
     assert (a.error_code, a.total_bytes, a.usable_bytes) == (0, 100, 40)
 
 
-async def test_only_what_is_asked_for(node, tmp_path):
+async def test_only_requested_replicas(node, tmp_path):
     request = pb.DescribeLogDirsRequest(instance="default")
     request.topics.add(topic_id=TOPIC, partitions=[1, 7])
     request.topics.add(topic_id=b"another", partitions=[0])
@@ -69,7 +69,7 @@ async def test_a_directory_that_is_offline(node, tmp_path):
     assert (found(b), b.total_bytes, b.usable_bytes) == ([], -1, -1)
 
 
-async def test_a_volume_that_cannot_be_looked_at(node, tmp_path):
+async def test_a_volume_whose_space_is_unknown(node, tmp_path):
     def fails(_path):
         raise OSError("gone")
 

@@ -1,4 +1,4 @@
-"""NodeLogs: identity from the directories, operators' mistakes in one line, orderly close."""
+"""NodeLogs: identity from the directories, operator errors in one line, orderly close."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.log_batches import append, make_batch
 
 
 class Member:
-    """What NodeLogs needs of a Membership."""
+    """The part of a Membership that NodeLogs needs."""
 
     node_id = 7
     node_epoch = 31
@@ -45,7 +45,7 @@ def make_logs(
 
 
 def new_topic() -> TopicState:
-    """One partition on node 1, which was never led by anyone else."""
+    """One partition on node 1, which no other node ever led."""
     topic = topic_state("orders", [(1,)])
     return replace(
         topic,
@@ -57,7 +57,7 @@ def new_topic() -> TopicState:
 
 
 async def run_once(logs: NodeLogs) -> None:
-    """Opens, registers and closes, as a node's whole life."""
+    """Opens, registers and closes, as a node does in its life."""
     logs.open()
     tasks = TaskOwner(lambda _name, _error: None)
     logs.start(tasks)
@@ -155,7 +155,7 @@ def strays(directory: Path) -> list[str]:
     return [path.name.split(".")[0] for path in directory.glob("*-stray")]
 
 
-async def test_strays_are_told(tmp_path: Path) -> None:
+async def test_stray_logs_are_reported(tmp_path: Path) -> None:
     logs = make_logs(tmp_path)
     logs.open()
     logs.start(TaskOwner(lambda _name, _error: None))

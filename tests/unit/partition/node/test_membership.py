@@ -1,4 +1,4 @@
-"""A node's place in the cluster: what registrations say, and how it is let go."""
+"""A node's place in the cluster: its registrations and its shutdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SeenClient(ControllerClient):
 
 
 class HandOvers:
-    """Keeps what it is asked; answers what a test wants."""
+    """Records requests; the test sets the answers."""
 
     def __init__(self) -> None:
         self.asked: list[AskedHandOver] = []
@@ -51,7 +51,7 @@ class HandOvers:
 
 
 class Member:
-    """Node 1 with its watch; `lineage` is what its directories say at the moment."""
+    """Node 1 with its watch; `lineage` is that of its directories now."""
 
     def __init__(
         self, endpoints: ControllerEndpoints, directory: Path, *, in_loop: bool = True
@@ -151,7 +151,7 @@ async def test_a_node_that_registers_again_says_what_holds_then(
     assert member.membership.node_epoch > first_epoch
 
 
-async def test_an_id_that_is_taken_is_the_operators_business(
+async def test_a_taken_node_id_is_an_operator_error(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("highwater.partition.node.membership.REGISTER_TIMEOUT_S", 0.05)
@@ -161,7 +161,7 @@ async def test_an_id_that_is_taken_is_the_operators_business(
         await member.membership.join("127.0.0.1:1")
 
 
-async def test_a_node_that_drains_is_let_go_when_others_lead(member: Member) -> None:
+async def test_a_draining_node_may_stop_when_others_lead(member: Member) -> None:
     await member.join()
     other = await FakeNode(member.client, "10.0.0.2:1", "other", 2).join()
     topic = support.topic("orders", partitions=4, factor=2)
@@ -175,7 +175,7 @@ async def test_a_node_that_drains_is_let_go_when_others_lead(member: Member) -> 
     assert (await other.beat()).error.error_code == 0
 
 
-async def test_a_node_that_leads_what_nobody_else_can_is_let_go_all_the_same(
+async def test_the_only_possible_leader_may_stop_anyway(
     member: Member,
 ) -> None:
     await member.join()
@@ -199,12 +199,12 @@ async def test_without_a_controller_the_wait_has_an_end(
     assert loop.time() - began_s < 2
 
 
-async def test_who_never_joined_has_nothing_to_hand_over(member: Member) -> None:
+async def test_a_node_that_never_joined_does_not_drain(member: Member) -> None:
     assert not await member.membership.drain(5)
 
 
 async def test_a_node_whose_disks_hang_sends_no_heartbeats(tmp_path: Path) -> None:
-    """It can write nothing, so others are to lead; when it can, it is back at once."""
+    """It can write nothing, so others should lead; when it can, it is back at once."""
     controller = await support.started(
         serve_grpc=True, heartbeat_interval_ms=50, session_timeout_ms=500
     )
@@ -224,13 +224,13 @@ async def test_a_node_whose_disks_hang_sends_no_heartbeats(tmp_path: Path) -> No
     await controller.stop()
 
 
-async def test_an_embedded_node_is_heard_whatever_its_disks_do(member: Member) -> None:
+async def test_an_embedded_node_sends_heartbeats_even_if_its_disks_hang(member: Member) -> None:
     await member.join()
     member.disks_hang = True
     assert member.membership._heartbeat() is not None
 
 
-async def test_its_session_lasts_while_the_controller_lets_it_lead(member: Member) -> None:
+async def test_the_session_lasts_while_the_controller_lets_the_node_lead(member: Member) -> None:
     now_ms = SystemClock().monotonic_ms()
     assert not member.session.lasts()
     await member.join()

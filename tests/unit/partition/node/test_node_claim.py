@@ -1,4 +1,4 @@
-"""One node per process, the same data again after a death, new nodes for more processes."""
+"""One node per process; a killed node's data is reused; more processes are new nodes."""
 
 import os
 import subprocess
@@ -16,27 +16,27 @@ def first(names, count=4):
     return list(islice(candidates(names), count))
 
 
-def test_those_that_are_there_come_first():
+def test_existing_nodes_come_first():
     assert first([]) == [1, 2, 3, 4]
     assert first(["node-2", "node-10", "node-1"]) == [1, 2, 10, 3]
     assert first(["node-3"]) == [3, 1, 2, 4]
 
 
-def test_other_names_are_nobody():
+def test_other_names_are_ignored():
     names = ["node-0", "node-01", "node-x", "node-2.lock", "xnode-3", "node-", "node--1", "meta"]
     assert first(names) == [1, 2, 3, 4]
 
 
-def test_a_node_that_is_asked_for_is_the_only_one():
+def test_a_wanted_node_is_the_only_candidate():
     assert list(candidates(["node-1"], 7)) == [7]
     assert list(candidates([], 0)) == [0]
 
 
-def test_ids_end_somewhere():
+def test_ids_have_a_limit():
     assert len(list(candidates(["node-5", "node-7000"]))) == node_claim.NODES_MAX + 1
 
 
-def test_each_claims_another_and_what_was_let_go_is_taken_again(tmp_path):
+def test_each_process_claims_its_own_node_and_released_ones_are_claimed_again(tmp_path):
     root = tmp_path / "data"
     claims = [NodeClaim.take(root) for _ in range(3)]
     assert [claim.node_id for claim in claims] == [1, 2, 3]
@@ -50,7 +50,7 @@ def test_each_claims_another_and_what_was_let_go_is_taken_again(tmp_path):
     assert NodeClaim.take(root).node_id == 4
 
 
-def test_a_certain_node(tmp_path):
+def test_a_wanted_node(tmp_path):
     claim = NodeClaim.take(tmp_path, 5)
     assert claim.node_id == 5
     with pytest.raises(UsageError, match=r"node 5 of data root .* is in use"):
@@ -66,13 +66,13 @@ def test_no_node_left(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("root", ["file", "file/below"])
-def test_a_root_that_cannot_be(tmp_path, root):
+def test_an_unusable_data_root(tmp_path, root):
     (tmp_path / "file").write_text("")
     with pytest.raises(UnwritableDirectoryError):
         NodeClaim.take(tmp_path / root)
 
 
-def test_a_lock_that_the_file_system_does_not_have(tmp_path, monkeypatch):
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
     def no_locks(_fd, _how):
         raise OSError(95, os.strerror(95))
 

@@ -1,4 +1,4 @@
-"""A replica that steps back for its damage: what each image makes of it."""
+"""A replica steps back because of damage: the effect of each image."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,31 +30,33 @@ def replica(tmp_path: Path) -> PartitionReplica:
     return made
 
 
-def test_it_waits_until_the_controller_has_heard_of_it(replica: PartitionReplica) -> None:
+def test_a_replica_waits_until_the_controller_knows(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is None
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is None
     assert not quarantine.step_back(replica, STATE, ())
     assert quarantine.step_back(replica, STATE, (2,))
     assert replica.failed
-    assert quarantine.next_for(replica, STATE, has_log=True) is Next.WAIT
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is Next.REPLACE
+    assert quarantine.next_step(replica, STATE, has_log=True) is Next.WAIT
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is Next.REPLACE
     quarantine.forget(replica)
-    assert quarantine.next_for(replica, LED_BY_OTHER, has_log=True) is None
+    assert quarantine.next_step(replica, LED_BY_OTHER, has_log=True) is None
 
 
 @pytest.mark.parametrize("isr", [(), (1,), (2,)])
-def test_it_goes_on_if_nobody_took_over(replica: PartitionReplica, isr: tuple[int, ...]) -> None:
+def test_a_replica_goes_on_if_no_other_leads(
+    replica: PartitionReplica, isr: tuple[int, ...]
+) -> None:
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     nobody = replace(LED_BY_OTHER, leader=NodeId(-1), isr=tuple(map(NodeId, isr)))
-    assert quarantine.next_for(replica, nobody, has_log=False) is Next.WAIT
-    assert quarantine.next_for(replica, nobody, has_log=True) is Next.GO_ON
+    assert quarantine.next_step(replica, nobody, has_log=False) is Next.WAIT
+    assert quarantine.next_step(replica, nobody, has_log=True) is Next.GO_ON
 
 
-def test_in_the_same_leader_epoch_it_keeps_its_log(replica: PartitionReplica) -> None:
+def test_a_replica_keeps_its_log_in_the_same_leader_epoch(replica: PartitionReplica) -> None:
     quarantine = Quarantine()
     assert quarantine.step_back(replica, STATE, (2,))
     dropped = replace(LED_BY_OTHER, leader_epoch=LeaderEpoch(4))
-    assert quarantine.next_for(replica, dropped, has_log=True) is Next.GO_ON
+    assert quarantine.next_step(replica, dropped, has_log=True) is Next.GO_ON
     replica.log.late_writer.writing = True
-    assert quarantine.next_for(replica, dropped, has_log=True) is Next.WAIT
+    assert quarantine.next_step(replica, dropped, has_log=True) is Next.WAIT

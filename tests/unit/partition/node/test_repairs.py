@@ -1,4 +1,4 @@
-"""Damage is worked off: healed from others, tried again, or left to them as a whole."""
+"""Damage is healed from other replicas, tried again, or the whole log is replaced."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -41,7 +41,7 @@ TOPIC = TopicState(
 
 
 class Node:
-    """A leader whose first segment has a damaged batch, and what its peers answer."""
+    """A leader whose first segment has a damaged batch, and its peers' answers."""
 
     ineligible: frozenset[int] = frozenset()
 
@@ -125,7 +125,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     made.disk.close()
 
 
-async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
+async def test_damage_noted_before_a_start_is_healed(node: Node) -> None:
     log = node.replica.log
     await node.until(lambda: not log.lost.ranges)
     assert node.asked == [2]
@@ -136,24 +136,24 @@ async def test_a_note_that_a_start_finds_is_healed(node: Node) -> None:
     assert (node.replica.leading, node.stepped_back) == (True, [])
 
 
-async def test_a_peer_that_is_damaged_or_silent_is_passed_over_and_asked_again(node: Node) -> None:
+async def test_a_damaged_or_silent_peer_is_skipped_and_asked_again(node: Node) -> None:
     node.answers = {2: Outcome.DAMAGED, 3: Outcome.SILENT}
     await node.until(lambda: node.asked.count(3) >= 2)
-    assert node.repairs.hopeful(node.replica)
+    assert node.repairs.may_heal_soon(node.replica)
     assert (node.replica.failed, node.repairs.stats.waiting) == (False, 1)
     del node.answers[3]
     await node.until(lambda: not node.replica.log.lost.ranges)
     assert node.stepped_back == []
 
 
-async def test_what_nobody_has_is_kept(node: Node) -> None:
+async def test_damage_that_no_peer_can_heal_is_kept(node: Node) -> None:
     node.answers = {2: Outcome.DAMAGED, 3: Outcome.DAMAGED}
     await node.until(lambda: node.repairs.stats.not_healable)
-    assert not node.repairs.hopeful(node.replica), "who asks for it is told that it is lost"
+    assert not node.repairs.may_heal_soon(node.replica), "who asks for it is told that it is lost"
     assert (node.replica.leading, node.stepped_back) == (True, [])
 
 
-async def test_what_cannot_be_healed_in_place_is_left_to_those_who_live(node: Node) -> None:
+async def test_a_log_that_cannot_be_healed_in_place_steps_back_for_live_peers(node: Node) -> None:
     node.answers = {2: Outcome.SILENT, 3: Outcome.DIFFERS}
     node.repairs.damaged(node.replica)
     await node.until(lambda: node.told)
@@ -161,7 +161,7 @@ async def test_what_cannot_be_healed_in_place_is_left_to_those_who_live(node: No
     assert node.repairs.stats.replaced == 1
 
 
-async def test_damage_that_nobody_can_place_takes_a_live_peer(node: Node) -> None:
+async def test_damage_at_an_unknown_place_needs_a_live_peer(node: Node) -> None:
     log = node.replica.log
     await node.until(lambda: not log.lost.ranges)
     node.answers = {2: Outcome.SILENT, 3: Outcome.UNWILLING}

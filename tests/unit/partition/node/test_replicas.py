@@ -1,4 +1,4 @@
-"""Replicas follow the image: here, its configs."""
+"""Replicas follow the configs of the image."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +8,7 @@ from typing import Any, cast
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId
+from highwater.model.steps import finish
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.data_plane.replica import PartitionReplica
@@ -22,11 +23,11 @@ NODE = NodeId(1)
 
 
 class Logs:
-    """Empty logs that are never written, and what was said of their configs."""
+    """Empty logs that are never written, and their configurations."""
 
     def __init__(self) -> None:
         self.deleted: list[PartitionLog] | None = None
-        """None where nothing may be deleted."""
+        """None if nothing may be deleted."""
         self.broker_configs: list[Mapping[str, str]] = []
         self.reconfigured: list[tuple[PartitionLog, Mapping[str, str]]] = []
 
@@ -89,7 +90,7 @@ class Node:
 
     def apply(self, image: ClusterImage) -> None:
         self.logs.reconfigured.clear()
-        self.replicas.apply(image, NODE)
+        finish(self.replicas.applying(image, NODE))
 
     def replica(self, topic: TopicState, partition: int = 0) -> PartitionReplica:
         return self.plane.replicas[topic.topic_id, partition]
@@ -137,7 +138,7 @@ def test_changed_brokers_configs_reach_the_topics_that_set_nothing() -> None:
     assert node.bytes_max(A, B) == [100, DEFAULT]
 
 
-def test_what_changes_no_config_reconfigures_nothing() -> None:
+def test_an_image_without_config_changes_reconfigures_nothing() -> None:
     node = Node()
     image = image_with(2, topics=[A, B])
     node.apply(image)
@@ -147,7 +148,7 @@ def test_what_changes_no_config_reconfigures_nothing() -> None:
     assert len(node.logs.broker_configs) == 1
 
 
-def test_replicas_of_an_instance_are_those_that_are_here_and_work() -> None:
+def test_replicas_of_an_instance_are_its_working_ones() -> None:
     node = Node()
     foreign = replace(B, instance=InstanceId("other-team"))
     node.apply(image_with(2, topics=[A, foreign]))
@@ -162,7 +163,7 @@ def test_replicas_for_clients_are_not_those_of_coordinators() -> None:
     node = Node()
     internal = replace(B, internal=True)
     node.apply(image_with(2, topics=[A, internal]))
-    assert list(node.replicas.for_clients()) == [node.replica(A, 0), node.replica(A, 2)]
+    assert list(node.replicas.client_replicas()) == [node.replica(A, 0), node.replica(A, 2)]
 
 
 def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:
@@ -180,7 +181,7 @@ def test_elections_are_new_epochs_of_replicas_that_were_here() -> None:
 
 
 def moved(topic: TopicState, *replicas: int, partition_epoch: int) -> TopicState:
-    """The topic with its first partition there, led by the first of them in the next epoch."""
+    """The topic with its first partition on `replicas`, led by their first in the next epoch."""
     nodes = tuple(map(NodeId, replicas))
     first = replace(
         topic.partitions[0],
@@ -204,13 +205,13 @@ def test_a_replica_that_is_taken_away_is_deleted_and_refuses() -> None:
     assert (A.topic_id, 0) not in node.plane.replicas
     assert not replica.leading
     assert replica.not_leader().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # Added again, it begins with a log of its own.
+    # Added again, it begins with a new log.
     node.apply(replace(image_with(2, topics=[moved(A, 2, 1, partition_epoch=9), B]), revision=102))
     assert node.replica(A) is not replica
     assert not node.replica(A).leading
 
 
-def test_nothing_is_deleted_for_a_record_that_is_not_newer() -> None:
+def test_only_a_newer_record_deletes_a_replica() -> None:
     node = Node()
     node.apply(image_with(2, topics=[moved(A, 1, 2, partition_epoch=9), B]))
     for epoch in (8, 9):

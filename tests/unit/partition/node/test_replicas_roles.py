@@ -1,4 +1,4 @@
-"""Replicas follow the image: made, given roles, told apart from broken ones, removed."""
+"""Replicas follow the image: they are created, get roles, fail, and are removed."""
 
 import shutil
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from highwater.model.ids import NO_NODE, TopicId
+from highwater.model.steps import finish
 from highwater.partition.core.replica_events import PartitionChanged
 from highwater.partition.node.replicas import Replicas
 from highwater.partition.node.topic_policy import TopicPolicies
@@ -92,7 +93,7 @@ class Follower:
         )
 
     def apply(self, *topics):
-        self.replicas.apply(image_with(3, topics=topics), 1)
+        finish(self.replicas.applying(image_with(3, topics=topics), 1))
 
     def here(self):
         return sorted(partition for _, partition in self.node.plane.replicas)
@@ -130,7 +131,6 @@ def test_replicas_are_made_and_get_their_roles(f):
     assert f.roles.told == [("leads", "t", 0, 5)]
     assert f.replicas.leader_count == 1
     assert f.replicas.leaders_by_instance() == {T.instance: [leader]}
-    assert list(f.replicas.of_topic(T.topic_id)) == [leader, follower]
     f.apply(T)
     assert len(f.roles.told) == 1, "the same image again changes nothing"
 
@@ -158,7 +158,7 @@ def test_leadership_comes_and_goes_with_the_epochs(f):
     assert (failure.leader, failure.leader_epoch) == (1, 8)
 
 
-def test_nobody_leads(f):
+def test_no_leader(f):
     f.apply(T)
     f.apply(moved(T, 0, NO_NODE))
     assert not f.of(T).leading
@@ -232,7 +232,7 @@ def test_a_broken_leader_stays_broken_and_resigns_when_another_leads(f):
     assert f.roles.told.count(("resigned", "t", 0)) == 1
 
 
-def test_what_cannot_be_used_is_there_for_the_controller_to_hear(f):
+def test_unusable_replicas_are_reported_to_the_controller(f):
     f.logs.broken.add(1)
     f.apply(T)
     assert f.replicas.offline == {T.topic_id: [1]}
@@ -248,7 +248,7 @@ def test_what_cannot_be_used_is_there_for_the_controller_to_hear(f):
 
 
 def test_a_replica_with_damaged_records_is_fetched_again(f):
-    """Out of service at once; made anew when the image says that nobody relies on it."""
+    """It is offline at once, and replaced when the image has it outside the ISR."""
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
@@ -281,8 +281,8 @@ def test_a_replica_with_damaged_records_is_fetched_again(f):
 
 
 @pytest.mark.parametrize("isr", [(1,), (2,), ()])
-def test_a_replica_goes_on_where_nobody_took_over(f, isr):
-    """The other one in sync has died meanwhile, or was not in sync any more: a stale image."""
+def test_a_replica_goes_on_if_no_other_replica_leads(f, isr):
+    """In a stale image: the other replica has died meanwhile, or is no longer in sync."""
     f.apply(T)
     leader = f.of(T, 0)
     append(leader.log, make_batch(), make_batch(), epoch=5)
@@ -298,7 +298,7 @@ def test_a_replica_goes_on_where_nobody_took_over(f, isr):
     assert again.leading
 
 
-def test_damaged_records_that_nobody_else_has_are_kept(f):
+def test_damaged_records_without_another_copy_are_kept(f):
     alone = topic_state("t", [(1, 2)])
     alone = replace(alone, partitions=(replace(alone.partitions[0], isr=(1,)),))
     f.apply(alone)
@@ -322,8 +322,8 @@ def test_damaged_records_that_nobody_else_has_are_kept(f):
     assert f.replicas.offline == {alone.topic_id: [0]}
 
 
-def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched_again(f):
-    """Nothing would change in the image if it failed now, and so nobody would make it anew."""
+def test_a_damaged_replica_outside_the_isr_catches_up_before_it_is_replaced(f):
+    """If it failed now, the image would not change, and it would never be replaced."""
     behind = topic_state("t", [(2, 1)])
     behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,)),))
     f.apply(behind)
@@ -349,7 +349,7 @@ def test_a_damaged_replica_that_nobody_relies_on_catches_up_before_it_is_fetched
 
 
 def behind_of(f, **changes):
-    """Node 2 leads t-0, and nobody counts on the replica that is here."""
+    """Node 2 leads t-0, and this node's replica is outside the ISR."""
     behind = topic_state("t", [(2, 1)])
     behind = replace(behind, partitions=(replace(behind.partitions[0], isr=(2,), **changes),))
     f.apply(behind)
@@ -369,10 +369,10 @@ def in_epoch(topic, more, **changes):
     return replace(topic, partitions=(state,))
 
 
-def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_once(f):
+def test_an_untruncatable_follower_outside_the_isr_is_replaced_at_once(f):
     behind, replica = behind_of(f)
     replica.fail()
-    assert f.replicas.not_cut(replica)
+    assert f.replicas.replace_uncut_log(replica)
     again = f.of(behind)
     assert again is not replica
     assert f.logs.aside == [0]
@@ -383,12 +383,12 @@ def test_a_follower_that_nobody_counts_and_that_cannot_be_cut_begins_anew_at_onc
 
 
 @pytest.mark.parametrize("counts", [{"isr": (2, 1)}, {"eligible_leaders": (1,)}])
-def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, counts):
+def test_an_untruncatable_follower_leaves_the_isr_before_it_is_replaced(f, counts):
     behind, replica = behind_of(f)
     counted = in_epoch(behind, 1, **counts)
     f.apply(counted)
     replica.fail()
-    assert f.replicas.not_cut(replica)
+    assert f.replicas.replace_uncut_log(replica)
     assert f.of(behind) is replica
     f.apply(replace(counted, configs={"retention.ms": "5"}))
     assert f.of(behind) is replica, "the controller has not heard of it yet"
@@ -396,8 +396,8 @@ def test_a_follower_that_somebody_counts_is_taken_out_before_it_begins_anew(f, c
     assert f.of(behind) is not replica
 
 
-def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
-    """What the image says of who counts is about an epoch that is over."""
+def test_a_follower_ahead_of_the_image_is_not_replaced_at_once(f):
+    """The image's ISR belongs to an earlier epoch."""
     behind, replica = behind_of(f)
     replica.handle(
         PartitionChanged(
@@ -411,7 +411,7 @@ def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
         )
     )
     replica.fail()
-    assert not f.replicas.not_cut(replica)
+    assert not f.replicas.replace_uncut_log(replica)
     assert f.of(behind) is replica
     f.apply(in_epoch(behind, 1, isr=(2,)))
     assert f.of(behind) is replica
@@ -420,7 +420,7 @@ def test_a_follower_that_an_image_is_behind_of_does_not_begin_anew_at_once(f):
 
 
 def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
-    """Not a read that met it: the replica is offline already."""
+    """The damage was not found by a read: the replica is offline already."""
     f.apply(T)
     leader = f.of(T, 0)
     leader.fail()
@@ -432,8 +432,8 @@ def test_a_log_that_has_failed_for_its_damage_is_fetched_again(f):
     assert f.logs.aside == [0]
 
 
-def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_epoch(f):
-    """Not in this one: its leader may just be taking it into the ISR, for what it has fetched."""
+def test_a_follower_failed_by_damage_is_replaced_in_the_next_leader_epoch(f):
+    """Not in this epoch: the leader may be adding it to the ISR because of its fetches."""
     behind, replica = behind_of(f)
     replica.fail()
     assert not f.replicas.step_back(replica, {2})
@@ -447,8 +447,8 @@ def test_a_follower_that_failed_for_its_damage_begins_anew_in_the_next_leader_ep
     assert f.replicas.offline == {}
 
 
-def test_a_damaged_replica_that_its_leader_had_dropped_keeps_its_log_for_now(f):
-    """In the same leader epoch a late fetch of the damaged log could vouch for a new one."""
+def test_a_damaged_replica_removed_from_the_isr_keeps_its_log_in_that_epoch(f):
+    """In the same leader epoch, a late fetch of the damaged log could count for a new one."""
     joined = topic_state("t", [(2, 1)])
     f.apply(joined)
     replica = f.of(joined)

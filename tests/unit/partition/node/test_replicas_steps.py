@@ -1,4 +1,4 @@
-"""An image is carried out in steps; what happens between two of them finds whole replicas."""
+"""An image is applied in steps; between two steps every replica is consistent."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def epochs(f):
     return [f.of(T, number).leader_epoch for number in range(6)]
 
 
-def test_each_partition_hears_of_its_record_in_one_step(f):
+def test_each_partition_is_updated_in_one_step(f):
     seen = []
     for _ in f.replicas.applying(image_with(3, topics=[all_moved()]), 1):
         for number in range(6):
@@ -56,7 +56,7 @@ def test_partitions_whose_record_is_the_same_are_not_looked_at(f):
     assert looked_at == [4]
 
 
-def test_what_could_not_be_opened_is_tried_again_with_any_change_of_its_topic(f):
+def test_a_log_that_failed_to_open_is_tried_again_with_any_change_of_its_topic(f):
     wide = topic_state("t", [(1, 2)] * 7)
     grown = replace(T, partitions=(*T.partitions, wide.partitions[6]))
     f.logs.broken.add(6)
@@ -70,7 +70,7 @@ def test_what_could_not_be_opened_is_tried_again_with_any_change_of_its_topic(f)
 
 
 def test_damage_in_the_middle_of_an_image_is_judged_by_the_record_that_was_carried_out(f):
-    """One replica follows node 2 already, and another one leads still."""
+    """One replica already follows node 2, and another one still leads."""
     steps = f.replicas.applying(image_with(3, topics=[all_moved()]), 1)
     while epochs(f)[0] == 5:
         next(steps)
@@ -82,7 +82,7 @@ def test_damage_in_the_middle_of_an_image_is_judged_by_the_record_that_was_carri
     assert f.replicas.record_of(leads)[1].leader == 2
 
 
-def test_a_replica_that_was_replaced_meanwhile_does_not_hear_of_fencing(f, monkeypatch):
+def test_a_replica_replaced_meanwhile_gets_no_fencing_event(f, monkeypatch):
     heard = []
     monkeypatch.setattr(
         PartitionReplica, "handle", lambda replica, _event: heard.append(replica.partition)

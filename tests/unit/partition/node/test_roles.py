@@ -1,4 +1,4 @@
-"""Only the group metadata topic of the default instance concerns the group coordinator."""
+"""The group coordinator uses only the default instance's group metadata topic."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ class Coordinator:
         (replace(GROUPS, name="orders"), False),
     ],
 )
-def test_who_is_told(topic, heard):
+def test_coordinator_of_each_topic(topic, heard):
     log, groups = SimpleNamespace(topic=None), Coordinator()
     roles = CoordinatorRoles(log, groups)
     roles.became_leader(topic, 3, 7)
@@ -44,7 +44,7 @@ def test_who_is_told(topic, heard):
     assert log.topic is (topic if heard else None)
 
 
-def test_groups_hear_of_deleted_topics_of_their_instance():
+def test_groups_drop_offsets_of_their_instances_deleted_topics():
     groups = Coordinator()
     roles = CoordinatorRoles(SimpleNamespace(topic=None), groups)
     others = replace(topic_state("b", [(1,)]), instance=InstanceId("team"))

@@ -37,7 +37,7 @@ def test_settings_have_kafka_s_names() -> None:
 
 
 def test_the_table_s_defaults_are_ours() -> None:
-    """A node says nothing of what is at its default."""
+    """A node does not register settings with default values."""
     assert static_configs(PartitionConfig()) == {}
 
 

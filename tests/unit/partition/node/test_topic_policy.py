@@ -44,7 +44,7 @@ def test_compacted_topics_are_validated_deeply() -> None:
 
 
 def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:
-    """A single node may not have its own, or leaders and controller would not agree."""
+    """A single node may not have its own value, or leaders and controller would disagree."""
     policies = TopicPolicies({"min.insync.replicas": "5"})
     assert policies.min_isr(topic(3)) == 1
     policies.follow(replace(IMAGE, node_configs={NODE: {"min.insync.replicas": "4"}}), NODE)

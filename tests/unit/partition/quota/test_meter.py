@@ -51,8 +51,8 @@ def test_table_has_limited_instances_only(meters):
 
 
 @pytest.mark.parametrize("nbytes", [1_000, 64_000, 1_000_000])
-def test_hot_producer_that_heeds_what_it_is_told(meters, time, nbytes):
-    """Over ten seconds no more than the limit and one burst, and no less than the limit."""
+def test_a_busy_producer_that_waits_as_told(meters, time, nbytes):
+    """In ten seconds it sends at least the limit, and at most the limit and one burst."""
     meters.take([share(produce=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     end = time.now_ms + 10_000
@@ -86,8 +86,8 @@ def test_unlimited_direction_is_never_held(meters):
 
 
 @pytest.mark.parametrize("asked", [1 << 16, 50 << 20])
-def test_hot_consumer(meters, time, asked):
-    """It asks again as soon as it may; its fetches are cut to what is left of the share."""
+def test_a_busy_consumer(meters, time, asked):
+    """It fetches again as soon as it may; fetches are cut to the rest of the share."""
     meters.take([share(consume=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     end = time.now_ms + 10_000
@@ -99,7 +99,7 @@ def test_hot_consumer(meters, time, asked):
         answers += 1
         time.now_ms += meter.consumed(nbytes)
     assert passed == pytest.approx(10 * RATE, rel=0.02)
-    assert answers < 250  # Not ever smaller pieces.
+    assert answers < 250  # Pieces do not become smaller and smaller.
 
 
 def test_fetch_while_the_share_is_used_up(meters, time):
@@ -114,7 +114,7 @@ def test_fetch_while_the_share_is_used_up(meters, time):
     assert meter.fetch_bytes_max(10**9) == pytest.approx(51_000, abs=2_000)
 
 
-def test_instance_without_a_share_yet_is_not_sent_away_for_long(meters):
+def test_an_instance_without_a_share_yet_is_held_briefly(meters):
     meters.take([share(produce=0.0, consume=0.0)], FOREVER)
     meter = meters.by_instance[ONE]
     assert meter.produced(10) == NO_SHARE_MS_MAX
@@ -139,7 +139,7 @@ def test_share_decays_to_its_floor_without_news(meters, time):
     assert meter.produced(1_000_000) == 5_000  # 1 MB at a tenth of the rate, capped.
 
 
-def test_usage_is_told_once(meters):
+def test_usage_is_reported_once(meters):
     meters.take([share(produce=RATE, consume=RATE)], FOREVER)
     meter = meters.by_instance[ONE]
     meter.produced(90_000)

@@ -15,7 +15,7 @@ ONE = InstanceId("one")
 
 
 class Service:
-    """The service's end: streams of reports, answers by the test."""
+    """A fake quota service: it keeps reports, and the test sends answers."""
 
     def __init__(self):
         self.reports = asyncio.Queue()
@@ -107,7 +107,7 @@ async def test_broken_stream_is_opened_again_and_shares_stay(monkeypatch):
             assert ONE in meters.by_instance
 
 
-async def test_a_service_whose_clock_is_behind_is_heard(monkeypatch):
+async def test_shares_of_a_service_with_a_slower_clock_are_applied(monkeypatch):
     """Generations begin with the service's wall clock."""
     service = Service()
     async with reporting(service, monkeypatch) as meters:
@@ -118,7 +118,7 @@ async def test_a_service_whose_clock_is_behind_is_heard(monkeypatch):
         await until(lambda: set(meters.by_instance) == {"other"})
 
 
-async def test_older_answers_are_passed_over(monkeypatch):
+async def test_older_answers_are_ignored(monkeypatch):
     service = Service()
     async with reporting(service, monkeypatch) as meters:
         service.answers.put_nowait(allocation(5, 1000))

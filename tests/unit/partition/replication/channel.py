@@ -1,4 +1,4 @@
-"""A channel to a leader that the test plays, or to a real session of one."""
+"""A channel to a fake leader, or to a real leader's session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
 
 
 def answer_to(asked: Asked, *batches: bytes, **fields: Any) -> Answered:
-    """A row that tells no offsets unless they are given."""
+    """An answer row without offsets unless they are given."""
     known = {
         "error_code": 0,
         "high_watermark": 0,
@@ -36,7 +36,7 @@ def answer_to(asked: Asked, *batches: bytes, **fields: Any) -> Answered:
 
 
 class Call:
-    """One connection: requests as they came, and answers that the test gives."""
+    """One connection: its requests, and the answers that the test gives."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -78,7 +78,7 @@ class Call:
 
     @property
     def asked(self) -> list[Asked]:
-        """Of the newest request."""
+        """The rows of the newest request."""
         return list(self.requests[-1].asked)
 
 
@@ -109,7 +109,7 @@ class Channel:
         return self.calls[-1]
 
     async def requested(self, count: int) -> Call:
-        """The newest connection, once so many requests came on it."""
+        """The newest connection, once `count` requests came on it."""
         await until(lambda: self.calls and len(self.call.requests) >= count)
         assert len(self.call.requests) == count
         return self.call

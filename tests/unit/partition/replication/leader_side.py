@@ -1,4 +1,4 @@
-"""A leader node with real logs and the session of one follower, whose turns a test ends by hand."""
+"""A leader node with real logs and one follower's session; the test ends its loop turns."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ NODE_EPOCH = 70
 
 
 class Port:
-    """Keeps proposals; nobody is followed."""
+    """Keeps proposals; follows nothing."""
 
     def __init__(self) -> None:
         self.proposals: list[ProposeIsr] = []
 
     def follow(self, _replica: PartitionReplica, _leader: int, _epoch: int) -> None:
-        """Not looked at here."""
+        """Not used here."""
 
     def stop_following(self, _replica: PartitionReplica) -> None:
-        """Not looked at here."""
+        """Not used here."""
 
     def propose_isr(self, _replica: PartitionReplica, proposal: ProposeIsr) -> None:
         self.proposals.append(proposal)
 
 
 class Leader(Node):
-    """Leads partitions with followers 2 and 3; `session` is follower 2's unless told otherwise."""
+    """Leads partitions with followers 2 and 3; `session` is follower 2's by default."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -100,7 +100,7 @@ class Peer:
         self.timers: list[PeerTimer] = []
         self.answers: list[tuple[int, list[Answered]]] = []
         self.ended: list[tuple[int, list[Answered]]] = []
-        """Answers that the request after theirs has brought about."""
+        """Answers that were sent because the next request came."""
         self.read: Callable[[LogSlice], Any] = read_slice
         self.broken: list[Exception] = []
         self.request_id = 0
@@ -137,7 +137,7 @@ class Peer:
         accepts_references: bool = False,
         bytes_only: Iterable[tuple[TopicId, int]] = (),
     ) -> None:
-        """Sends the next request; the turn goes on. The one before need not be answered."""
+        """Sends the next request within the turn; the one before may still be unanswered."""
         self.request_id += 1
         self.session.receive(
             FollowerRequest(
@@ -158,7 +158,7 @@ class Peer:
             self.ended.append(self.answers.pop(0))
 
     def turn(self) -> list[Answered] | None:
-        """Ends the turn of the loop; the rows of the answer that left in it, None if none did."""
+        """Ends the loop turn; returns the rows of the answer sent in it, None if there was none."""
         for _ in range(len(self.soon)):
             self.soon.popleft()()
         return self.taken()
@@ -184,7 +184,7 @@ class Peer:
         return row
 
     def wait(self, ms: int) -> list[Answered] | None:
-        """Time passes, timers fire; the answer that left at the end of it."""
+        """Time passes and timers fire; returns the answer sent at the end, if any."""
         clock = self.leader.clock
         until = clock.now_ms + ms
         while True:

@@ -45,7 +45,7 @@ class Member(Node):
         self.node = node
         self.failures: list[BaseException] = []
         self.checks = 0
-        """How often the replica's invariants were looked at."""
+        """How often the replica's invariants were checked."""
         self.sessions: dict[Call, LeaderSession] = {}
         self.traffic = ReplicaTraffic()
         self.fetchers = ReplicaFetchers(
@@ -200,7 +200,7 @@ class Partition:
         return channel
 
     def isolate(self, node: int) -> None:
-        """Nobody reaches the node."""
+        """Cuts the node's connections."""
         self.reachable.discard(node)
         self._connect()
         self.members[node].cut()
@@ -218,7 +218,7 @@ class Partition:
     def elect(
         self, leader: int, isr: Sequence[int] | None = None, *, tell: Sequence[int] | None = None
     ) -> None:
-        """The next epoch; `tell` are the nodes that hear of it now."""
+        """Begins the next epoch; `tell` are the nodes that learn of it now."""
         self.epoch += 1
         self.partition_epoch += 1
         self.leader = leader
@@ -260,7 +260,7 @@ class Partition:
     # ---- clients ----
 
     def append(self, *batches: bytes, acks: int = -1, node: int | None = None) -> Sink:
-        """To the present leader in the present epoch, unless told otherwise."""
+        """To the present leader in the present epoch by default."""
         member = self.members[self.leader if node is None else node]
         sink = Sink()
         epoch = member.replica.leader_epoch
@@ -268,7 +268,7 @@ class Partition:
         return sink
 
     def same(self) -> bool:
-        """Whether all logs hold the same, and the same of them is committed."""
+        """Whether all logs and their high watermarks are equal."""
         first, *others = self.members.values()
         return all(
             stored(other.replica) == stored(first.replica)
@@ -284,7 +284,7 @@ class Partition:
 
 
 def _epochs(member: Member) -> list[tuple[int, int]]:
-    """Without those that have no records: a follower does not hear of them."""
+    """Without epochs that have no records: a follower does not learn of them."""
     end = member.log.log_end_offset
     return [(epoch, start) for epoch, start in member.log.epochs.cache.entries() if start < end]
 

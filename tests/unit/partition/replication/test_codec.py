@@ -1,4 +1,4 @@
-"""ReplicateRequest and ReplicateResponse: the same at the other end, and nonsense refused."""
+"""ReplicateRequest and ReplicateResponse survive encoding; invalid messages are refused."""
 
 import contextlib
 from struct import Struct
@@ -89,13 +89,13 @@ WITHOUT = st.builds(
 
 @settings(deadline=None)
 @given(REQUESTS)
-def test_requests_say_the_same_at_the_other_end(request):
+def test_requests_survive_encoding(request):
     assert decode_request(encode_request(request)) == request
 
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.lists(WITH_RECORDS | WITHOUT))
-def test_answers_say_the_same_at_the_other_end(request_id, rows):
+def test_answers_survive_encoding(request_id, rows):
     assert decode_response(encode_response(request_id, rows)) == (request_id, rows)
 
 
@@ -144,7 +144,7 @@ def test_places_name_each_file_once():
 
 @pytest.mark.parametrize("reference", [(9, 0), (1, 1), (0, 0)])
 def test_references_to_no_row_or_no_file_are_refused(reference):
-    """Row 0 has bytes, which then are nobody's."""
+    """Row 0 has bytes, which then belong to no row."""
 
     def add(header):
         header.files.add(path="a-0/0.log", inode=5)
@@ -229,7 +229,7 @@ MESSAGES = [
 
 @st.composite
 def broken_messages(draw):
-    """A message with some bytes changed, cut out or put in."""
+    """A message with some bytes changed, removed or inserted."""
     message = bytearray(draw(st.sampled_from(MESSAGES)))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(message)))
@@ -240,7 +240,7 @@ def broken_messages(draw):
 
 @settings(max_examples=500, deadline=None)
 @given(broken_messages() | st.binary(max_size=60))
-def test_nonsense_is_refused_or_makes_sense(message):
+def test_changed_bytes_decode_or_are_refused(message):
     for decode in (decode_request, decode_response):
         with contextlib.suppress(HopFramingError):
             decode(message)

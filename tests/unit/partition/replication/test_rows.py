@@ -1,4 +1,4 @@
-"""The rows: what both ends rely on beside the names."""
+"""The order of the rows' fields, on which both ends rely."""
 
 from highwater.model.ids import TopicId
 from highwater.partition.replication.rows import NONE, Answered, Asked

@@ -1,4 +1,4 @@
-"""The throttle of catch-up: what the image says of this node, and the rate that comes of it."""
+"""The throttle of catch-up traffic: its settings in the image, and the resulting rate."""
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_the_nodes_own_rate_comes_before_that_of_all(rate, of_all, expected):
 
 
 def transferred(made, *, until_ms, batch, from_ms=0):
-    """Bytes of somebody who sends whenever there is room, one batch or more at a time."""
+    """Bytes of a sender that sends whenever there is room, one batch or more at a time."""
     now, total = from_ms, 0
     while now < until_ms:
         room = made.room(now)

@@ -1,4 +1,4 @@
-"""Bytes by node, of which some were read from files."""
+"""Bytes by node, some of them read from files."""
 
 from highwater.partition.replication.traffic import ReplicaTraffic
 

@@ -41,7 +41,7 @@ def test_epochs(tmp_path: Path) -> None:
     ["1\n0\n", "0\n", "0\n1\n", "0\n1\na 0 5\nb 0 6\n", "0\n1\na 0\n", "0\n1\na 0 -5\n",
      "0\n1\na 0 x\n", "x\n0\n", "0\n1\na 0 5", "\0\0\0\0", "0\n\u0661\na 0 5\n"],
 )  # fmt: skip
-def test_what_is_no_checkpoint(tmp_path: Path, text: str) -> None:
+def test_invalid_checkpoints(tmp_path: Path, text: str) -> None:
     path = tmp_path / "c"
     path.write_text(text)
     if text == "0\n1\na 0 5":
@@ -75,7 +75,7 @@ def test_topic_id(tmp_path: Path) -> None:
         "version: 0\n",
     ],
 )
-def test_what_is_no_partition_metadata(tmp_path: Path, text: str) -> None:
+def test_invalid_partition_metadata(tmp_path: Path, text: str) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text(text)
     with pytest.raises(CorruptCheckpointError):

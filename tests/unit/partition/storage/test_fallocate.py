@@ -16,7 +16,7 @@ def test_space_is_reserved_and_the_size_stays(tmp_path: Path) -> None:
     assert path.stat().st_blocks * 512 >= 1 << 20
 
 
-def test_what_the_system_refuses_is_an_error() -> None:
+def test_refused_reservations_raise() -> None:
     with pytest.raises(OSError, match="Bad file descriptor") as refused:
         fallocate(-1, FALLOC_FL_KEEP_SIZE, 0, 1)
     assert refused.value.errno == errno.EBADF

@@ -35,7 +35,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert producer_snapshots.decode(producer_snapshots.encode([])) == b""
 
 
-def test_kafka_gets_the_newest_batch_of_each_and_a_history_has_all() -> None:
+def test_a_snapshot_has_each_producers_newest_batch_and_a_history_has_all() -> None:
     batches = ENTRIES[0].packed() + ENTRIES[1].packed()
     assert producer_snapshots.encode([batches, PACKED[2]]) == producer_snapshots.encode(PACKED[1:])
     history = producer_snapshots.encode_history([batches, PACKED[2]])

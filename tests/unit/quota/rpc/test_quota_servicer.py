@@ -110,7 +110,7 @@ async def test_changes_are_pushed_without_a_report(world):
     await node.close()
 
 
-async def test_nothing_is_pushed_before_the_node_has_said_who_it_is(world):
+async def test_nothing_is_pushed_before_a_node_identifies_itself(world):
     node = Node(world.servicer)
     waiting = asyncio.gather(node.receive())
     await asyncio.sleep(0.01)
@@ -123,8 +123,8 @@ async def test_nothing_is_pushed_before_the_node_has_said_who_it_is(world):
     await node.close()
 
 
-async def test_nothing_is_told_before_the_limits_are_known():
-    """An instance that is not listed is unlimited, which nobody can say yet."""
+async def test_nothing_is_sent_before_the_limits_are_known():
+    """An unlisted instance would be unlimited, which is not known yet."""
     world = World(informed=False)
     node = Node(world.servicer)
     node.send()

@@ -98,7 +98,7 @@ def test_storage_limit_counts_leaders_once_and_opens_again(ledger):
     assert not told(ledger, 1, 3001)["default"].storage_exhausted
 
 
-def test_a_node_that_is_gone_no_longer_counts(ledger):
+def test_a_removed_node_no_longer_counts(ledger):
     ledger.set_limits(limits([1], storage_bytes=100), 0)
     ledger.report(usage(1, epoch=1, stored=100))
     ledger.report(usage(1, epoch=2, stored=70))

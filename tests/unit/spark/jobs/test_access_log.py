@@ -1,4 +1,4 @@
-"""The job's command line; what the job computes is shown in tests/spark, with Spark."""
+"""The job's command line; tests/spark covers its results, with Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.spark.__main__ import app
 
 
 @pytest.mark.parametrize("header", ["run-id", "=a", ""])
-def test_a_header_that_is_none_is_one_line_and_code_2(header: str, tmp_path: Path) -> None:
+def test_an_invalid_header_is_one_line_and_code_2(header: str, tmp_path: Path) -> None:
     output = tmp_path / "out"
     result = CliRunner().invoke(app, ["access-log", "--header", header, "--output", str(output)])
     assert result.exit_code == 2
@@ -31,7 +31,7 @@ def test_missing_jars_are_one_line_and_code_2(tmp_path: Path) -> None:
     assert result.output.count("\n") == 1
 
 
-def test_a_number_beyond_the_limits_is_told() -> None:
+def test_a_number_beyond_the_limits_is_reported() -> None:
     result = CliRunner().invoke(app, ["access-log", "--top", "0"])
     assert result.exit_code == 2
     assert "'--top'" in result.output

@@ -6,7 +6,7 @@ has no offset).
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.kafka.error_codes import ErrorCode
@@ -50,7 +50,9 @@ class OffsetQueries:
             results=[self._epoch_end(p) for p in request.partitions]
         )
 
-    def _replica(self, asked: Any) -> tuple[PartitionReplica | None, int]:
+    def _replica(
+        self, asked: pb.ListOffsetsPartition | pb.EpochQuestion
+    ) -> tuple[PartitionReplica | None, int]:
         replica = self._plane.replicas.get((TopicId(asked.topic_id), asked.partition))
         if replica is None:
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -54,20 +54,20 @@ class DataPlane:
         meters: Mapping[InstanceId, Meter] | None = None,
         on_damage: Callable[[PartitionReplica, StorageError], bool] = lambda *_: False,
         *,
-        hopeful: Callable[[PartitionReplica], bool] = lambda _: False,
+        may_heal_soon: Callable[[PartitionReplica], bool] = lambda _: False,
     ) -> None:
         """`on_bug` hears of exceptions that nobody foresaw; the partition goes offline.
 
         `on_damage` hears of logs that cannot be read where they should; True if it has dealt with
-        that, and the partition is as it should be. `hopeful` says whether damaged records of a
-        replica may soon be read.
+        that, and the partition is as it should be. `may_heal_soon` says whether damaged records of
+        a replica may soon be read.
         `meters` is a live table of the instances that have limits.
         """
         self.replicas: dict[tuple[TopicId, int], PartitionReplica] = {}
         self._call_later = call_later
         self._on_bug = on_bug
         self._on_damage = on_damage
-        self._hopeful = hopeful
+        self._may_heal_soon = may_heal_soon
         self._meters: Mapping[InstanceId, Meter] = {} if meters is None else meters
         self.waiting_fetches = 0
         self.appended_bytes = 0
@@ -226,7 +226,7 @@ class DataPlane:
 
     def _refusal_of_damaged(self, replica: PartitionReplica) -> ErrorCode:
         """Clients ask again, without telling the application, for what may be healed in a moment."""
-        if self._hopeful(replica):
+        if self._may_heal_soon(replica):
             return ErrorCode.OFFSET_NOT_AVAILABLE
         return ErrorCode.CORRUPT_MESSAGE
 

@@ -33,8 +33,9 @@ def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
 def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
-    The stored header has to say that timestamp: the time of the append with LogAppendTime,
-    otherwise the records' largest if they were looked at, or what the header says.
+    The stored and `UnifiedLog.append`. The stored that timestamp: the
+    time of the append with LogAppendTime,
+    otherwise the records' largest if they were decoded, or what the header says.
     """
     size = len(batch)
     if size > policy.message_bytes_max:

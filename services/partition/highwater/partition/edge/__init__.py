@@ -1,4 +1,4 @@
 """How gateways and other nodes reach this one: gRPC streams, and the link in process.
 
-With `highwater.hop` and `replication` the only users of the service's protobufs.
+Only this package, `highwater.hop` and `replication` use the service's protobufs.
 """

@@ -38,7 +38,7 @@ class LocalLink:
         self.cancel: Callable[[CoordinatorCall], None] = coordinator.cancel
 
     def fetch(self, work: FetchWork) -> None:
-        """Starts a fetch. If it waits, an append ends it, which must not suffer from its bugs."""
+        """Starts a fetch. If it waits, an append answers it; see `_Guarded`."""
         self._fetch(work)
         if work.waiting is not None and type(work.done) is not _Guarded:
             work.done = _Guarded(work.done, self._schedule)
@@ -63,7 +63,7 @@ class LocalLink:
 
 
 class _Guarded:
-    """Answers a fetch from inside an append: what it raises is raised at the end of the turn."""
+    """Answers a waiting fetch from inside an append; an error is raised after the append's turn."""
 
     __slots__ = ("_done", "_schedule")
 

@@ -1,16 +1,16 @@
 """Replicate: a follower node's stream, as raw bytes over grpc.aio; one session per stream.
 
-A follower asks anew when it has the answer, so as a rule one answer waits to be written; of one
-that does not, nothing is read while more of them wait than `OutQueue` allows.
+A follower asks again once it has the answer, so usually one answer waits to be written. If a
+follower does not read, its requests are not read either while `OutQueue` has no room.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from highwater.model.time import Clock
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.edge.streams import OutQueue, serve_stream
+from highwater.partition.edge.streams import OutQueue, StreamContext, serve_stream
 from highwater.partition.replication.codec import decode_request, encode_response
 from highwater.partition.replication.leader.leader_session import LeaderSession
 from highwater.partition.replication.leader.segment_bytes import read_slice
@@ -23,9 +23,9 @@ SYSTEM_CLOCK: Final = SystemClock()
 
 
 class SessionAnswers(OutQueue):
-    """Writes a session's answers, and ends the stream if the session has broken."""
+    """Writes a session's answers, and ends the stream if the session fails."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self._failure: Exception | None = None
 
@@ -39,23 +39,23 @@ class SessionAnswers(OutQueue):
         self.wake()
 
     def before_write(self) -> None:
-        """Raises what broke the session."""
+        """Raises the error that ended the session."""
         if self._failure is not None:
             raise self._failure
 
 
 async def replicate_stream(
     plane: DataPlane,
-    context: Any,
+    context: StreamContext,
     drain: StreamDrain | None = None,
     clock: Clock = SYSTEM_CLOCK,
     *,
     throttle: Throttle | None = None,
     traffic: ReplicaTraffic | None = None,
 ) -> None:
-    """Serves one stream until it ends; `clock` is the replicas'. The rest: see `LeaderSession`.
+    """Serves one stream until it ends. `clock` is the replicas' clock; see `LeaderSession`.
 
-    A node that stops ends it after all others: until then it is what commits their appends.
+    A stopping node ends this stream last: until then it commits the other streams' appends.
     """
     loop = asyncio.get_running_loop()
     out = SessionAnswers(context)

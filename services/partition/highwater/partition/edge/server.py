@@ -13,7 +13,12 @@ from highwater.partition.data_plane.offsets import OffsetQueries
 from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.replicate_stream import replicate_stream
 from highwater.partition.edge.stream_drain import StreamDrain
-from highwater.partition.edge.streams import append_stream, coordinate_stream, fetch_stream
+from highwater.partition.edge.streams import (
+    StreamContext,
+    append_stream,
+    coordinate_stream,
+    fetch_stream,
+)
 from highwater.partition.node.log_dirs import LogDirQueries
 from highwater.partition.node.node_replication import NodeReplication
 from highwater.partition.replication.leader.range_reads import read_range
@@ -33,33 +38,35 @@ def add_to_server(
 ) -> Callable[[grpc.aio.Server], None]:
     """What `GrpcServer.register` needs to serve a node's data plane; `drain` ends the streams.
 
-    `replication` has the throttle for followers of this node's leaders, and counts what they get.
+    `replication` has the throttle for followers of this node's leaders, and counts their bytes.
     """
     throttle = None if replication is None else replication.leader_throttle
     traffic = None if replication is None else replication.traffic
 
-    async def append(_requests: Any, context: Any) -> None:
+    async def append(_requests: object, context: StreamContext) -> None:
         await append_stream(plane, context, drain)
 
-    async def fetch(_requests: Any, context: Any) -> None:
+    async def fetch(_requests: object, context: StreamContext) -> None:
         await fetch_stream(plane, context, drain)
 
-    async def coordinate(_requests: Any, context: Any) -> None:
+    async def coordinate(_requests: object, context: StreamContext) -> None:
         await coordinate_stream(coordinator, context, drain)
 
-    async def replicate(_requests: Any, context: Any) -> None:
+    async def replicate(_requests: object, context: StreamContext) -> None:
         await replicate_stream(plane, context, drain, throttle=throttle, traffic=traffic)
 
-    async def list_offsets(request: pb.ListOffsetsRequest, _context: Any) -> pb.ListOffsetsResponse:
+    async def list_offsets(
+        request: pb.ListOffsetsRequest, _context: object
+    ) -> pb.ListOffsetsResponse:
         return queries.list_offsets(request)
 
     async def offsets_for_leader_epoch(
-        request: pb.OffsetsForLeaderEpochRequest, _context: Any
+        request: pb.OffsetsForLeaderEpochRequest, _context: object
     ) -> pb.OffsetsForLeaderEpochResponse:
         return queries.offsets_for_leader_epoch(request)
 
     async def describe_log_dirs(
-        request: pb.DescribeLogDirsRequest, _context: Any
+        request: pb.DescribeLogDirsRequest, _context: object
     ) -> pb.DescribeLogDirsResponse:
         return await log_dirs.describe(request)
 
@@ -92,8 +99,10 @@ def add_to_server(
     return add
 
 
-def _read_range_handler(plane: DataPlane) -> Any:
-    async def read_records(request: pb.ReadRangeRequest, _context: Any) -> pb.ReadRangeResponse:
+def _read_range_handler(
+    plane: DataPlane,
+) -> "grpc.RpcMethodHandler[pb.ReadRangeRequest, pb.ReadRangeResponse]":
+    async def read_records(request: pb.ReadRangeRequest, _context: object) -> pb.ReadRangeResponse:
         code, records = await read_range(
             plane.replicas.get((TopicId(request.topic_id), request.partition)),
             leader_epoch=request.leader_epoch,

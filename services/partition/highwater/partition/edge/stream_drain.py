@@ -1,8 +1,7 @@
-"""The orderly end of a node's streams: what was taken is answered, and no more is taken.
+"""Ends a node's streams in order: it answers what it has read, and reads nothing more.
 
-An Append stream tells its peer first (`AppendResponse.ending`), and ends when the peer has closed
-its side: a message that the peer writes into a stream that is over would cost it the answers that
-it has not read yet.
+An Append stream first tells its peer (`AppendResponse.ending`) and ends when the peer has closed
+its side. If it ended at once, a peer that still writes would lose the answers that it has not read.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from typing import Final
 import grpc
 
 REFUSED: Final = (grpc.StatusCode.UNAVAILABLE, "the node stops")
-"""What a stream is told that comes too late."""
+"""The error of a stream that begins too late."""
 
 
 class StreamDrain:
@@ -26,18 +25,18 @@ class StreamDrain:
         self._ended = False
         self._left = asyncio.Event()
         self.deadline_s = 0.0
-        """On the loop's clock: answers that are not ready by then are not waited for."""
+        """On the loop's clock: streams do not wait for later answers."""
 
     @property
     def ended(self) -> bool:
-        """True once no stream may begin any more."""
+        """Whether new streams are refused."""
         return self._ended
 
     @contextmanager
     def stream(self, stop: Callable[[], None], *, last: bool = False) -> Iterator[None]:
-        """A stream's life. `stop` is called at most once, when it has to end.
+        """Registers a stream for as long as it lives. `stop` is called at most once, to end it.
 
-        `last`: others may wait for it, as appends do for followers; it ends after all of those.
+        `last`: end this stream after all others, which may wait for it as appends do for followers.
         """
         streams = self._last if last else self._first
         key = object()
@@ -49,7 +48,7 @@ class StreamDrain:
             self._left.set()
 
     async def run(self, timeout_s: float) -> bool:
-        """Lets every stream answer and end; False if some have not within the time."""
+        """Lets every stream answer and end; False if some have not ended in time."""
         loop = asyncio.get_running_loop()
         self._ended = True
         self.deadline_s = loop.time() + timeout_s
@@ -57,7 +56,7 @@ class StreamDrain:
             for stop in list(streams.values()):
                 stop()
             with contextlib.suppress(TimeoutError):
-                # A stream ends at the deadline by itself; some time is for that.
+                # Streams end by themselves at the deadline; this allows them some more time.
                 async with asyncio.timeout_at(self.deadline_s + timeout_s / 4):
                     while streams:
                         self._left.clear()

@@ -1,8 +1,8 @@
 """The three coalesced streams of PartitionService, as raw bytes over grpc.aio.
 
-One object per stream. Reading stops while too many answers wait to be written, so a gateway that
-does not read cannot make this node's memory grow. A node that stops ends its streams in order, see
-`stream_drain`.
+There is one object per stream. Reading stops while too many answers wait to be written, so a
+gateway that does not read cannot fill this node's memory. A stopping node ends its streams in
+order, see `stream_drain`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 from google.protobuf.message import DecodeError
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
@@ -33,17 +34,20 @@ from highwater.partition.data_plane.plane import DataPlane
 from highwater.partition.edge.stream_drain import REFUSED, StreamDrain
 from highwater.runtime.tasks import TaskOwner
 
+StreamContext = grpc.aio.ServicerContext[Any, bytes]
+"""Its `read` gives bytes, or EOF."""
+
 OUT_BYTES_MAX: Final = 16 << 20
 READ_AHEAD_BYTES: Final = 2 << 20
-"""Records read for answers that are not written yet, where bytes are sent and not references."""
+"""Bytes of records read for answers that are not written yet, if the stream sends bytes."""
 WAITING_CALLS_MAX: Final = 100_000
-"""Fetches and coordinator calls of one gateway that may wait here at a time."""
+"""Fetches and coordinator calls of one gateway that may wait at a time."""
 
 
 class OutQueue:
-    """Messages to write, in order; `room` is clear while the peer is behind."""
+    """Messages to write, in order; `room` is not set while the peer reads too slowly."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         self._context = context
         self._messages: deque[bytes] = deque()
         self._nbytes = 0
@@ -53,7 +57,7 @@ class OutQueue:
         self.room = asyncio.Event()
         self.room.set()
         self.awaited = 0
-        """Answers that will still come by themselves, soon; the end of the stream waits for them."""
+        """Answers that come soon without another event; the end of the stream waits for them."""
 
     def put(self, message: bytes) -> None:
         """Queues a message."""
@@ -64,7 +68,7 @@ class OutQueue:
             self.room.clear()
 
     def before_write(self) -> None:
-        """Runs before each look at the queue; subclasses add what has gathered."""
+        """Runs before each look at the queue; subclasses queue what they have gathered."""
 
     async def run(self) -> None:
         """Writes until cancelled."""
@@ -88,7 +92,7 @@ class OutQueue:
         self._filled.set()
 
     def say_goodbye(self) -> bool:
-        """Tells the peer that nothing more is read; False if there is no message for that."""
+        """Tells the peer that nothing more is read; False if the stream has no such message."""
         return False
 
     @property
@@ -97,14 +101,14 @@ class OutQueue:
         return self._resting and not self._filled.is_set()
 
     async def finish(self, deadline_s: float) -> None:
-        """Returns when what was asked is answered and written, or when that takes too long.
+        """Waits until every message that was read is answered and written, or until `deadline_s`.
 
         `deadline_s` is on the loop's clock. Raises ConnectionError if something is not written.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline_s):
                 while self.awaited or not self.written:
-                    # Every answer wakes the writer, which then rests again.
+                    # Every answer wakes the writer, which sets the event when it has written.
                     self._rested.clear()
                     await self._rested.wait()
         if not self.written:
@@ -112,9 +116,11 @@ class OutQueue:
 
 
 class _Reading:
-    """How a stream's reading ends other than by its peer."""
+    """Ends a stream's reading when the writer fails or the node stops."""
 
-    def __init__(self, out: OutQueue, drain: StreamDrain, task: "asyncio.Task[Any] | None") -> None:
+    def __init__(
+        self, out: OutQueue, drain: StreamDrain, task: "asyncio.Task[None] | None"
+    ) -> None:
         assert task is not None
         self._out = out
         self._drain = drain
@@ -129,21 +135,21 @@ class _Reading:
         self._task.cancel()
 
     def stop(self) -> None:
-        """The node stops: nothing more is taken, and the peer has a while to close its side."""
+        """The node stops: reads nothing more, and gives the peer some time to close its side."""
         self.stopped = True
         told = self._out.say_goodbye()
         self.limit.reschedule(self._drain.deadline_s if told else 0.0)
 
 
 async def serve_stream(
-    context: Any,
+    context: StreamContext,
     out: OutQueue,
     receive: Callable[[bytes], None],
     drain: StreamDrain | None = None,
     *,
     last: bool = False,
 ) -> None:
-    """Feeds messages to `receive` until the peer, or `drain`, ends the stream.
+    """Passes messages to `receive` until the peer, or `drain`, ends the stream.
 
     `last`: see `StreamDrain.stream`. Raises ConnectionError if answers cannot be written.
     """
@@ -166,14 +172,14 @@ async def serve_stream(
     except asyncio.CancelledError:
         if reading.failure is None:
             raise
-        # An exception, unlike the end of a cancelled task, reaches the peer: it opens another.
+        # An exception reaches the peer, which opens another stream; a cancellation does not.
         raise ConnectionError("the stream cannot be written") from reading.failure
     finally:
         await writers.close(timeout_s=1)
 
 
 async def _read(
-    context: Any, out: OutQueue, receive: Callable[[bytes], None], reading: _Reading
+    context: StreamContext, out: OutQueue, receive: Callable[[bytes], None], reading: _Reading
 ) -> None:
     while True:
         await out.room.wait()
@@ -181,7 +187,7 @@ async def _read(
         if message is grpc.aio.EOF:
             return
         if reading.stopped:
-            continue  # The peer was told.
+            continue  # After `say_goodbye`: the peer knows that nothing more is answered.
         try:
             receive(message)
         except HopFramingError as error:
@@ -191,7 +197,7 @@ async def _read(
 class AppendResults(OutQueue):
     """Gathers group results into one response per write. Owns the groups of its stream."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.results: list[pb.AppendGroupResult] = []
         self.appended: list[int] = []
@@ -227,7 +233,9 @@ class AppendResults(OutQueue):
         return True
 
 
-async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
+async def append_stream(
+    plane: DataPlane, context: StreamContext, drain: StreamDrain | None = None
+) -> None:
     """Append: one message in, its groups' results out as they become final."""
     out = AppendResults(context)
     now_s = asyncio.get_running_loop().time
@@ -245,14 +253,14 @@ async def append_stream(plane: DataPlane, context: Any, drain: StreamDrain | Non
 class FetchAnswers(OutQueue):
     """Gathers answered fetches into as few messages as their bytes allow."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.works: list[FetchWork] = []
         self.references = False
         self.begun_messages = 0
 
     def before_write(self) -> None:
-        """Turns what has gathered into messages, as far as records may be read ahead."""
+        """Turns what has gathered into messages, within the limit of bytes read ahead."""
         if not (self.works or self.begun_messages) or self._nbytes >= READ_AHEAD_BYTES:
             return
         writer = ResponseWriter(references=self.references)
@@ -263,7 +271,7 @@ class FetchAnswers(OutQueue):
             self.put(message)
 
     def _next_works(self) -> list[FetchWork]:
-        """Takes those to be written now. A peer that does not read must not fill this memory."""
+        """Takes the fetches to write now: a peer that does not read must not fill this memory."""
         count = len(self.works)
         if not self.references:
             nbytes = 0
@@ -276,8 +284,10 @@ class FetchAnswers(OutQueue):
         return taken
 
 
-async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None = None) -> None:
-    """Fetch: answers leave as they become ready; at the end nobody waits for more records."""
+async def fetch_stream(
+    plane: DataPlane, context: StreamContext, drain: StreamDrain | None = None
+) -> None:
+    """Fetch: answers leave as they become ready; when the node stops, no fetch waits for more."""
     out = FetchAnswers(context)
     waiting: dict[int, FetchWork] = {}
 
@@ -313,9 +323,9 @@ async def fetch_stream(plane: DataPlane, context: Any, drain: StreamDrain | None
 
 
 class Replies(OutQueue):
-    """Gathers coordinator replies, as a rule into one response per write."""
+    """Gathers coordinator replies, usually into one response per write."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StreamContext) -> None:
         super().__init__(context)
         self.replies: list[pb.CoordinatorReply] = []
 
@@ -336,9 +346,9 @@ class Replies(OutQueue):
 
 
 async def coordinate_stream(
-    coordinator: CoordinatorPort, context: Any, drain: StreamDrain | None = None
+    coordinator: CoordinatorPort, context: StreamContext, drain: StreamDrain | None = None
 ) -> None:
-    """Coordinate: calls in, replies out in any order; at the end those that wait get none."""
+    """Coordinate: calls in, replies out in any order; a stopping node gives waiting calls none."""
     out = Replies(context)
     waiting: dict[int, CoordinatorCall] = {}
 

@@ -1,4 +1,4 @@
-"""What clients of the coordinator are told when its log refuses an append, or takes too long.
+"""The error codes that clients get when the coordinator's log refuses an append or is too slow.
 
 Kafka: `GroupCoordinatorService.handleOperationException`, `handleOffsetFetchException`.
 """
@@ -20,16 +20,16 @@ _TOLD: Final[Mapping[int, ErrorCode]] = {
 }
 
 
-def told(append_error: int) -> ErrorCode:
-    """The code for clients; if no retry can help (a batch too large), it is a server's error."""
+def client_error(append_error: int) -> ErrorCode:
+    """The code for clients; UNKNOWN_SERVER_ERROR if no retry can help (a batch too large)."""
     return _TOLD.get(append_error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def for_api(api_key: int, error: int) -> int:
     """The code as the clients of this API understand it.
 
-    Consumers before 3.9 take COORDINATOR_NOT_AVAILABLE in an answer to OffsetFetch for a fatal
-    error; NOT_COORDINATOR makes them look for the coordinator and ask again.
+    Consumers before 3.9 treat COORDINATOR_NOT_AVAILABLE in an OffsetFetch response as fatal. On
+    NOT_COORDINATOR they look for the coordinator and ask again.
     """
     if api_key == ApiKey.OFFSET_FETCH and error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return ErrorCode.NOT_COORDINATOR

@@ -1,13 +1,13 @@
 """Group commit: all records of one loop turn become one batch, and answers wait for it.
 
-Records are added already replayed; whatever the shard answers from then on may tell of them, so
-an answer that does waits until everything added before it is committed. The same holds for what
-was loaded above the high watermark: until that has caught up, answers wait.
+Records are replayed into the state before they are added, so a later answer may already show them.
+Every answer therefore waits until everything added before it is committed. It also waits until the
+high watermark has reached the end of what was loaded.
 
-An answer waits for so long only (offsets.commit.timeout.ms). After that it is told an error, and
-nothing else happens: the records are in the log and in the state, and go on to be committed, as
-in Kafka's CoordinatorRuntime. When an append fails, the queue is finished: the state it fed no
-longer matches the log, and its owner loads a new one.
+An answer waits no longer than offsets.commit.timeout.ms, and then gets an error. The records stay
+in the log and in the state and are committed later, as in Kafka's CoordinatorRuntime. When an
+append fails, the queue is finished: its state no longer matches the log, and the owner loads a new
+one.
 """
 
 from collections import deque
@@ -22,11 +22,11 @@ from highwater.partition.groups.core.durable import Record
 from highwater.partition.groups.records import encode
 
 _RECORD_OVERHEAD: Final = 32
-"""The most that length, deltas and header count take around a key and a value."""
+"""The most bytes that lengths, deltas and header count add to a key and a value."""
 
 IN_FLIGHT_MAX: Final = 1_000
-"""Batches under way. While followers are slow, what comes gathers in the next one instead of making
-ever more: a partition where 16 000 wait gives up the first, which would cost the whole shard."""
+"""Batches in flight. While followers are slow, new records gather in the next batch. With more than
+16 000 waiting batches the partition would give up the first, and the shard would load again."""
 
 Append = Callable[[bytes, Callable[[int, int], None]], None]
 """(batch, on_committed(error_code, base_offset)); see `CoordinatorLog.append`."""
@@ -42,14 +42,14 @@ class _Waiter(NamedTuple):
 
 
 class _Batch:
-    """A batch on its way."""
+    """A batch in flight."""
 
     __slots__ = ("at_offset", "base_offset", "committed", "next_offset", "number", "size")
 
     def __init__(self, number: int, base_offset: int, next_offset: int, size: int) -> None:
         self.number = number
         self.base_offset = base_offset
-        """Where it has to stand if nobody else writes to the log."""
+        """Its first offset, if nobody else writes to the log."""
         self.next_offset = next_offset
         self.size = size
         self.at_offset: list[Callable[[int], None]] = []
@@ -73,11 +73,11 @@ class CommitQueue:
         on_committed: Callable[[int], None],
         caught_up: bool = True,
     ) -> None:
-        """`on_failure(error_code)` comes at most once, `on_committed(bytes)` per batch.
+        """`on_failure(error_code)` is called at most once, `on_committed(bytes)` per batch.
 
-        `next_offset` is where the log ends now; `call_soon` runs a callback after this turn;
-        `timeout_ms` bounds the wait of each answer. Without `caught_up` not everything below
-        `next_offset` is committed yet: `catch_up` says when it is.
+        `next_offset` is the log end offset; `call_soon` runs a callback after this turn;
+        `timeout_ms` bounds the wait of each answer. Without `caught_up`, records below
+        `next_offset` may not be committed yet; the owner calls `catch_up` when they are.
         """
         self._append_batch = append
         self._batch_bytes_max = batch_bytes_max
@@ -90,17 +90,17 @@ class CommitQueue:
         self._next_offset = next_offset
         """Everything below is committed once nothing is in flight."""
         self._end_offset = next_offset
-        """Where the next batch has to begin."""
+        """The next batch's first offset."""
         self._builder: RecordBatchBuilder | None = None
         self._waiting: deque[_Waiter] = deque()
-        """In the order of their batches, which is that of their deadlines."""
+        """In the order of their batches, and so of their deadlines."""
         self._in_flight: deque[_Batch] = deque()
         self._in_flight_bytes = 0
         self._flushed = 0
-        """Number of the batch that was appended last."""
+        """Number of the last appended batch."""
         self._flush_scheduled = False
         self._failure: int | None = None
-        """The error that every caller gets since the queue is finished."""
+        """The error for every caller once the queue is finished."""
         self._loaded: _Batch | None = None
         if not caught_up:
             self._loaded = _Batch(0, next_offset, next_offset, 0)
@@ -123,7 +123,7 @@ class CommitQueue:
         return self._builder is None and not self._in_flight
 
     def add(self, records: list[Record]) -> None:
-        """Queue the records of one operation; they share a batch unless they cannot fit one."""
+        """Queue the records of one operation, in one batch if they fit."""
         assert self._failure is None
         encoded = [encode(record) for record in records]
         sizes = [len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in encoded]
@@ -137,9 +137,9 @@ class CommitQueue:
         self._flush_soon()
 
     def after_commit(self, deliver: Callable[[int], None]) -> None:
-        """Call `deliver(0)` when all that was added is committed, `deliver(error)` if it fails.
+        """Call `deliver(0)` when everything added so far is committed, else `deliver(error)`.
 
-        The latter also when it takes too long; see `expire`.
+        The error comes when an append fails or the wait is too long; see `expire`.
         """
         if self._failure is not None:
             deliver(self._failure)
@@ -155,7 +155,7 @@ class CommitQueue:
         return self._waiting[0].deadline_ms if self._waiting else None
 
     def expire(self, now_ms: int, error: int) -> None:
-        """Tell `error` to callers that have waited for too long; their records stay."""
+        """Tell `error` to callers whose deadline has passed; their records stay."""
         waiting = self._waiting
         while waiting and waiting[0].deadline_ms <= now_ms:
             waiting.popleft().deliver(error)
@@ -168,9 +168,9 @@ class CommitQueue:
             self._take_committed()
 
     def at_offset(self, tell: Callable[[int], None]) -> None:
-        """Append what is queued; `tell` the log's next offset once it is committed.
+        """Append what is queued; call `tell` with the next offset once it is committed.
 
-        Nobody is told when it fails.
+        `tell` is not called if the commit fails.
         """
         self.flush()
         if self._in_flight:
@@ -195,7 +195,7 @@ class CommitQueue:
         self._append_batch(data, partial(self._appended, batch))
 
     def fail(self, error: int) -> None:
-        """Finish: all callers that wait get `error`, and results still under way are ignored."""
+        """Finish: all waiting callers get `error`, and later results are ignored."""
         self._failure = error
         waiting, self._waiting = self._waiting, deque()
         self._in_flight.clear()
@@ -205,7 +205,7 @@ class CommitQueue:
             waiter.deliver(error)
 
     def _flush_soon(self) -> None:
-        """Append what is queued after this turn, or when less is under way."""
+        """Append what is queued after this turn, or once fewer batches are in flight."""
         if not self._flush_scheduled and len(self._in_flight) < IN_FLIGHT_MAX:
             self._flush_scheduled = True
             self._call_soon(self.flush)
@@ -221,8 +221,8 @@ class CommitQueue:
         if self._failure is not None:
             return
         if not error and base_offset != batch.base_offset:
-            # Something else came into the log: a batch that was given up while a slow disk still
-            # had it. It is part of the truth now, and not of the state that was built without it.
+            # The log has another batch: one that was given up while a slow disk still had it.
+            # The state was built without that batch.
             error = ErrorCode.REQUEST_TIMED_OUT
         if error:
             self._on_failure(error)

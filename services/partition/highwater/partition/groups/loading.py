@@ -1,10 +1,10 @@
-"""Brings a shard back: its newest snapshot, then the log behind it, in slices.
+"""Loads a shard: its newest snapshot, then the rest of the log, in slices.
 
-The loop serves others between two slices. Loading ends where the log ends, not at the high
-watermark, which lags after an election (Kafka's CoordinatorLoaderImpl reads to the end as well):
-everything that a former leader has acknowledged is below the end, and nothing is appended before
-loading is done. What lies above the high watermark may still be lost together with this
-leadership; so no answer tells of it before it is committed (`commit_queue`).
+The loop serves others between two slices. Loading ends at the log end offset, as in Kafka's
+CoordinatorLoaderImpl, because the high watermark lags after an election: everything that a former
+leader has acknowledged is below the end, and nothing is appended until loading is done. Records
+above the high watermark may still be lost with this leadership, so no answer shows them before
+they are committed (`commit_queue`).
 """
 
 import asyncio
@@ -32,15 +32,15 @@ READ_BYTES: Final = 128 * 1024
 _SNAPSHOT_RECORDS_PER_SLICE: Final = 1_000
 
 _DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Our own batches are not compressed; those of a Kafka may be."""
+"""Our own batches are not compressed; those that Kafka wrote may be."""
 
 
 class UnreadableBatchError(Exception):
-    """A batch cannot be read. Its partition needs a healthy replica."""
+    """A batch cannot be read; the partition needs a healthy replica."""
 
 
 class LogCutError(Exception):
-    """The log has become shorter while it was read: this node leads it no longer."""
+    """The log became shorter during loading: this node no longer leads it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class LoadReport:
     from_log: int = 0
     log_bytes: int = 0
     skipped: int = 0
-    """Records of versions that are not ours to know."""
+    """Records of versions that this coordinator does not know."""
     snapshot_problem: str | None = None
     """Why an existing snapshot was not used."""
 
@@ -67,7 +67,7 @@ async def load_shard(
     snapshots: SnapshotStore,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> tuple[GroupCoordinatorShard, LoadReport]:
-    """A shard with everything replayed, not yet activated, and how it came about.
+    """A shard with everything replayed, not yet activated, and a report.
 
     Raises UnreadableBatchError, LogCutError, or what reading the log raises.
     """
@@ -94,7 +94,7 @@ async def load_shard(
         try:
             _replay_chunk(shard, chunk, report)
         except UnreadableBatchError:
-            # Records that are sound and mean nothing to us are not the log's damage.
+            # Records may be intact and yet unknown to us; only a damaged batch is the log's fault.
             log.recheck(partition, report.next_offset)
             raise
         report.log_bytes += len(chunk)
@@ -105,7 +105,7 @@ async def load_shard(
 
 
 def _check_log(snapshot: Snapshot, place: LogPlace) -> None:
-    """A snapshot of a topic that had the same name says nothing of this one's groups."""
+    """Refuse a snapshot of another topic, which had the same name before it was deleted."""
     if (snapshot.topic_id, snapshot.partition) != (place.topic_id, place.partition):
         raise SnapshotError(
             f"it belongs to partition {snapshot.partition} of topic {snapshot.topic_id.hex()}"
@@ -113,7 +113,7 @@ def _check_log(snapshot: Snapshot, place: LogPlace) -> None:
 
 
 def _check_range(snapshot: Snapshot, start_offset: int, end_offset: int) -> None:
-    """A snapshot that reaches past the log belongs to a log that was lost."""
+    """Refuse a snapshot that ends outside the log: its own log was lost."""
     if not start_offset <= snapshot.offset <= end_offset:
         raise SnapshotError(
             f"offset {snapshot.offset} is outside the log, {start_offset} to {end_offset}"
@@ -121,7 +121,7 @@ def _check_range(snapshot: Snapshot, start_offset: int, end_offset: int) -> None
 
 
 def _check_lineage(snapshot: Snapshot, epoch: int) -> None:
-    """The same epoch at the same offset is the same record, and so is everything before it."""
+    """The same epoch at the same offset means the same record, and the same records before it."""
     if epoch != snapshot.last_epoch or epoch < 0:
         raise SnapshotError(
             f"the record before {snapshot.offset} is of leader epoch {epoch}, "
@@ -154,7 +154,7 @@ def _replay_chunk(shard: GroupCoordinatorShard, chunk: bytes, report: LoadReport
 
 
 def _log_records(chunk: bytes, report: LoadReport) -> Iterator[Record]:
-    """The records of a chunk from `report.next_offset` on, which moves along."""
+    """The records of a chunk from `report.next_offset` on; advances that offset."""
     try:
         for batch in iter_batches(chunk):
             yield from _batch_records(batch, report)
@@ -180,7 +180,7 @@ def _batch_records(batch: RecordBatchView, report: LoadReport) -> Iterator[Recor
 
 
 def _decode(encoded: EncodedRecord, report: LoadReport) -> Record | None:
-    """The record, or None for one that a newer Kafka wrote about things unknown here."""
+    """The record, or None if its version or type is not known here."""
     try:
         return decode(encoded.key, encoded.value)
     except UnknownRecordError:

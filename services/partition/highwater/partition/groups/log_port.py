@@ -1,4 +1,4 @@
-"""What the group coordinator needs of the log of its topic's partitions."""
+"""What the group coordinator needs from the log of its topic's partitions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from highwater.model.ids import TopicId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Which log a partition has, and where: for what is kept beside it."""
+    """Identifies a partition's log and its directory, for files kept beside it."""
 
     topic_id: TopicId
     partition: int
     directory: str
-    """Of this partition alone; it is gone once the topic is deleted."""
+    """Belongs to this partition alone; removed with the topic."""
     snapshot_age_ms_max: int | None = None
-    """A deletion that a snapshot of this age has not heard of may be gone from the log, too, as
-    compaction keeps them for a time only. None: the log has everything."""
+    """Ignore an older snapshot: compaction may already have removed tombstones that it has not
+    seen. None: the log has everything."""
 
 
 class CoordinatorLog(Protocol):
@@ -30,13 +30,13 @@ class CoordinatorLog(Protocol):
         batch: bytes,
         on_committed: Callable[[int, int], None],
     ) -> None:
-        """Append one record batch with acks=all semantics; never blocks and never raises.
+        """Append one record batch with acks=all; never blocks and never raises.
 
         `on_committed(error_code, base_offset)` is called exactly once, on the loop, now or later:
         with 0 and the batch's first offset when the high watermark has passed the batch, or with
         a Kafka error code (6 or 74 no longer leader, 19, 20, 7, 56, 10, 18). Batches of one
-        partition are committed in the order of the calls. Nothing ends the wait for the high
-        watermark but the end of the leadership: then the batch may be in the log or not.
+        partition are committed in the order of the calls. Only the end of the leadership ends
+        the wait for the high watermark; the batch may then be in the log or not.
         """
         ...
 
@@ -47,22 +47,22 @@ class CoordinatorLog(Protocol):
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one that holds `offset`, up to the end of the log.
 
-        Empty at the end; at least one batch otherwise, also when it is larger than `max_bytes`.
-        Raises a HighwaterError when the partition is not here any more, a StorageError when the log
-        cannot be read; whom that concerns has been told then.
+        Empty at the end; otherwise at least one batch, even if it is larger than `max_bytes`.
+        Raises a HighwaterError if the partition is no longer here, and a StorageError if the log
+        cannot be read; the node has then noted the failure.
         """
         ...
 
     def recheck(self, partition: int, offset: int) -> None:
-        """What `read` gave for `offset` is no sound batch: looks again whether the log is damaged.
+        """Check the log for damage, because `read` returned a broken batch at `offset`.
 
-        If it is, another replica takes over where others have the records. May raise what `read`
+        If it is damaged, another replica that has the records takes over. May raise what `read`
         raises.
         """
         ...
 
     def place(self, partition: int) -> LogPlace:
-        """Where the log is; a HighwaterError when the partition is not here any more."""
+        """Where the log is; raises a HighwaterError if the partition is no longer here."""
         ...
 
     def log_start_offset(self, partition: int) -> int:
@@ -70,18 +70,18 @@ class CoordinatorLog(Protocol):
         ...
 
     def log_end_offset(self, partition: int) -> int:
-        """The offset of the next record, whether or not those before it are committed."""
+        """The offset of the next record, committed or not."""
         ...
 
     def high_watermark(self, partition: int) -> int:
-        """Everything below is committed; a new leader's may lag behind the true one."""
+        """Everything below is committed; on a new leader it may lag."""
         ...
 
     def when_committed(self, partition: int, offset: int, tell: Callable[[], object]) -> None:
         """Call `tell` once, now or later, when the high watermark is at least `offset`.
 
-        Nobody is told if the leadership ends before, or if another one asks to be told of the
-        partition. `tell` must be cheap and may not raise.
+        Never calls it if the leadership ends first, or if a later call for the same partition
+        replaces it. `tell` must be cheap and may not raise.
         """
         ...
 

@@ -8,12 +8,12 @@ Example, the offset of group "g" in topic "t", partition 3, and its commit at of
            version 3, offset, leader epoch, metadata, commit timestamp (OffsetCommitValue.json)
 
 A group's key is `0002` and the group (GroupMetadataKey.json); its value is GroupMetadataValue v3.
-A null value deletes. Written are offset values v3 (v1 when the client asked for a retention time,
-as only that one carries it) and group values v3, as Kafka 4 does; read are all versions, 4 being
-the flexible one. Tagged fields are skipped (KIP-915).
+A null value deletes. We write offset values v3 (v1 if the client asked for a retention time, which
+only v1 carries) and group values v3, as Kafka 4 does. We read all versions, including the flexible
+v4. Tagged fields are skipped (KIP-915).
 
-Instances other than the default one share nothing visible with it: their keys have versions that
-Kafka does not use, 0x4801 and 0x4802, and begin with the instance id; the rest is the same.
+Records of other instances are kept apart: their keys have versions that Kafka does not use, 0x4801
+and 0x4802, and begin with the instance id. The rest is the same.
 """
 
 from struct import Struct
@@ -49,7 +49,7 @@ _OFFSET_HEAD = Struct(">hqi")
 
 
 class UnknownRecordError(DecodeError):
-    """A key or value of a version that a newer Kafka wrote; the record says nothing to us."""
+    """A key or value of a version that a newer Kafka wrote and that we skip."""
 
 
 class EncodedRecord(NamedTuple):
@@ -70,9 +70,9 @@ def encode(record: Record) -> EncodedRecord:
 
 
 def decode(key: bytes | None, value: bytes | None) -> Record:
-    """The record of a key and value; UnknownRecordError for versions that are not ours to know.
+    """The record of a key and value; UnknownRecordError for versions that we do not know.
 
-    Raises another DecodeError when the bytes do not follow their version.
+    Raises another DecodeError if the bytes do not match their version.
     """
     if key is None:
         raise UnknownRecordError("record without a key")
@@ -212,7 +212,7 @@ def _nullable_string(text: str | None) -> bytes:
 
 
 class _Reader:
-    """Reads the fields of one struct, compact ones when its version is flexible."""
+    """Reads the fields of one struct; compact fields if its version is flexible."""
 
     __slots__ = ("_buf", "_flexible", "_pos")
 
@@ -251,7 +251,7 @@ class _Reader:
         return self._take(self.count())
 
     def count(self) -> int:
-        """The length of an array or of bytes; every element takes at least a byte."""
+        """The length of an array or of bytes; every element takes at least one byte."""
         length = self._compact_length() if self._flexible else self.int32()
         if not 0 <= length <= len(self._buf) - self._pos:
             raise InvalidLengthError(f"length {length} at {self._pos}")

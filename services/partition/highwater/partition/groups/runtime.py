@@ -1,7 +1,7 @@
-"""The group coordinator of one node: calls to the shards of the partitions that it leads.
+"""The group coordinator of one node: passes calls to the shards of the partitions that it leads.
 
 It serves one coordinator topic. `__consumer_offsets` holds the default instance only; another
-object of this class serves the internal topic of the other instances, which no listener shows.
+object of this class serves the internal topic of the other instances, which clients do not see.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class GroupCoordinator:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         default_instance_only: bool = True,
     ) -> None:
-        """`partitions` is the partition count of the topic, which never changes."""
+        """`partitions` is the topic's partition count, which never changes."""
         self._partitions = partitions
         self._default_instance_only = default_instance_only
         self._clock = clock
@@ -113,7 +113,7 @@ class GroupCoordinator:
     def become_leader(self, partition: int, leader_epoch: int) -> None:
         """Load the partition and coordinate its groups; called on the loop.
 
-        The log must be writable in this epoch already. Older epochs are ignored.
+        The log must already accept appends in this epoch. Older epochs are ignored.
         """
         present = self._hosts.get(partition)
         if present is not None:
@@ -123,13 +123,13 @@ class GroupCoordinator:
         self._hosts[partition] = ShardHost(partition, leader_epoch, self._parts)
 
     def resign(self, partition: int) -> None:
-        """Stop coordinating the partition; its parked calls are told to look elsewhere."""
+        """Stop coordinating the partition; its parked calls get NOT_COORDINATOR."""
         host = self._hosts.pop(partition, None)
         if host is not None:
             host.resign()
 
     async def stop(self, *, timeout_s: float = 10.0) -> None:
-        """Clean stop: commit, write snapshots, answer everybody. Takes at most `timeout_s`."""
+        """Clean stop: commit, write snapshots, answer every call. Takes at most `timeout_s`."""
         closing = [
             self._tasks.start(host.close(), name=f"group-close-{host.partition}")
             for host in self._hosts.values()
@@ -156,7 +156,7 @@ class GroupCoordinator:
             self._guard(call, self._many_groups)
 
     def cancel(self, call: CoordinatorCall) -> None:
-        """The client is gone; a parked call is forgotten and nothing is answered any more."""
+        """The client is gone: forget its parked call and answer nothing."""
         call.cancelled = True
         host = self._hosts.get(call.partition)
         if host is not None:
@@ -166,7 +166,7 @@ class GroupCoordinator:
                 host.crash("cancel", error)
 
     def _guard(self, call: CoordinatorCall, handle: Callable[[CoordinatorCall], None]) -> None:
-        """Bytes that do not decode are the client's fault and change nothing."""
+        """Answer bytes that do not decode with an error; they change nothing."""
         try:
             handle(call)
         except UnsupportedVersionError:
@@ -201,7 +201,7 @@ class GroupCoordinator:
             host.settle()
         except DecodeError:
             raise
-        except Exception as error:  # noqa: BLE001 - a bug must cost its shard, not the caller.
+        except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             host.crash(f"api {call.api_key}", error)
             deliver(call, b"", ErrorCode.UNKNOWN_SERVER_ERROR)
             return
@@ -271,8 +271,8 @@ class GroupCoordinator:
     def _refuse(self, call: CoordinatorCall, error: ErrorCode) -> None:
         """Answer a call that no shard can take now.
 
-        While loading, Kafka lets members believe that all is well, so that they need not look
-        for the coordinator again: heartbeats succeed and SyncGroup sends back to JoinGroup.
+        While loading, as in Kafka, heartbeats succeed and SyncGroup sends members back to
+        JoinGroup, so that they need not look for the coordinator again.
         """
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             if call.api_key == _HEARTBEAT:
@@ -291,7 +291,7 @@ class GroupCoordinator:
         for host in list(self._hosts.values()):
             shard = host.shard
             if isinstance(shard, ErrorCode) or host.refusal(writes=True) is not ErrorCode.NONE:
-                # As in Kafka, a shard that is loading keeps them until their retention ends.
+                # As in Kafka, a shard that is loading keeps the offsets until they expire.
                 continue
             try:
                 shard.topics_deleted(instance, topics, host.moment())
@@ -300,14 +300,14 @@ class GroupCoordinator:
                 host.crash("topics_deleted", error)
 
     def committed_offsets(self) -> Iterator[tuple[GroupKey, str, int, int]]:
-        """(group, topic, partition, offset) of everything committed here, for consumer lag."""
+        """(group, topic, partition, offset) of every committed offset here, for consumer lag."""
         for shard in self._shards():
             for key, offsets in shard.durable.offsets.items():
                 for (topic, partition), value in offsets.items():
                     yield key, topic, partition, value.offset
 
     def stats(self) -> GroupStats:
-        """Counts for metrics; takes time in proportion to the groups."""
+        """Counts for metrics; takes time proportional to the number of groups."""
         groups = dict.fromkeys(GroupState, 0)
         members = offsets = parked = active = 0
         for shard in self._shards():
@@ -342,7 +342,7 @@ class GroupCoordinator:
 
 
 class _AfterAll:
-    """Answers a call when all the shards that it touched have committed."""
+    """Answers a call once every shard that it touched has committed."""
 
     __slots__ = ("_body", "_call", "_hosts", "_left")
 

@@ -1,9 +1,9 @@
-"""One shard at work: loading, calls, timers, commits, snapshots.
+"""Runs one shard: loading, calls, timers, commits, snapshots.
 
 Lifecycle: LOADING (calls are refused) -> ACTIVE -> CLOSED when the node resigns the partition. A
-failed append or a bug throws the shard away and goes back to LOADING, with a growing pause. A
-host is the view of one node that leads one partition in one leader epoch; the next epoch, of this
-node or another, has a host of its own, which loads from the log what this one has left there.
+failed append or a bug discards the shard and goes back to LOADING, with a growing pause. A host is
+one node's view of a partition that it leads in one leader epoch. The next epoch, on this node or
+another, has its own host, which loads from the log.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.time import Clock
-from highwater.partition.groups.append_errors import for_api, told
+from highwater.partition.groups.append_errors import client_error, for_api
 from highwater.partition.groups.commit_queue import CommitQueue
 from highwater.partition.groups.core.config import GroupConfig
 from highwater.partition.groups.core.shard import GroupCoordinatorShard
@@ -39,19 +39,19 @@ class HostSettings:
     """Limits of the shell around a shard."""
 
     batch_bytes_max: int = 1_000_012
-    """max.message.bytes of the coordinator's topic, or less."""
+    """At most max.message.bytes of the coordinator's topic."""
     uncommitted_bytes_max: int = 16 * 1024 * 1024
-    """Above this, calls that write are refused until the log has caught up."""
+    """Above this many uncommitted bytes, calls that write are refused."""
     waiting_max: int = 100_000
     """Answers that wait for a commit; above this, calls are refused."""
     commit_timeout_ms: int = 5_000
-    """[offsets.commit.timeout.ms] How long an answer waits for what it tells to be committed."""
+    """[offsets.commit.timeout.ms] How long an answer waits for its records to be committed."""
     snapshot_bytes: int = 4 * 1024 * 1024
-    """A snapshot is due when the log has grown by this much and by the last snapshot's size."""
+    """A snapshot is due when the log has log_grew by this much and by the last snapshot's size."""
 
 
 class HostState(enum.Enum):
-    """What a host can do at present."""
+    """Whether a host serves calls."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -76,7 +76,7 @@ class ShardHost:
     """Runs one shard; everything happens on the loop, except writing snapshots."""
 
     def __init__(self, partition: int, leader_epoch: int, parts: HostParts) -> None:
-        """Begin to load at once."""
+        """Begins to load at once."""
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.state = HostState.LOADING
@@ -92,7 +92,7 @@ class ShardHost:
         self._alarm: asyncio.TimerHandle | None = None
         self._reload_pause_s = _RELOAD_PAUSE_S
         self._while_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        """What calls are told meanwhile."""
+        """The answer to calls while the shard is not there."""
         self._snapshots = SnapshotWriter(
             partition,
             log=parts.log,
@@ -108,7 +108,7 @@ class ShardHost:
 
     @property
     def shard(self) -> GroupCoordinatorShard | ErrorCode:
-        """The shard, or why there is none."""
+        """The shard, or the error code if it is not there."""
         if self._shard is not None and not self._closing:
             return self._shard
         if self.state is HostState.LOADING:
@@ -116,10 +116,10 @@ class ShardHost:
         return ErrorCode.NOT_COORDINATOR
 
     def refusal(self, *, writes: bool) -> ErrorCode:
-        """Why a call cannot be taken although the shard is there; NONE if it can.
+        """Why a call is refused although the shard is there; NONE if it is not.
 
-        While the log takes nothing, nothing may be decided: what cannot be appended would cost
-        the whole shard a reload.
+        While the log refuses appends, the shard decides nothing: a failed append would make the
+        whole shard load again.
         """
         queue, settings = self._queue, self._parts.settings
         if queue is None:
@@ -127,14 +127,14 @@ class ShardHost:
         if queue.bytes > settings.uncommitted_bytes_max or queue.waiting > settings.waiting_max:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = self._parts.log.refusal(self.partition, self.leader_epoch) if writes else 0
-        return told(refused) if refused else ErrorCode.NONE
+        return client_error(refused) if refused else ErrorCode.NONE
 
     def moment(self) -> Moment:
-        """Both clocks, now."""
+        """Both clocks' time now."""
         return Moment(self._clock.monotonic_ms(), self._clock.wall_ms())
 
     def settle(self) -> None:
-        """Take what the shard has decided: records to the log, answers to their calls."""
+        """Carry out the shard's decisions: queue records for the log, deliver answers."""
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
@@ -157,7 +157,7 @@ class ShardHost:
         self._arm()
 
     def after_commit(self, tell: Callable[[int], None]) -> None:
-        """`tell(0)` when all that was decided up to now is committed, else an error code."""
+        """`tell(0)` when everything decided so far is committed, else an error code."""
         if self._queue is None:
             tell(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -165,17 +165,17 @@ class ShardHost:
             self._arm()
 
     def park(self, call: CoordinatorCall) -> None:
-        """If the call waits, let it wait no longer than its client."""
+        """If the call waits, end its wait when its client's request times out."""
         shard = self._shard
         if shard is None or not shard.is_parked(call):
             return
-        timer = Timer(partial(self._give_up, call))
+        timer = Timer(partial(self._time_out, call))
         self._deadline_of[call] = timer
         self._deadlines.set(timer, self._clock.monotonic_ms() + max(call.deadline_ms, 0))
         self._arm()
 
     def forget(self, call: CoordinatorCall) -> None:
-        """The client is gone; nothing of the call is left here."""
+        """The client is gone: remove everything of its call."""
         timer = self._deadline_of.pop(call, None)
         if timer is not None:
             self._deadlines.cancel(timer)
@@ -183,8 +183,8 @@ class ShardHost:
             self._shard.forget_call(call, self.moment())
             self.settle()
 
-    def _give_up(self, call: CoordinatorCall, now: Moment) -> None:
-        """The client has stopped waiting: the same as if it had gone, but it gets an answer."""
+    def _time_out(self, call: CoordinatorCall, now: Moment) -> None:
+        """The client's request timed out: as in `forget`, but answer the call."""
         self._deadline_of.pop(call, None)
         if self._shard is not None:
             self._shard.forget_call(call, now)
@@ -193,7 +193,7 @@ class ShardHost:
     # -- timers -------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Wake up at the next deadline of the shard, a parked call or an answer that waits."""
+        """Wake up at the next deadline of the shard, of a parked call or of a waiting answer."""
         shard, queue = self._shard, self._queue
         if shard is None or queue is None:
             return
@@ -216,37 +216,37 @@ class ShardHost:
             return
         now = self.moment()
         try:
-            queue.expire(now.now_ms, told(ErrorCode.REQUEST_TIMED_OUT))
+            queue.expire(now.now_ms, client_error(ErrorCode.REQUEST_TIMED_OUT))
             shard.expire(now)
             self._deadlines.expire(now)
             self.settle()
-        except Exception as error:  # noqa: BLE001 - a bug must cost its shard, not the node.
+        except Exception as error:  # noqa: BLE001 - a bug costs the shard a reload, not the node.
             self.crash("a timer", error)
 
     # -- failure ------------------------------------------------------------------------------
 
     def crash(self, during: str, error: Exception) -> None:
-        """A bug has shown itself: the state can no longer be trusted, so load it anew."""
+        """A bug raised an error: the state can no longer be trusted, so load it again."""
         self._logger.error("group_shard_crashed", during=during, exc_info=error)
         self._unload(ErrorCode.UNKNOWN_SERVER_ERROR, HostState.LOADING)
         self._reload()
 
     def resign(self) -> None:
-        """Another node leads the partition now; never comes back."""
+        """Another node leads the partition now; this host does not load again."""
         self._unload(ErrorCode.NOT_COORDINATOR, HostState.CLOSED)
         self._loader.cancel()
 
     def _append_failed(self, error: int) -> None:
-        """What was replayed is not in the log: start over from the log."""
+        """The state has records that the log lacks: load again from the log."""
         self._logger.warning("group_append_failed", error=error)
-        code = told(error)
+        code = client_error(error)
         if code is ErrorCode.NOT_COORDINATOR:
             self._while_loading = code
         self._unload(code, HostState.LOADING)
         self._reload()
 
     def _unload(self, error: ErrorCode, state: HostState) -> None:
-        """Give the shard up; everybody who waits for it gets `error`."""
+        """Drop the shard; every call that waits for it gets `error`."""
         self.state = state
         shard, self._shard = self._shard, None
         queue, self._queue = self._queue, None
@@ -288,25 +288,25 @@ class ShardHost:
                 snapshots=parts.snapshots,
             )
         except Exception:
-            # A disk that fails now may work later, and the partition may move meanwhile.
+            # A failing disk may recover, and the partition may move meanwhile.
             self._logger.exception("group_load_failed")
-            self._note_lost()
+            self._has_lost_partition()
             self._reload()
             return
         if self.state is not HostState.LOADING:
             return
-        if self._note_lost():
+        if self._has_lost_partition():
             self._reload()
             return
         try:
             self._activate(shard, place, report)
-        except Exception as error:  # noqa: BLE001 - half of the groups must not pass for all.
+        except Exception as error:  # noqa: BLE001 - never serve a half-loaded shard.
             self.crash("activation", error)
 
-    def _note_lost(self) -> bool:
-        """Whether another epoch has begun, or the log has failed; this host will hear of it."""
+    def _has_lost_partition(self) -> bool:
+        """Whether the epoch or the log has ended; the node will then resign this host."""
         refused = self._parts.log.refusal(self.partition, self.leader_epoch)
-        if not refused or told(refused) is not ErrorCode.NOT_COORDINATOR:
+        if not refused or client_error(refused) is not ErrorCode.NOT_COORDINATOR:
             return False
         self._while_loading = ErrorCode.NOT_COORDINATOR
         return True
@@ -351,7 +351,7 @@ class ShardHost:
 
     def _committed(self, batch_bytes: int) -> None:
         self._reload_pause_s = _RELOAD_PAUSE_S
-        self._snapshots.grown(batch_bytes)
+        self._snapshots.log_grew(batch_bytes)
         self._snapshot_if_due()
 
     def _snapshot_if_due(self) -> None:
@@ -363,13 +363,13 @@ class ShardHost:
             self._take_snapshot()
 
     def _take_snapshot(self) -> None:
-        """Copy the state now, to be written when all that it holds is committed."""
+        """Copy the state now; it is written once everything in it is committed."""
         shard, queue = self._shard, self._queue
         if shard is None or queue is None or self._snapshots.saving:
             return
         queue.flush()
         if self._queue is not queue:
-            return  # That append failed at once.
+            return  # The flush failed at once and dropped the queue.
         self._snapshots.take(shard.durable.capture(), queue.at_offset)
 
     async def close(self) -> None:
@@ -384,14 +384,14 @@ class ShardHost:
             self.after_commit(lambda _: committed.set())
             self._queue.flush()
             await committed.wait()
-        if self._snapshots.news:
+        if self._snapshots.log_has_grown:
             self._take_snapshot()
         await self._snapshots.wait()
         self.resign()
 
 
 def deliver(call: CoordinatorCall, body: bytes, error: int) -> None:
-    """Answer a call, unless nobody listens any more; after the answer nobody does."""
+    """Answer a call once, unless its client is gone."""
     if not call.cancelled:
         call.reply(int(for_api(call.api_key, error)), b"" if error else body)
         call.cancelled = True

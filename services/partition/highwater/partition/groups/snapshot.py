@@ -1,28 +1,28 @@
-"""Snapshots of a shard's durable state, so that a start replays only the log behind them.
+"""Snapshots of a shard's durable state, so that loading replays only the log after them.
 
-One file per partition, `group-snapshot` in the directory of its log, so that it comes and goes
-with the log and needs no other disk. Kafka passes over a file of this name (its loader looks at
-suffixes only). Replaced atomically; all integers big-endian:
+One file per partition, `group-snapshot` in its log's directory, so that it is deleted with the log
+and needs no other disk. Kafka ignores a file of this name (its loader looks at suffixes only). The
+file is replaced atomically; all integers are big-endian:
 
     0   4  magic "HWGS"
     4   2  version, 3
     6   4  CRC-32C of everything from byte 10 on
-    10  4  leader epoch of the last record in it, the one before the offset
-    14  8  offset: every record below it is in the snapshot, none from it on
+    10  4  leader epoch of the last record before the offset
+    14  8  offset: the snapshot has every record below it and none from it on
     22  8  record count
     30  16 topic id of the log
     46  4  partition of the log
     50  .  the records: key length (i32), key, value length (i32), value, keys and values as in
-           the log (`records`); a record never is a deletion
+           the log (`records`); none is a tombstone
 
-A snapshot holds committed records only, and belongs to the node that took it: followers do not get
-it. The log beside it goes on to live when another node leads. Epoch and offset say whether it still
-is the log that the snapshot was made of: two logs that have the same epoch at one offset agree
-up to there (invariant R2), whatever was cut off and written anew in between. Version 2 had the
-epoch in which the snapshot was taken, which says less.
+A snapshot holds only committed records, and only the node that took it has it. The log beside it
+changes when another node leads. Epoch and offset show whether the log still begins with the records
+of the snapshot: two logs that have the same epoch at one offset are the same up to there (invariant
+R2), even if a part was truncated and written again. Version 2 had the epoch in which the snapshot
+was taken, which does not show this.
 
-Whatever is wrong with the file (absent, torn, another version, another log's, a flipped bit),
-loading gives None and the whole log is replayed instead.
+If the file is absent, torn, damaged, of another version or of another log, loading ignores it and
+replays the whole log.
 """
 
 import contextlib
@@ -52,12 +52,12 @@ _LENGTH = Struct(">i")
 
 
 class SnapshotError(ValueError):
-    """The bytes are not a whole snapshot of a version that we know."""
+    """The bytes are not a whole snapshot of a known version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A decoded snapshot; its records are still encoded, to be decoded a few at a time."""
+    """A decoded snapshot whose records are still encoded, to be decoded a few at a time."""
 
     last_epoch: int
     """Of the record before `offset`."""
@@ -68,7 +68,7 @@ class Snapshot:
     payload: memoryview
 
     def records(self) -> Iterator[EncodedRecord]:
-        """The records in their order; SnapshotError when their lengths do not add up."""
+        """The records in their order; raises SnapshotError if their lengths do not add up."""
         position = 0
         for _ in range(self.record_count):
             key, position = self._field(position)
@@ -106,7 +106,7 @@ def encode_snapshot(state: DurableState, last_epoch: int, offset: int, place: Lo
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """The snapshot in `data`; SnapshotError when it is none."""
+    """The snapshot in `data`; raises SnapshotError if there is none."""
     if len(data) < _HEAD.size + _BODY.size:
         raise SnapshotError("too short")
     magic, version, checksum = _HEAD.unpack_from(data)
@@ -127,7 +127,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 class SnapshotStore(Protocol):
-    """Where snapshots are kept. Both calls may block and are made from a thread."""
+    """Where snapshots are kept. Both calls may block and run on a thread."""
 
     def load(self, place: LogPlace) -> bytes | None:
         """The log's snapshot file, or None."""
@@ -136,7 +136,7 @@ class SnapshotStore(Protocol):
     def save(self, place: LogPlace, data: bytes) -> None:
         """Replace the log's snapshot.
 
-        Raises FileNotFoundError if the log is gone, OSError when the disk does not take it.
+        Raises FileNotFoundError if the log is gone, OSError if the disk fails.
         """
         ...
 
@@ -145,7 +145,7 @@ class FileSnapshotStore:
     """Snapshots as files in the directories of the logs."""
 
     def load(self, place: LogPlace) -> bytes | None:
-        """The file's bytes; None when there is none, it is too old, or it cannot be read."""
+        """The file's bytes; None if it is absent, too old or unreadable."""
         age_ms_max = place.snapshot_age_ms_max
         try:
             with _path(place).open("rb") as file:
@@ -158,9 +158,9 @@ class FileSnapshotStore:
             return None
 
     def save(self, place: LogPlace, data: bytes) -> None:
-        """Write beside, flush, rename, flush the directory, which is never made here."""
+        """Write a temporary file, fsync, rename, fsync the directory, which must already exist."""
         path = _path(place)
-        # A name of its own: a slow save of a former leadership may still be under way.
+        # A unique name, as a slow save from an earlier leadership may still be running.
         handle, name = tempfile.mkstemp(
             prefix=f"{FILE_NAME}.", suffix=TEMPORARY_SUFFIX, dir=path.parent
         )

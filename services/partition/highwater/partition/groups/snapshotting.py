@@ -1,4 +1,4 @@
-"""When a shard's snapshots are taken, and how they get to the disk without stopping the loop."""
+"""Decides when to take a shard's snapshots, and writes them without stopping the loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,8 +17,8 @@ NO_EPOCH: Final = -1
 class SnapshotWriter:
     """Writes the snapshots of one shard, one at a time; lives as long as the shard's host.
 
-    A state is copied on the loop and written by a thread once all that it holds is committed, so
-    that a snapshot never reaches above the high watermark.
+    The state is copied on the loop. A thread writes the copy once everything in it is committed,
+    so a snapshot never reaches above the high watermark.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class SnapshotWriter:
         logger: Logger,
         bytes_min: int,
     ) -> None:
-        """A snapshot is due when the log has grown by `bytes_min` and by the last one's size."""
+        """A snapshot is due when the log has log_grew by `bytes_min` and by the last one's size."""
         self._partition = partition
         self._log = log
         self._store = store
@@ -44,31 +44,31 @@ class SnapshotWriter:
         self._saving: asyncio.Task[None] | None = None
 
     def loaded(self, place: LogPlace, log_bytes: int) -> None:
-        """The shard was loaded from there, and `log_bytes` of it lie behind the last snapshot."""
+        """The shard was loaded from `place`; `log_bytes` of its log are after the last snapshot."""
         self._place = place
         self._grown_bytes = log_bytes
 
-    def grown(self, nbytes: int) -> None:
-        """The log has more committed bytes."""
+    def log_grew(self, nbytes: int) -> None:
+        """`nbytes` more of the log are committed."""
         self._grown_bytes += nbytes
 
     @property
-    def news(self) -> bool:
-        """Whether the log has anything that the last snapshot has not."""
+    def log_has_grown(self) -> bool:
+        """Whether the log has log_grew since the last snapshot."""
         return self._grown_bytes > 0
 
     @property
     def saving(self) -> bool:
-        """Whether one is being written."""
+        """Whether a snapshot is being written."""
         return self._saving is not None
 
     @property
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Whether the next snapshot should be taken."""
         return not self.saving and self._grown_bytes >= max(self._bytes_min, self._last_bytes)
 
     def take(self, state: DurableState, at_offset: Callable[[Callable[[int], None]], None]) -> None:
-        """Write `state`, a copy, when `at_offset` tells up to where it is the committed log."""
+        """Write `state`, a copy, once `at_offset` tells the committed offset that it matches."""
         self._grown_bytes = 0
         at_offset(partial(self._start, state))
 
@@ -77,7 +77,7 @@ class SnapshotWriter:
             return
         epoch = self._log.epoch_before(self._partition, offset)
         if epoch == NO_EPOCH or self._log.high_watermark(self._partition) < offset:
-            # Without its epoch nobody could ever tell whether it fits the log.
+            # Without its epoch, loading could not check that the snapshot fits the log.
             self._logger.warning("group_snapshot_dropped", reason="its epoch is not known")
             return
         name = f"group-snapshot-{self._partition}"
@@ -89,7 +89,7 @@ class SnapshotWriter:
         except FileNotFoundError:
             self._logger.info("group_snapshot_dropped", reason="its topic was deleted")
         except OSError:
-            # The log has everything; the next one is due after as many bytes again.
+            # The log has everything; the next snapshot is due after as many bytes again.
             self._logger.exception("group_snapshot_failed", offset=offset)
         finally:
             self._saving = None
@@ -102,6 +102,6 @@ class SnapshotWriter:
         return len(data)
 
     async def wait(self) -> None:
-        """Returns when nothing is being written."""
+        """Waits until nothing is being written."""
         if self._saving is not None:
             await asyncio.wait({self._saving})

@@ -1,6 +1,6 @@
 """The metrics of log compaction on one node, read from the cleaner at a scrape.
 
-What Kafka has in LogCleaner and LogCleanerManager, under our own names.
+The figures of Kafka's LogCleaner and LogCleanerManager, under our own names.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ _PREFIX = "highwater_partition_cleaner"
 
 
 class CleanerCollector(Collector):
-    """Prometheus' view of one node's cleaner."""
+    """Collects one node's cleaner metrics for Prometheus."""
 
     def __init__(self, stats: CleanerStats) -> None:
         self._stats = stats
 
     def collect(self) -> Iterable[Metric]:
-        """A handful of numbers."""
+        """The cleaner's figures now."""
         stats = self._stats
         yield _counter("runs", "Passes over a log that came to their end.", stats.runs)
         yield _counter("failed_runs", "Passes that did not work.", stats.failed_runs)

@@ -18,11 +18,11 @@ _PREFIX = "highwater_partition"
 _PER_REPLICA = ("topic", "partition")
 
 SERIES_MAX: Final = 1_000
-"""Replicas, and partitions of groups, with values of their own: a scrape is made on the loop."""
+"""Replicas and group partitions listed with their own values, since a scrape runs on the loop."""
 
 
 class PartitionCollector(Collector):
-    """Prometheus' view of one node."""
+    """Collects one node's metrics for Prometheus."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class PartitionCollector(Collector):
         )
 
     def _lag(self) -> Iterable[Metric]:
-        """Lag of committed offsets whose partitions this node leads too."""
+        """Lag of committed offsets, for partitions that this node leads."""
         ends = {
             (r.topic_name, r.partition): r.high_watermark
             for r in self._plane.replicas.values()
@@ -133,7 +133,7 @@ class PartitionCollector(Collector):
         )
 
     def _damage(self) -> Iterable[Metric]:
-        """What the scrubber does and has found."""
+        """What the scrubber has read and found."""
         scrubber = self._scrubber
         checked = CounterMetricFamily(f"{_PREFIX}_scrubbed_bytes", "Closed segments checked.")
         checked.add_metric((), scrubber.checked_bytes)
@@ -159,7 +159,7 @@ class PartitionCollector(Collector):
         )
 
     def _producers(self) -> Iterable[Metric]:
-        """Idempotent producers that partitions remember."""
+        """Idempotent producers in the partitions' producer state."""
         budget = self._budget
         yield GaugeMetricFamily(
             f"{_PREFIX}_producer_ids", "Idempotent producers with state.", value=budget.count

@@ -1,6 +1,6 @@
 """The node's metrics of replication, read from the live objects at a scrape.
 
-What Kafka has in ReplicaManager, Partition and ReplicaFetcherManager, under our own names.
+The figures of Kafka's ReplicaManager, Partition and ReplicaFetcherManager, under our own names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _PREFIX = "highwater_partition"
 
 
 class ReplicationCollector(Collector):
-    """Prometheus' view of what one node leads and follows."""
+    """Collects metrics of what one node leads and follows, for Prometheus."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ReplicationCollector(Collector):
 
 
 def _lags(replica: PartitionReplica) -> Iterable[tuple[int, int]]:
-    """(follower, records that it lacks); all, if it has not been heard of in this epoch."""
+    """(follower, records that it lacks): all, if it has not fetched in this leader epoch."""
     end, start = replica.log.log_end_offset, replica.log.log_start_offset
     for follower in replica.core.progress:
         yield follower.node, max(0, end - max(follower.log_end_offset, start))

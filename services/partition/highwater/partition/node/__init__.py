@@ -1,1 +1,1 @@
-"""The node as a member of the cluster: its registration, its logs, and the image carried out."""
+"""The node as a member of the cluster: registers, opens its logs, applies the cluster image."""

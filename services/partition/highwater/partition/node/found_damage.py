@@ -1,6 +1,6 @@
-"""Damage of a log that the scrubber, a read or an append has found: noted, told, and given to repair.
+"""Records damage of a log that the scrubber, a read or an append has found, and starts its repair.
 
-See `repairs` for what follows.
+`repairs` heals it.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from highwater.runtime.logging import Logger
 
 
 class FoundDamage:
-    """One node's, on its loop."""
+    """One per node, on its loop."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class FoundDamage:
         replicas: Callable[[], Iterable[PartitionReplica]],
         log: Logger,
     ) -> None:
-        """`replicas` gives those of the node."""
+        """`replicas` gives all replicas of the node."""
         self._logs = logs
         self._repairs = repairs
         self._replicas = replicas
         self._log = log
 
-    def in_log(self, log: PartitionLog, damage: Damage) -> None:
-        """Records of a closed segment have changed on the disk (R13)."""
+    def by_scrubber(self, log: PartitionLog, damage: Damage) -> None:
+        """The scrubber found changed records in a closed segment (R13)."""
         self._logs.note_damage(log, damage)
         damaged = (replica for replica in self._replicas() if replica.log is log)
         self._log.error(
@@ -48,11 +48,11 @@ class FoundDamage:
         )
 
     def by_read(self, replica: PartitionReplica, error: StorageError) -> bool:
-        """A read met damage, before the scrubber did or where that does not look.
+        """A read found damage before the scrubber, or in the active segment. True: keep serving.
 
-        One batch is lost, or the rest of its segment. The active one is closed for that, so that
-        what is appended from now on can be found. If it is not known which records are lost, the
-        replica goes on with what can be read until others can take over. True: it need not fail.
+        One batch is lost, or the rest of its segment. If that segment is active, it is closed, so
+        that later appends can be found. If the lost range is not known, the replica serves what it
+        can read until other replicas take over.
         """
         log = replica.log
         if not isinstance(error, DamageFoundError):
@@ -61,17 +61,17 @@ class FoundDamage:
         end = error.end
         if end < 0:
             if log.late_writer.writing:
-                return True  # It is met again when the writer thread has ended.
+                return True  # The next read finds it again, when the writer thread has ended.
             try:
                 log.roll()
             except LogDirFailure as failure:
                 replica.log_failed(failure)
                 return True
             end = log.log_end_offset
-            # A start must not look for the log's end in that segment, and drop what follows it.
+            # Otherwise a restart looks for the log's end in that segment and drops what follows.
             self._logs.keep_flushed(log)
         damage = Damage(
             first=error.first, end=end, file=error.file, position=error.position, what=str(error)
         )
-        self.in_log(log, damage)
+        self.by_scrubber(log, damage)
         return True

@@ -1,11 +1,11 @@
-"""What a node's settings say to its group coordinator."""
+"""Translates a node's settings into its group coordinator's configuration."""
 
 from highwater.partition.config import PartitionConfig
 from highwater.partition.groups.core.config import GroupConfig
 
 
 def group_config(config: PartitionConfig) -> GroupConfig:
-    """The settings that Kafka has, too; the coordinator's other limits are its own."""
+    """The settings that Kafka has as well; the coordinator's other limits keep their defaults."""
     return GroupConfig(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,

@@ -1,8 +1,8 @@
-"""What lies in the node's log directories: sizes of replicas, space on the volumes.
+"""Answers DescribeLogDirs: sizes of replicas in the log directories, space on the volumes.
 
-Kafka: ReplicaManager.describeLogDirs. A directory that is offline is told with
-KAFKA_STORAGE_ERROR and without replicas. Space is asked of the file system on a thread; one that
-does not answer in time is told as unknown, and asked about only once at a time.
+See Kafka's ReplicaManager.describeLogDirs. An offline directory is listed with KAFKA_STORAGE_ERROR
+and without replicas. A thread asks the file system for its space; if it does not answer in time,
+the space is unknown. Only one such question is open per directory.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from highwater.model.ids import InstanceId
 from highwater.partition.data_plane.replica import PartitionReplica
 
 SPACE_TIMEOUT_S: Final = 2.0
-"""Clients wait for longer, and a disk that is well answers at once."""
+"""Less than clients wait; a healthy disk answers at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ UNKNOWN_SPACE: Final = VolumeSpace(total_bytes=-1, usable_bytes=-1)
 
 
 def space_of(path: str) -> VolumeSpace:
-    """The volume that the path is on. Raises OSError; may block for as long as the disk does."""
+    """The space of the volume that has `path`. Raises OSError; blocks as long as the disk does."""
     found = os.statvfs(path)
     return VolumeSpace(
         total_bytes=found.f_blocks * found.f_frsize, usable_bytes=found.f_bavail * found.f_frsize
@@ -52,7 +52,7 @@ class LogDirQueries:
         space: Callable[[str], VolumeSpace] = space_of,
         space_timeout_s: float = SPACE_TIMEOUT_S,
     ) -> None:
-        """`replicas` gives an instance's replicas on this node, `is_online` is by index."""
+        """`replicas` gives an instance's replicas on this node; `is_online` takes an index."""
         self._paths = [str(path.absolute()) for path in log_dirs]
         self._replicas = replicas
         self._is_online = is_online
@@ -61,7 +61,7 @@ class LogDirQueries:
         self._asking: dict[int, asyncio.Future[VolumeSpace]] = {}
 
     async def describe(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
-        """All directories in their order, with those of the asked replicas that they hold."""
+        """All directories in their order, each with the requested replicas that it holds."""
         spaces = await asyncio.gather(*(self._space_in(n) for n in range(len(self._paths))))
         asked = None if request.all_topics else _asked(request.topics)
         by_dir: dict[int, list[pb.LogDirReplica]] = {}
@@ -94,7 +94,7 @@ class LogDirQueries:
         )
 
     async def _space_in(self, number: int) -> VolumeSpace | None:
-        """None if the directory cannot be looked at."""
+        """None if the directory cannot be read."""
         if not self._is_online(number):
             return None
         asking = self._asking.get(number)
@@ -103,7 +103,7 @@ class LogDirQueries:
             asking = loop.run_in_executor(None, self._space, self._paths[number])
             self._asking[number] = asking
             asking.add_done_callback(lambda _: self._asking.pop(number))
-        # A timeout must not cancel it: others wait for it too, and its thread goes on anyway.
+        # A timeout must not cancel it: other requests share it, and its thread runs on anyway.
         done, _ = await asyncio.wait({asking}, timeout=self._space_timeout_s)
         if not done:
             return UNKNOWN_SPACE

@@ -1,4 +1,4 @@
-"""The node's logs as the service sees them: opened off the loop, kept up, closed in order."""
+"""The node's logs: opened off the loop, maintained, closed in order."""
 
 import asyncio
 import random
@@ -52,7 +52,7 @@ class NodeLogs:
         on_dir_failure: Callable[[int, LogDirFailure], None],
         on_damage: Callable[[PartitionLog, Damage], None],
     ) -> None:
-        """`on_damage` hears of records in closed segments that have changed on the disk."""
+        """`on_damage` is called with records in closed segments that have changed on the disk."""
         self._config = config
         self._log = log
         self._membership: Membership | None = None
@@ -100,10 +100,10 @@ class NodeLogs:
         )
 
     def open(self) -> NodeIdentity:
-        """Recovers every log; may take long, so not on the loop.
+        """Recovers every log; call it off the loop, as it may take long.
 
-        A directory that cannot be used is offline with its partitions. Raises UsageError if there
-        is none left, or if they do not belong together.
+        An unusable directory is offline with its partitions. Raises UsageError if no directory is
+        left, or if the directories do not belong together.
         """
         try:
             identity = self.manager.open()
@@ -143,7 +143,7 @@ class NodeLogs:
         return tuple(h.index for h in self.manager.dirs if h.failure is not None)
 
     def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> None:
-        """Renames logs that the image has no replica for on this node, and says so."""
+        """Renames stray logs, for which the image has no replica on this node, and reports them."""
         for directory in self.manager.set_strays_aside(image, node_id):
             self._log.warning("stray_log", kept_as=directory)
 
@@ -156,13 +156,13 @@ class NodeLogs:
             tasks.start(self.scrubber.run(), name="log-scrubber")
 
     def registered(self, membership: Membership) -> None:
-        """The controller has said who this node is."""
+        """The controller has registered this node."""
         self._membership = membership
         self.manager.write_identity(node_id=membership.node_id, cluster_id=membership.cluster_id)
         self.manager.registered()
 
     def close(self) -> None:
-        """Closes all logs in order; blocks for as long as the disks take, at most seconds."""
+        """Closes all logs in order; blocks while the disks work, usually seconds."""
         epoch = -1 if self._membership is None else self._membership.node_epoch
         for failure in self.manager.close(node_epoch=epoch):
             self._log.error("log_dir_not_closed", error=str(failure))
@@ -174,7 +174,7 @@ class NodeLogs:
 
     @property
     def hangs(self) -> bool:
-        """Whether nothing can be written, as every directory hangs; from any thread."""
+        """Whether a write hangs in every directory; may be called from any thread."""
         return self.manager.hangs
 
     def is_online(self, index: int) -> bool:
@@ -201,7 +201,7 @@ class NodeLogs:
     def remove_set_aside(self, topic: TopicState, partition: int) -> None:
         """See LogStore."""
         if not self._damaged:
-            return  # As a rule; the name below is for each partition of each topic that changes.
+            return  # The usual case; the look-up below would cost time per partition.
         name = partition_directory(
             topic.name, partition, topic_id=topic.topic_id, instance=topic.instance
         )
@@ -222,14 +222,14 @@ class NodeLogs:
         self.manager.flush(log, done)
 
     def note_damage(self, log: PartitionLog, damage: Damage) -> None:
-        """Records are not read any more that are known to be damaged, now and after a restart."""
+        """Excludes damaged records from reads, now and after a restart."""
         try:
             log.lost.add(damage.first, damage.end)
         except LogDirFailure as failure:
             self.manager.fail_dir(self.manager.dir_index(log), failure)
 
     def keep_flushed(self, log: PartitionLog) -> None:
-        """Syncs a log off the loop and then writes down how far it is on disk."""
+        """Syncs a log off the loop and then writes its recovery point."""
         self.manager.keep_flushed(log)
 
     def fail_dir(self, index: int, failure: LogDirFailure) -> None:
@@ -251,4 +251,4 @@ def _boot_id() -> str:
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
-        return ""  # Not Linux: the controller then never takes the page cache for granted.
+        return ""  # Not Linux: the controller then never relies on the page cache.

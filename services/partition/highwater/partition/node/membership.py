@@ -1,7 +1,7 @@
-"""The node's place in the cluster: registration, heartbeats, and what it keeps on disk of it.
+"""The node's place in the cluster: registration, heartbeats, and its identity on disk.
 
-A start is a new incarnation with a token of its own, which is also left in every log directory:
-a gateway that finds it there knows that it reads the same files (decision 4).
+Each start is a new incarnation with a new token, which the node writes into every log directory. A
+gateway that finds the token there knows that it sees the same files (decision 4).
 """
 
 import asyncio
@@ -30,13 +30,13 @@ INCARNATION_FILE: Final = ".highwater_incarnation"
 REGISTER_TIMEOUT_S: Final = 30.0
 DUPLICATE_RETRY_S: Final = 0.5
 DRAIN_BEAT_S: Final = 0.1
-"""Between heartbeats of a node that waits for the controller to let it go."""
+"""Between heartbeats of a node that waits for the controller's permission to stop."""
 _REGISTER_AGAIN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """What the log directories know of the node before it registers."""
+    """What the log directories tell about the node before it registers."""
 
     node_id: int
     """-1 if this is its first start."""
@@ -47,15 +47,15 @@ class NodeIdentity:
 
 
 class HandOvers(Protocol):
-    """What the node makes of requests to hand over (`asked_hand_overs`)."""
+    """Requests from the controller to hand leaderships over (`asked_hand_overs`)."""
 
     @property
     def answers(self) -> Sequence[HandOverAnswer]:
-        """Present ones; read on the heartbeats' thread."""
+        """The current answers; read on the heartbeats' thread."""
         ...
 
     def ask(self, asked: Iterable[AskedHandOver]) -> None:
-        """Begins; requests that come again are harmless."""
+        """Begins to hand over; repeated requests are harmless."""
         ...
 
 
@@ -84,16 +84,16 @@ class Membership:
         hand_overs: HandOvers,
         session: ControllerSession | None = None,
     ) -> None:
-        """`in_loop`: heartbeats without a thread of their own, for the embedded mode.
+        """`in_loop`: send heartbeats without a thread of their own, for the embedded mode.
 
-        `leader_count` and `offline_replicas` (partitions here whose logs cannot be used, by topic)
-        are called on the heartbeats' thread: they give values that are replaced as a whole. So is
-        `disks_hang`: True while the node can write nothing, which is as good as a loop that hangs.
+        `leader_count`, `offline_replicas` (partitions here whose logs cannot be used, by topic)
+        and `disks_hang` (whether every directory hangs, which stops heartbeats as a hanging loop
+        does) are called on the heartbeats' thread, so their values are replaced, never changed.
         `lineage` gives the incarnations whose records the directories hold (`core.lineage`).
-        `on_registered` hears the node epoch of every registration, before anybody acts on it.
-        `static_configs` are the node's settings under Kafka's names, for gateways to tell.
-        `hand_overs` hears what this node is to hand over, and has answers for the heartbeats.
-        `session` is told whatever the controller says of it; None if nobody asks.
+        `on_registered` is called with the node epoch of every registration, before other users.
+        `static_configs` are the node's settings under Kafka's names, for DescribeConfigs.
+        `hand_overs` gets requests to hand over, and has answers for the heartbeats.
+        `session` is told how long the controller's session lasts; None if nobody asks.
         """
         self._identity = identity
         self._log_dirs = [path.resolve() for path in log_dirs]
@@ -127,7 +127,7 @@ class Membership:
     async def join(self, address: str) -> None:
         """Registers and begins to send heartbeats. Raises UsageError if the id is taken."""
         self._address = address
-        self._leave_token()
+        self._write_token()
         response = await self._register()
         kind = InLoopHeartbeats if self._in_loop else HeartbeatLoop
         self._heartbeats = kind(
@@ -139,8 +139,8 @@ class Membership:
         )
         self._heartbeats.start()
 
-    def _leave_token(self) -> None:
-        """Without it gateways get bytes over the network, so a directory that fails may lack it."""
+    def _write_token(self) -> None:
+        """Writes the token. A gateway that does not find it gets bytes over the network instead."""
         for directory in self._log_dirs:
             try:
                 (directory / INCARNATION_FILE).write_text(self.incarnation)
@@ -148,7 +148,7 @@ class Membership:
                 self._log.warning("no_token_in_log_dir", log_dir=str(directory), error=str(error))
 
     async def _register(self) -> pb.RegisterNodeResponse:
-        """One registration; waits for the session of a former incarnation to end."""
+        """Registers once; waits until the session of an earlier incarnation ends."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REGISTER_TIMEOUT_S
         while True:
@@ -171,7 +171,7 @@ class Membership:
         return response
 
     def _registration(self) -> pb.RegisterNodeRequest:
-        """As things are now: a directory may have failed since the last try."""
+        """Built for each try, as a directory may have failed since the last one."""
         return pb.RegisterNodeRequest(
             node_id=self.node_id,
             address=self._address,
@@ -186,7 +186,7 @@ class Membership:
         )
 
     def _heartbeat(self) -> pb.HeartbeatRequest | None:
-        # Embedded, nobody else could lead.
+        # In the embedded mode no other node could lead.
         if not self._in_loop and self._disks_hang():
             return None
         return pb.HeartbeatRequest(
@@ -240,20 +240,20 @@ class Membership:
             self._registering = False
 
     def applied(self) -> None:
-        """An image has been carried out: tell the controller now."""
+        """An image has been applied: tell the controller now."""
         if self._heartbeats is not None:
             self._heartbeats.nudge()
 
     def log_dir_failed(self, directory: str) -> None:
-        """A directory is offline; the next heartbeat says so, and which replicas are."""
+        """A directory is offline; the next heartbeat reports it and its replicas."""
         self._failed_log_dirs = [*self._failed_log_dirs, directory]
         self.applied()
 
     async def drain(self, timeout_s: float) -> bool:
-        """Asks the controller for other leaders; True if nothing depends on this node any more.
+        """Asks the controller to move leaderships away; True once nothing depends on this node.
 
-        A node that is the last one which could lead something is let go all the same. Raises
-        nothing: after `timeout_s` the node stops without the controller's word.
+        The controller also releases the only node that could lead a partition. Raises nothing:
+        after `timeout_s` the node stops without the controller's answer.
         """
         if self._heartbeats is None:
             return False
@@ -262,20 +262,20 @@ class Membership:
             async with asyncio.timeout(timeout_s):
                 while not self._may_shut_down.is_set():
                     self._heartbeats.nudge()
-                    await self._soon_let_go()
-                await self._told_in_image(timeout_s)
+                    await self._wait_for_permission()
+                await self._wait_until_draining(timeout_s)
         except TimeoutError:
             self._log.warning("not_drained", timeout_s=timeout_s)
             return False
         return True
 
-    async def _soon_let_go(self) -> None:
+    async def _wait_for_permission(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_BEAT_S):
                 await self._may_shut_down.wait()
 
-    async def _told_in_image(self, timeout_s: float) -> None:
-        """Until the image says that this node drains: it then names the new leaders, too."""
+    async def _wait_until_draining(self, timeout_s: float) -> None:
+        """Waits until the image says that this node drains; it then names the new leaders, too."""
         while (image := self._watch.image) is not None:
             state = image.nodes.get(self.node_id)
             if state is None or state.node_epoch != self.node_epoch or state.draining:
@@ -283,6 +283,6 @@ class Membership:
             await self._watch.wait_for_revision(image.revision + 1, timeout_s)
 
     async def leave(self) -> None:
-        """Stops the heartbeats; the controller sees the watch's stream end."""
+        """Stops the heartbeats; the end of the watch stream tells the controller."""
         if self._heartbeats is not None:
             await self._heartbeats.stop()

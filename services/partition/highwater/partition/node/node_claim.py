@@ -1,12 +1,12 @@
-"""Which node a process is, when several that are started alike share one data root.
+"""Chooses a node id for a process, when several equal processes share one data root.
 
     <data root>/node-<id>/          the log directory of node <id>, with its meta.properties
     <data root>/node-<id>.lock      locked by the process that is this node, for as long as it lives
 
-A process takes the lowest node whose directory is there and which nobody is, else the lowest id
-that has none. So a node that was killed is taken up again by whoever starts next, with its data,
-and a process more than before is a new node. Locks are flock's: the kernel ends them with the
-process, and they hold between containers that mount one volume of one machine.
+A process takes the lowest node id whose directory exists and which no other process holds, else the
+lowest id without a directory. So the next process to start continues a killed node with its data,
+and an additional process is a new node. Locks are flock locks: the kernel releases them when the
+process ends, and they work between containers that mount one volume of one machine.
 """
 
 import errno
@@ -20,16 +20,16 @@ from typing import Final
 from highwater.model.errors import UnwritableDirectoryError, UsageError
 
 NODES_MAX: Final = 1000
-"""Ids that are tried; a cluster is planned for tens of nodes."""
+"""Ids that are tried; clusters have tens of nodes."""
 
 _DIRECTORY: Final = re.compile(r"node-([1-9][0-9]{0,8})")
 _TAKEN: Final = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 def candidates(names: Iterable[str], wanted: int = -1) -> Iterator[int]:
-    """Node ids in the order in which they are tried, given what the data root contains.
+    """Node ids in the order in which they are tried, given the names in the data root.
 
-    `wanted` is the only one if it is not negative. The first new node is 1, as everywhere.
+    `wanted` is the only one if it is not negative. The first new node is 1.
     """
     if wanted >= 0:
         yield wanted
@@ -51,9 +51,9 @@ class NodeClaim:
 
     @classmethod
     def take(cls, root: Path, wanted: int = -1) -> "NodeClaim":
-        """Claims a node and makes its directory.
+        """Claims a node and creates its directory.
 
-        Raises UnwritableDirectoryError, or UsageError if the node, or every one, is taken.
+        Raises UnwritableDirectoryError, or UsageError if `wanted`, or every node, is taken.
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -70,14 +70,14 @@ class NodeClaim:
         raise UsageError(f"{which} of data root {root} is in use by another process")
 
     def release(self) -> None:
-        """Lets another process be this node."""
+        """Lets another process take this node."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 def _try_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock, None if another process does. Raises OSError."""
+    """A descriptor that holds the lock; None if another process holds it. Raises OSError."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

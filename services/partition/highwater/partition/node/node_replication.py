@@ -1,6 +1,6 @@
-"""One node's replication, put together: what it follows, what its leaders propose, who lags.
+"""Connects one node's replication parts: fetchers, ISR proposals, the check for lagging followers.
 
-The `ReplicationPort` of all its replicas. `start` when the node is registered, `close` at its end.
+It is the `ReplicationPort` of all replicas. `start` it when the node is registered.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ CLOSE_TIMEOUT_S: Final = 1.0
 
 
 class NodeReplication:
-    """See the module. To be built on the loop that it runs on."""
+    """See the module. Build it on the loop that it runs on."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class NodeReplication:
         log: Logger,
         reads_files: bool = False,
     ) -> None:
-        """`replicas` gives all of the node, `identity` its id and node epoch.
+        """`replicas` gives all replicas of the node, `identity` its id and node epoch.
 
-        `flush` is the log store's; `lag_ms_max` is replica.lag.time.max.ms. `on_bug` hears of
-        replicas that an unforeseen error took offline, `on_failure` of tasks that ended with one.
-        With `reads_files` records of leaders on this host are read from their files.
+        `flush` is the log store's; `lag_ms_max` is replica.lag.time.max.ms. `on_bug` is called for
+        replicas that an unexpected error took offline, `on_failure` for tasks that failed. With
+        `reads_files`, records of leaders on this host are read from their files.
         """
         self._identity = identity
         self._clock = clock
@@ -70,24 +70,19 @@ class NodeReplication:
         self.follow = self._fetchers.follow
         self.stop_following = self._fetchers.stop_following
 
-    @property
-    def followed_count(self) -> int:
-        """How many replicas are fed by other nodes."""
-        return len(self._fetchers)
-
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         """See ReplicationPort."""
         self.proposals.propose_isr(replica, proposal)
 
     def image_changed(self, image: ClusterImage) -> None:
-        """Where the other nodes are, and what is throttled; before the replicas hear of the same image."""
+        """Applies nodes' addresses and throttles; call it before the replicas get the image."""
         node_id, now_ms = NodeId(self._identity()[0]), self._clock.monotonic_ms()
         self.leader_throttle.follow(image, node_id, now_ms)
         self.follower_throttle.follow(image, node_id, now_ms)
         self._fetchers.image_changed(image)
 
     def start(self) -> None:
-        """Begins to propose and to look who lags."""
+        """Starts proposing ISRs and checking for lagging followers."""
         self._tasks.start(self.proposals.run(), name="isr-proposals")
         self._tasks.start(self._lag.run(), name="isr-lag")
 

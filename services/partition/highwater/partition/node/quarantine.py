@@ -1,12 +1,12 @@
-"""Replicas that step back from their partitions because their logs are damaged (R13).
+"""Takes replicas with damaged logs out of service and replaces their logs (R13).
 
-The last resort, for what `repairs` cannot heal in place. A replica steps back only after another one
-in sync has proven that it lives. It is then offline, and says so: the controller lets another one
-lead and takes it out of the ISR, in a new leader epoch. When the image says so, its log is set aside,
-and an empty one takes its place, which fetches everything. What was set aside is removed when the new
-one is in the ISR. If nobody took over after all, the replica goes on with the log that it has.
+This is the last resort, for damage that `repairs` cannot heal in place. A replica steps back only
+after another in-sync replica has proven that it lives. It then reports itself offline, and the
+controller elects another leader and removes it from the ISR, in a new leader epoch. When the image
+shows this, the log is set aside, and an empty log in its place fetches everything. The old log is
+removed when the new one is in the ISR. If no replica took over, the old log goes back into service.
 
-Single owner, on the node's loop; `Replicas` carries out what is decided here.
+Used on the node's loop only; `Replicas` carries out what is decided here.
 """
 
 import enum
@@ -22,24 +22,24 @@ Key = tuple[TopicId, int]
 
 
 class Next(enum.Enum):
-    """What becomes of a replica that has stepped back."""
+    """What happens to a replica that has stepped back."""
 
     WAIT = "wait"
-    """The controller has not heard of it yet, or nothing can be done in this leader epoch."""
+    """The controller does not know of it yet, or nothing can be done in this leader epoch."""
     GO_ON = "go on"
     """In service again, with its log."""
     REPLACE = "replace"
-    """Its log is set aside, and an empty one begins."""
+    """Its log is set aside; it begins with an empty one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SteppedBack:
-    """A replica that is offline for its damage."""
+    """A replica that is offline because of damage."""
 
     leader_epoch: int
-    """No fetch that is counted in a later one was made for the log that it had."""
+    """In later epochs, no fetch on behalf of the old log is counted."""
     usable: bool
-    """Whether the replica could go on with that log."""
+    """Whether the replica could serve with the old log again."""
 
 
 class Quarantine:
@@ -49,7 +49,7 @@ class Quarantine:
         self._waiting: dict[Key, _SteppedBack] = {}
 
     def __len__(self) -> int:
-        """How many replicas are in it."""
+        """How many replicas have stepped back."""
         return len(self._waiting)
 
     def __contains__(self, key: Key) -> bool:
@@ -58,17 +58,17 @@ class Quarantine:
     def step_back(
         self, replica: PartitionReplica, state: PartitionState, alive: Iterable[int]
     ) -> bool:
-        """Takes a replica out of service; False if it stays, or cannot be replaced yet.
+        """Takes a replica out of service; False if it stays in service or cannot be replaced yet.
 
-        `alive` have proven since the damage was found that they live and are in sync.
+        `alive`: nodes in sync that have proven, since the damage was found, that they live.
         """
         key = (replica.topic_id, replica.partition)
         if key in self._waiting:
             return True
         if counts_no_more(state, replica.core.node):
-            # The controller would change nothing, so no image would say that it was heard. The
-            # replica comes here again when it has caught up, and is in the ISR; or, if it works
-            # no more, is made anew when fetches of this leader epoch cannot vouch for it.
+            # The replica is outside the ISR, so the controller would change nothing and no image
+            # would confirm the report. A replica that works steps back after it is in the ISR
+            # again. A failed one is replaced once no fetch of this leader epoch can count for it.
             if replica.failed:
                 self._note(replica, max(state.leader_epoch, replica.leader_epoch), usable=False)
             return False
@@ -83,16 +83,16 @@ class Quarantine:
         key = (replica.topic_id, replica.partition)
         self._waiting[key] = _SteppedBack(leader_epoch=leader_epoch, usable=usable)
 
-    def next_for(
+    def next_step(
         self, replica: PartitionReplica, state: PartitionState, *, has_log: bool
     ) -> Next | None:
-        """What the image means for a replica; None if it has not stepped back.
+        """What an image means for a replica; None if it has not stepped back.
 
-        If the leader epoch is still the same, the leader had taken the replica out of the ISR, for
-        its lag, before the controller heard of the damage. Then a fetch of its that is late could
-        vouch for a new log. So it goes on with this one, and steps back again when it is in the
-        ISR; or it stays as it is until the next leader epoch, if this log cannot be used: it has
-        failed since, or its former owner's last write is still under way.
+        An unchanged leader epoch means that the leader had removed the replica from the ISR, for
+        lag, before the controller knew of the damage. A late fetch of the old log could then count
+        for a new one. So the replica serves with the old log and steps back again once it is in
+        the ISR. If the old log cannot be used (it has failed, or an earlier owner's last write is
+        unfinished), the replica waits for the next leader epoch.
         """
         found = self._waiting.get((replica.topic_id, replica.partition))
         if found is None:
@@ -107,5 +107,5 @@ class Quarantine:
         return Next.GO_ON if found.usable and able else Next.WAIT
 
     def forget(self, replica: PartitionReplica) -> None:
-        """The replica is here no longer, or has another log."""
+        """The replica is no longer here, or has another log."""
         self._waiting.pop((replica.topic_id, replica.partition), None)

@@ -1,10 +1,10 @@
-"""Damaged logs are healed: a range at a time, in place, with what other replicas have (R13).
+"""Heals damaged logs in place, one range at a time, with other replicas' records (R13).
 
-`damaged` is told of what the scrubber, a read, a coordinator or a start has found. One repair at a
-time in each log directory, paced; what others cannot give at the moment is asked for again after a
-pause that grows. A log that cannot be healed in place is fetched again as a whole (`quarantine`),
-once another replica in sync has proven that it lives. A log without other replicas goes on with what
-is sound. On the node's loop.
+The scrubber, reads, coordinators and recovery report damage to `damaged`. Each log directory runs
+one repair at a time, paced. If other replicas cannot give a range at the moment, the repair is
+tried again after a growing pause. A log that cannot be healed in place is fetched again as a whole
+(`quarantine`), once another in-sync replica has proven that it lives. A log without other replicas
+keeps what is intact. Runs on the node's loop.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ from highwater.partition.storage.scrubbing.segment_repair import NotNowError, he
 from highwater.runtime.logging import Logger
 
 LOOK_EVERY_S: Final = 5.0
-"""Logs note damage by themselves, too: at a start, and when they cannot go on in a segment."""
+"""Logs also note damage themselves: at a start, and when they cannot append to a segment."""
 RETRY_MS_MIN: Final = 500
 RETRY_MS_MAX: Final = 30_000
 HOPE_MS: Final = 30_000
-"""So long readers of a damaged record are asked to come again, rather than told that it is lost."""
+"""For how long readers of a damaged record get a retriable error, not that it is lost."""
 
 Key = tuple[TopicId, int]
 
 
 class RangeSource(Protocol):
-    """Other nodes' replicas; `replication.follower.range_client` implements it."""
+    """Replicas on other nodes; see `replication.follower.range_client`."""
 
     async def ask(
         self,
@@ -61,16 +61,16 @@ class RangeSource(Protocol):
 
 @dataclass(slots=True)
 class _Case:
-    """A replica with damage, until it is healed."""
+    """A replica whose damage is not healed yet."""
 
     since_ms: int
     retry_ms: int
-    """Not before this time of the monotonic clock."""
+    """Earliest time of the next try, on the monotonic clock."""
     pause_ms: int
     unplaced: str = ""
-    """What is wrong, if nobody can say where: nothing can be healed in place then."""
+    """What is wrong, if the damaged range is not known; such a log cannot be healed in place."""
     told: Verdict | None = None
-    """What was last logged."""
+    """The last logged text."""
 
 
 @dataclass(slots=True)
@@ -78,13 +78,13 @@ class RepairStats:
     """For metrics; counted since the start."""
 
     healed: int = 0
-    """Ranges."""
+    """Healed ranges."""
     replaced: int = 0
     """Replicas that stepped back, to be fetched again as a whole."""
     waiting: int = 0
-    """Replicas with damage that is not healed, at the moment."""
+    """Replicas with damage at the moment."""
     not_healable: int = 0
-    """Those of them whose records no other replica has, as far as anybody could be asked."""
+    """Of those, replicas whose lost records no other reachable replica has."""
 
 
 class Repairs:
@@ -102,8 +102,8 @@ class Repairs:
         on_healed: Callable[[PartitionLog], None],
         on_stepped_back: Callable[[], None],
     ) -> None:
-        """`on_healed` hears of each log that has a range back. `on_stepped_back`: the controller is
-        to hear which replicas are offline.
+        """`on_healed` is called for each log after a range is healed, `on_stepped_back` so that
+        the node reports its offline replicas to the controller.
         """
         self._on_healed = on_healed
         self._plane = plane
@@ -130,9 +130,9 @@ class Repairs:
         )
 
     def damaged(self, replica: PartitionReplica, unplaced: str = "") -> bool:
-        """Heals a replica's log as soon as it can be; whether others may have what it lost.
+        """Heals a replica's log as soon as possible; True if other replicas may have its records.
 
-        `unplaced`: what is wrong with the log, if that is not noted as a range of offsets.
+        `unplaced`: what is wrong with the log, if the damaged range is not known.
         """
         case = self._case(replica)
         case.unplaced = case.unplaced or unplaced
@@ -141,8 +141,8 @@ class Repairs:
             self._wake[replica.log_dir].set()
         return bool(self._sources(replica))
 
-    def hopeful(self, replica: PartitionReplica) -> bool:
-        """Whether records that are damaged now may soon be read: it is worth to ask again."""
+    def may_heal_soon(self, replica: PartitionReplica) -> bool:
+        """Whether damaged records may soon be readable, so that a client should retry."""
         case = self._cases.get((replica.topic_id, replica.partition))
         if case is None:
             return bool(replica.log.lost.ranges) and bool(self._sources(replica))
@@ -151,7 +151,7 @@ class Repairs:
         return self._clock.monotonic_ms() - case.since_ms < HOPE_MS
 
     async def run(self) -> None:
-        """Runs for ever; to be cancelled."""
+        """Runs until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             for hosted in self._manager.dirs:
                 self._wake[hosted.index] = asyncio.Event()
@@ -176,7 +176,7 @@ class Repairs:
             return
 
     def _damaged_in(self, hosted: HostedDirectory) -> Iterator[PartitionReplica]:
-        """Forgets whatever is damaged no more."""
+        """The damaged replicas; forgets those that are healed."""
         for key, replica in list(self._plane.replicas.items()):
             case = self._cases.get(key)
             if replica.log.lost.ranges or case is not None:
@@ -186,8 +186,8 @@ class Repairs:
                     self._cases.pop(key, None)
                     continue
                 if case is None:
-                    # The log may have closed a damaged segment by itself: a start must not look
-                    # for the log's end there, and drop what follows it.
+                    # The log may have closed a damaged segment itself. Otherwise a restart looks
+                    # for the log's end there and drops what follows.
                     self._manager.keep_flushed(replica.log)
                 yield replica
         for key in [key for key in self._cases if key not in self._plane.replicas]:
@@ -214,19 +214,19 @@ class Repairs:
             return
         if found is Verdict.HEALED:
             case.pause_ms, case.retry_ms = RETRY_MS_MIN, self._clock.monotonic_ms()
-            self._heard_of(replica)
+            self._wake_readers(replica)
             return
         if found is Verdict.REPLACE and self._replicas.step_back(replica, proven(outcomes)):
             self._replaced += 1
-            self._tell(replica, case, found, outcomes)
+            self._log_unhealed(replica, case, found, outcomes)
             self._on_stepped_back()
             return
         case.retry_ms = self._clock.monotonic_ms() + case.pause_ms
         case.pause_ms = min(2 * case.pause_ms, RETRY_MS_MAX)
-        self._tell(replica, case, found, outcomes)
+        self._log_unhealed(replica, case, found, outcomes)
 
     async def _repair(self, replica: PartitionReplica) -> tuple[Verdict, dict[int, Outcome]]:
-        """Heals the first damaged range; what came of that."""
+        """Tries to heal the first damaged range; gives the verdict and each node's outcome."""
         log = replica.log
         entry = next((e for e in self._manager.entries() if e.log is log), None)
         if entry is None:
@@ -288,7 +288,7 @@ class Repairs:
     async def _ask_who_lives(
         self, replica: PartitionReplica, nodes: tuple[int, ...]
     ) -> tuple[Verdict, dict[int, Outcome]]:
-        """For a log of which nobody can say what is damaged: nothing of others can be put in."""
+        """Without a known damaged range nothing can be inserted; only ask which nodes live."""
         outcomes: dict[int, Outcome] = {}
         offset = replica.log.log_start_offset
         for node in nodes:
@@ -305,13 +305,13 @@ class Repairs:
     def _is_here(self, replica: PartitionReplica) -> bool:
         return self._plane.replicas.get((replica.topic_id, replica.partition)) is replica
 
-    def _heard_of(self, replica: PartitionReplica) -> None:
-        """Readers who wait for what was damaged look again."""
+    def _wake_readers(self, replica: PartitionReplica) -> None:
+        """Readers that wait for the damaged range try again."""
         if replica.waiters.fetches:
             replica.waiters.caught_up()
         replica.tell_listeners()
 
-    def _tell(
+    def _log_unhealed(
         self, replica: PartitionReplica, case: _Case, found: Verdict, outcomes: dict[int, Outcome]
     ) -> None:
         if case.told is found:

@@ -1,15 +1,15 @@
-"""Which replicas this node has, and which of them lead: the image carried out.
+"""Applies the cluster image to this node: which replicas it has, and which of them lead.
 
-Single owner, on the node's loop. Every image is compared with what is here: replicas are made,
-given a role, or removed; nothing else changes roles.
+Used on the node's loop only. Every image is compared with the present replicas: they are created,
+given a role, or removed. Nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
-from highwater.model.steps import Steps, finish
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
 from highwater.partition.core.repair import counts_no_more
 from highwater.partition.core.replica_events import (
@@ -28,8 +28,6 @@ from highwater.partition.storage.errors import StorageError
 from highwater.partition.storage.log.log import PartitionLog
 from highwater.runtime.logging import Logger
 
-OFFLINE: Final = "offline"
-
 Key = tuple[TopicId, int]
 
 
@@ -37,56 +35,56 @@ class LogStore(Protocol):
     """Where logs come from; `highwater.partition.storage.directory.log_manager` implements it."""
 
     def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
-        """The log of a partition and the index of its directory; made if there is none.
+        """The log of a partition and the index of its directory; created if there is none.
 
         Raises StorageError if its directory is offline or the log cannot be used.
         """
         ...
 
     def has_log(self, log: PartitionLog) -> bool:
-        """Whether a log can be used: it was not deleted, and its directory is online."""
+        """Whether a log can be used: it is not deleted, and its directory is online."""
         ...
 
     def delete_log(self, log: PartitionLog) -> None:
-        """Removes a log for good, off the loop."""
+        """Deletes a log, off the loop."""
         ...
 
     def set_damaged_aside(self, log: PartitionLog) -> None:
-        """Keeps a damaged log's files under another name, until `remove_set_aside`."""
+        """Renames a damaged log's files, which stay until `remove_set_aside`."""
         ...
 
     def remove_set_aside(self, topic: TopicState, partition: int) -> None:
-        """Removes, off the loop, what was set aside of a partition, by this process or an earlier
-        one: there is a whole copy in its place.
+        """Deletes, off the loop, what this process or an earlier one has set aside of a
+        partition, because a whole copy has replaced it.
         """
         ...
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows changed topic configs, or changed broker configs, which are their defaults."""
+        """Applies changed topic configs, or changed broker configs, which are their defaults."""
         ...
 
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
-        """The brokers' configs, which are topics' defaults; `reconfigure` of the logs follows."""
+        """Sets the broker configs, topics' defaults; the caller then calls `reconfigure`."""
         ...
 
     def flush(self, log: PartitionLog, done: Callable[[], None]) -> None:
-        """Syncs a log off the loop, then calls `done`; never if its directory fails."""
+        """Syncs a log off the loop, then calls `done`, unless its directory fails."""
         ...
 
 
 class RoleListener(Protocol):
-    """Hears of leadership of coordinator partitions, and of topics that go."""
+    """Is told about leadership of coordinator partitions and about deleted topics."""
 
     def became_leader(self, topic: TopicState, partition: int, leader_epoch: int) -> None:
         """This node leads the partition in that epoch."""
         ...
 
     def resigned(self, topic: TopicState, partition: int) -> None:
-        """This node leads the partition no longer."""
+        """This node no longer leads the partition."""
         ...
 
     def topics_deleted(self, topics: Sequence[TopicState]) -> None:
-        """These topics exist no longer, wherever their partitions were."""
+        """These topics no longer exist; this node need not have had any of their partitions."""
         ...
 
 
@@ -107,7 +105,7 @@ class Replicas:
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
     ) -> None:
-        """`port` is how replicas reach those of other nodes; None where there are none.
+        """`port` connects replicas to those of other nodes; None if there are no others.
 
         `lag_ms_max` is replica.lag.time.max.ms. `session`: see `ReplicaRole`.
         """
@@ -124,22 +122,22 @@ class Replicas:
         self._node_epoch = -1
         self._ineligible: frozenset[int] = frozenset()
         self._topics: dict[TopicId, TopicState] = {}
-        """As last carried out; compared by identity with the next image's."""
+        """The last applied topics; compared by identity with the next image's."""
         self._records: dict[Key, PartitionState] = {}
-        """Of the replicas here, as last carried out: in the middle of an image some are newer than
-        their topics in `_topics`."""
+        """The last applied record of each replica here; while an image is being applied, some
+        are newer than their topics in `_topics`."""
         self._led: set[Key] = set()
-        """Of which `roles` has heard that this node leads them, failed ones included."""
+        """Partitions whose leadership `roles` was told of, failed replicas included."""
         self.unusable: set[Key] = set()
-        """Assigned here, but their log cannot be opened."""
+        """Assigned here, but the log cannot be opened."""
         self._quarantine = Quarantine()
         self.elections = 0
-        """New leader epochs of replicas here, seen since the start."""
+        """New leader epochs of replicas here, counted since the start."""
         self.leader_count = 0
-        """Partitions that this node leads."""
+        """How many partitions this node leads."""
         self.offline: Mapping[TopicId, Sequence[int]] = {}
-        """Partitions here that cannot be used, by topic. Replaced, never changed: another thread
-        tells the controller."""
+        """Partitions here that cannot be used, by topic. Replaced, never changed, as the
+        heartbeats' thread reads it."""
 
     def leaders_by_instance(self) -> dict[InstanceId, list[PartitionReplica]]:
         """Leading replicas per instance."""
@@ -156,12 +154,11 @@ class Replicas:
         for replica in self._plane.replicas.values():
             replica.handle(NodeRegistered(node_epoch=node_epoch))
 
-    def apply(self, image: ClusterImage, node_id: NodeId) -> None:
-        """Makes replicas and roles what the image says, and their configs."""
-        finish(self.applying(image, node_id))
-
     def applying(self, image: ClusterImage, node_id: NodeId) -> Steps[None]:
-        """`apply` in steps: a replica hears of its record in one. The next image has to wait."""
+        """Makes replicas, roles and configs match the image, each replica in one step.
+
+        The next image must wait for the end.
+        """
         yield from self._note_ineligible(image)
         defaults_changed = self._policies.follow(image, node_id)
         if defaults_changed:
@@ -184,11 +181,11 @@ class Replicas:
 
     @property
     def ineligible(self) -> frozenset[int]:
-        """Nodes that are fenced or shut down, as of the image that was carried out last."""
+        """Nodes that were fenced or shut down in the last applied image."""
         return self._ineligible
 
     def _note_ineligible(self, image: ClusterImage) -> Steps[None]:
-        """Nodes that the controller would refuse in an ISR."""
+        """Notes nodes that the controller would refuse in an ISR."""
         ineligible = frozenset(n.node_id for n in image.nodes.values() if n.fenced or n.draining)
         if ineligible == self._ineligible:
             return
@@ -199,7 +196,7 @@ class Replicas:
             yield
 
     def count(self) -> None:
-        """Brings `leader_count` and `offline` up to date; after each image and each failure."""
+        """Updates `leader_count` and `offline`; called after each image and each failure."""
         replicas = self._plane.replicas
         self.leader_count = sum(replica.leading for replica in replicas.values())
         failed = [key for key, replica in replicas.items() if replica.failed]
@@ -213,7 +210,7 @@ class Replicas:
     ) -> Steps[None]:
         min_isr = self._policies.min_isr(topic)
         known = () if before is None else before.partitions
-        # What could not be carried out when it came is tried again with any change of the topic.
+        # What failed before is tried again with any change of the topic.
         again = bool(self._quarantine or self.unusable)
         for state in topic.partitions:
             number = state.partition
@@ -228,13 +225,13 @@ class Replicas:
         replica = self._plane.replicas.get(key)
         if node_id not in state.replicas:
             self.unusable.discard(key)
-            # A log is deleted by a newer record only, however the older one came here.
+            # Only a newer record deletes a log, as an older one may still arrive.
             if replica is not None and state.partition_epoch > replica.core.isr.partition_epoch:
                 self._log.info("replica_removed", topic=topic.name, partition=state.partition)
                 self._remove(topic, replica)
             return
         if replica is not None and key in self._quarantine:
-            replica = self._look_after(topic, replica, state)
+            replica = self._after_step_back(topic, replica, state)
         if replica is None:
             replica = self._make(topic, state.partition, node_id)
             if replica is None:
@@ -247,20 +244,20 @@ class Replicas:
     def step_back(self, replica: PartitionReplica, alive: Iterable[int]) -> bool:
         """Takes a replica out of service whose log is damaged and cannot be healed in place.
 
-        False if that does not help now. See `quarantine`; `alive` have proven that they live.
+        False if that does not help now; see `quarantine`. `alive`: nodes proven to live.
         """
         found = self.record_of(replica)
         if found is None:
             return False
         return self._quarantine.step_back(replica, found[1], alive)
 
-    def not_cut(self, replica: PartitionReplica) -> bool:
-        """A follower has failed: its log is damaged where it diverges from its leader's, and so
-        cannot be cut there. It needs another log; True if it has got one, or will.
+    def replace_uncut_log(self, replica: PartitionReplica) -> bool:
+        """A failed follower's log is damaged where it diverges from its leader's, so it cannot be
+        truncated there and must be replaced. True if it has been replaced, or will be.
 
-        One that nobody counts gets it at once, in the same leader epoch: all that the former one
-        asked in it was answered with where the logs diverge, and counted for nothing; so no fetch
-        that is late can vouch for the new one. Its leader lives: it has just answered.
+        A replica outside the ISR is replaced at once, in the same leader epoch: the leader has
+        answered all its fetches with the diverging offset and counted none, so no late fetch can
+        count for the new log. The leader is alive: it has just answered.
         """
         found = self.record_of(replica)
         if found is None:
@@ -277,17 +274,17 @@ class Replicas:
         return made is not None
 
     def record_of(self, replica: PartitionReplica) -> tuple[TopicState, PartitionState] | None:
-        """The partition as the image has it that was carried out last; None if it has none."""
+        """The partition in the last applied image; None if it is not there."""
         topic = self._topics.get(replica.topic_id)
         state = self._records.get((replica.topic_id, replica.partition))
         return None if topic is None or state is None else (topic, state)
 
-    def _look_after(
+    def _after_step_back(
         self, topic: TopicState, replica: PartitionReplica, state: PartitionState
     ) -> PartitionReplica | None:
-        """What follows a replica that has stepped back; None if it begins without a log."""
+        """The replica to go on with after one stepped back; None if it begins with an empty log."""
         has_log = self._logs.has_log(replica.log)
-        match self._quarantine.next_for(replica, state, has_log=has_log):
+        match self._quarantine.next_step(replica, state, has_log=has_log):
             case None | Next.WAIT:
                 return replica
             case Next.GO_ON:
@@ -300,13 +297,13 @@ class Replicas:
                 return None
 
     def _replace(self, topic: TopicState, replica: PartitionReplica) -> None:
-        """Makes way for an empty log, whose records will come from others."""
+        """Sets the log aside; an empty one will fetch its records from other replicas."""
         self._drop(topic, replica)
         if self._logs.has_log(replica.log):
             self._logs.set_damaged_aside(replica.log)
 
     def _reconfigure(self, topic: TopicState) -> Steps[None]:
-        """Configs apply from the next append on."""
+        """Applies changed configs, from the next append on."""
         policy = self._policies.append_policy(topic)
         for state in topic.partitions:
             replica = self._plane.replicas.get((topic.topic_id, state.partition))
@@ -352,9 +349,9 @@ class Replicas:
     def _set_role(
         self, topic: TopicState, replica: PartitionReplica, state: PartitionState, min_isr: int
     ) -> None:
-        """Gives the partition's record to the replica, and tells `roles` what came of it.
+        """Gives the partition's record to the replica, and tells `roles` about its leadership.
 
-        A record that is not newer changes nothing, nor does one that comes again.
+        A record that is older or repeated changes nothing.
         """
         core = replica.core
         if (
@@ -408,26 +405,20 @@ class Replicas:
         replica.retire()
         self._resigned(topic, replica.partition)
 
-    def for_clients(self) -> Iterator[PartitionReplica]:
-        """Replicas of topics that clients write to; coordinators' appends are theirs to repeat."""
+    def client_replicas(self) -> Iterator[PartitionReplica]:
+        """Replicas of client topics; coordinators repeat their appends themselves."""
         for (topic_id, _), replica in self._plane.replicas.items():
             topic = self._topics.get(topic_id)
             if topic is not None and not topic.internal:
                 yield replica
 
     def is_internal(self, key: Key) -> bool:
-        """True for coordinators' partitions, and for those that are unknown."""
+        """True for coordinators' partitions and for unknown ones."""
         topic = self._topics.get(key[0])
         return topic is None or topic.internal
 
-    def of_topic(self, topic_id: TopicId) -> Iterator[PartitionReplica]:
-        """The replicas of a topic that are here."""
-        for (candidate, _), replica in self._plane.replicas.items():
-            if candidate == topic_id:
-                yield replica
-
     def of_instance(self, instance: InstanceId) -> Iterator[PartitionReplica]:
-        """The replicas of an instance's topics that are here and work."""
+        """The working replicas of an instance's topics on this node."""
         for (topic_id, _), replica in self._plane.replicas.items():
             topic = self._topics.get(topic_id)
             if topic is not None and topic.instance == instance and not replica.failed:

@@ -1,5 +1,5 @@
-"""Leadership of internal topics' partitions, passed on to the coordinators that live there, which
-also hear of deleted topics.
+"""Tells the coordinators about leadership of internal topics' partitions and about deleted
+topics.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ class CoordinatorRoles:
             self._groups.become_leader(partition, leader_epoch)
 
     def resigned(self, topic: TopicState, partition: int) -> None:
-        """Lets the groups of the partition go."""
+        """Stops coordinating the partition's groups."""
         if _holds_groups(topic):
             self._groups.resign(partition)
 
     def topics_deleted(self, topics: Sequence[TopicState]) -> None:
-        """Lets groups forget where they were: a topic made anew under a name has other records."""
+        """Drops committed offsets of deleted topics: a new topic of that name has other records."""
         names = frozenset(topic.name for topic in topics if topic.instance == DEFAULT_INSTANCE)
         if names:
             self._groups.topics_deleted(DEFAULT_INSTANCE, names)

@@ -1,4 +1,4 @@
-"""A node's settings in Kafka's words, as it registers them for DescribeConfigs to tell."""
+"""A node's settings under Kafka's names, which it registers for DescribeConfigs."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from highwater.model.broker_config import BROKER_CONFIGS
 from highwater.partition.config import PartitionConfig
 
 DOUBLE_MAX: Final = "1.7976931348623157E308"
-"""As Java writes it: no limit, for which Kafka has no 0."""
+"""Java's largest int or long: how Kafka writes "no limit"."""
 NEVER: Final = 2**63 - 1
 
 

@@ -1,11 +1,11 @@
-"""What a topic's configs mean for the appends of this node, under the brokers' present configs.
+"""What a topic's configs mean for appends on this node, under the current broker configs.
 
-A config that the topic does not set has the brokers' value: set for this node, for all nodes, or
-by the node's own settings, in this order (`broker_values`). Logs take the same two mappings
+A config that the topic does not set has the broker's value: set for this node, else for all nodes,
+else in the node's own settings (`broker_values`). Logs take the same two mappings
 (`storage.directory.log_manager`).
 
-Records of compacted topics must have keys, which takes deep validation. `compression.type` changes
-nothing: batches are stored as they come.
+Records of compacted topics must have keys, which takes deep validation. `compression.type` has no
+effect: batches are stored as they come.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from highwater.partition.data_plane.policy import AppendPolicy
 
 
 def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> AppendPolicy:
-    """How the leader of any partition of the topic treats what is sent."""
+    """How the leader of any partition of the topic validates and stamps batches."""
     config = effective(topic.configs, broker_configs)
     return AppendPolicy(
         message_bytes_max=config.max_message_bytes,
@@ -32,28 +32,28 @@ def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> Appen
 
 
 class TopicPolicies:
-    """`append_policy` under the brokers' configs of the newest image; used on one loop."""
+    """`append_policy` under the newest image's broker configs; used on one loop."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """`static`: broker configs by the node's settings, under Kafka's names."""
+        """`static`: broker configs from the node's settings, under Kafka's names."""
         self._static = static
         self._followed: Mapping[str, str] | None = None
         self._of_all_nodes: Mapping[str, str] = {}
 
     @property
     def broker_configs(self) -> Mapping[str, str]:
-        """This node's, under Kafka's names; see `broker_values`."""
+        """This node's broker configs, under Kafka's names; see `broker_values`."""
         return self._static if self._followed is None else self._followed
 
     def follow(self, image: ClusterImage, node_id: NodeId) -> bool:
-        """Takes over the image's broker configs; True if they are new, as at the first call."""
+        """Takes the image's broker configs; True if they have changed, as at the first call."""
         before = self._followed
         self._of_all_nodes = image.cluster_configs
         self._followed = broker_values(image, node_id, self._static)
         return self._followed != before
 
     def min_isr(self, topic: TopicState) -> int:
-        """min.insync.replicas as the controller has it: the topic's, or that of all nodes."""
+        """min.insync.replicas as the controller has it: the topic's, or the cluster default."""
         value = effective_value("min.insync.replicas", topic.configs, self._of_all_nodes)
         assert isinstance(value, int)
         return value

@@ -1,1 +1,1 @@
-"""This node's part in quotas: it reports usage, is told its shares, and measures against them."""
+"""This node's part in quotas: it reports usage, gets its shares, and throttles by them."""

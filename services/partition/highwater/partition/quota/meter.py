@@ -1,11 +1,11 @@
-"""What limited instances may still send through this node, and what they have sent.
+"""Meters what limited instances send through this node, and what they may still send.
 
-The data plane asks `NodeMeters.of` once per group of batches and per fetch; without limits the
-table is empty and that is all it costs. Sans-IO: the time comes in as a function.
+The data plane looks an instance up once per group of batches and per fetch; without limits the
+table is empty and costs only that look-up. Sans-IO: the time comes in as a function.
 
 Kafka's rule (KIP-13, KIP-219) for produce: bytes that have arrived are appended, and the client is
-told for how long it is over its quota; its gateway mutes the connection so long. A fetch is cut to
-what the share still allows; while that is too little, it is answered empty and told how long.
+told how long it is over its quota; its gateway mutes the connection that long. A fetch gets at most
+what the share still allows; while that is too little, the answer is empty and tells the wait.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from highwater.model.ids import InstanceId
 from highwater.model.token_bucket import BURST_S, TokenBucket
 
 FETCH_PART_S: Final = BURST_S / 2
-"""A fetch waits until this much of its rate has come together: with less, the answers to one hot
+"""A fetch waits until this much of its rate is available. With less, the answers to one busy
 consumer would become smaller and smaller, down to one batch at a time."""
 
 
@@ -25,7 +25,7 @@ NO_SHARE_MS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfNode:
-    """What a node is told of one instance, bytes per second; None is unlimited."""
+    """A node's share of one instance's limits, in bytes per second; None is unlimited."""
 
     instance: InstanceId
     produce: float | None
@@ -45,7 +45,7 @@ class Usage:
 
 
 class InstanceMeter:
-    """One limited instance on this node."""
+    """Meters one limited instance on this node."""
 
     __slots__ = ("_consume", "_now_ms", "_produce", "usage")
 
@@ -56,13 +56,13 @@ class InstanceMeter:
         self.usage = Usage()
 
     def produced(self, nbytes: int) -> int:
-        """Charges bytes that have arrived; gives for how many ms their sender is over quota."""
+        """Charges bytes that have arrived; returns for how many ms the sender is over quota."""
         bucket = self._produce
         now_ms = self._now_ms()
         bucket.charge(now_ms, nbytes)
-        # What is told is the wait until the debt is paid, not the wait of these bytes, which
-        # have passed already: otherwise each connection's first request would be free.
-        throttle_ms = _told(bucket, now_ms, 0)
+        # The wait is until the debt is paid, not for these bytes, which have passed already:
+        # otherwise each connection's first request would be free.
+        throttle_ms = _hold_ms(bucket, now_ms, 0)
         usage = self.usage
         usage.produced += nbytes
         if throttle_ms:
@@ -74,15 +74,15 @@ class InstanceMeter:
         bucket = self._consume
         now_ms = self._now_ms()
         rate = bucket.rate(now_ms)
-        return 0 if rate is None else _told(bucket, now_ms, int(rate * FETCH_PART_S))
+        return 0 if rate is None else _hold_ms(bucket, now_ms, int(rate * FETCH_PART_S))
 
     def fetch_bytes_max(self, asked: int) -> int:
-        """How much of a fetch may be answered; at least a byte, so that one batch can pass."""
+        """How many bytes a fetch may return; at least one, so that one batch can pass."""
         available = self._consume.available_bytes(self._now_ms())
         return asked if available is None else min(asked, max(1, available))
 
     def consumed(self, nbytes: int) -> int:
-        """Charges bytes that are sent; gives for how many ms the next fetch will be held."""
+        """Charges bytes that are sent; returns for how many ms the next fetch is held."""
         self._consume.charge(self._now_ms(), nbytes)
         self.usage.consumed += nbytes
         throttle_ms = self.fetch_hold_ms()
@@ -91,19 +91,14 @@ class InstanceMeter:
         return throttle_ms
 
     def take(self, share: ShareOfNode, expires_in_ms: int) -> None:
-        """Goes by a new share from now on; debts stay."""
+        """Applies a new share from now on; debts stay."""
         now_ms = self._now_ms()
         _lease(self._produce, now_ms, share.produce, share.produce_floor, expires_in_ms)
         _lease(self._consume, now_ms, share.consume, share.consume_floor, expires_in_ms)
 
-    @property
-    def unlimited(self) -> bool:
-        """True if nothing is ever held."""
-        return self._produce.unlimited and self._consume.unlimited
-
 
 class NodeMeters:
-    """The meters of all limited instances. Owned by the node's loop."""
+    """The meters of all limited instances. Used on the node's loop."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -115,7 +110,7 @@ class NodeMeters:
         return self._meters
 
     def take(self, shares: Iterable[ShareOfNode], expires_in_ms: int) -> None:
-        """Goes by new shares; an instance that is not among them is unlimited."""
+        """Applies new shares; an instance without a share becomes unlimited."""
         listed = set()
         for share in shares:
             if share.produce is None and share.consume is None:
@@ -136,9 +131,9 @@ class NodeMeters:
         return used
 
 
-def _told(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
-    """The bucket's hold, but only a tick where there is no share at all: an instance's first
-    leader here has none until the quota service has heard of it.
+def _hold_ms(bucket: TokenBucket, now_ms: int, nbytes: int) -> int:
+    """The bucket's hold time, but only one tick without any share: an instance's first leader
+    here has no share until the quota service knows of it.
     """
     hold_ms = bucket.hold_ms(now_ms, nbytes)
     if hold_ms > NO_SHARE_MS_MAX and bucket.rate(now_ms) == 0:

@@ -1,13 +1,13 @@
-"""The stream to the quota service: usage up once a tick, shares down.
+"""The stream to the quota service: it sends usage once a tick and receives shares.
 
-Without the service the shares that the node has decay to their floors by themselves (see
-TokenBucket), and a node that never heard of a limit serves without one: quotas protect neighbours
-from each other, and must not stop anybody when their service is away.
+Without the service, the node's shares decay to their floors (see TokenBucket), and a node that
+never got a limit serves without one: quotas protect neighbours from each other, and must not stop
+anybody while their service is away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from typing import Final, Protocol
 
 import grpc
 
@@ -20,18 +20,28 @@ from highwater.runtime.logging import Logger
 
 TICK_MS: Final = 1_000
 BACKOFF_S: Final = (0.2, 2.0)
-"""First and greatest pause before the stream is opened again."""
+"""The first and the longest pause before the stream is opened again."""
 
 UNLIMITED: Final = -1
 _UNUSED: Final = Usage()
 
 
+class QuotaStub(Protocol):
+    """A QuotaServiceStub, or one in process."""
+
+    def Report(  # noqa: N802 - the RPC's name.
+        self, reports: AsyncIterator[pb.UsageReport], /
+    ) -> AsyncIterable[pb.Allocations]:
+        """Sends reports, receives shares."""
+        ...
+
+
 class QuotaReporter:
-    """Runs for the node's life (`run`); `stub` is a QuotaServiceStub, or one in process."""
+    """Runs as long as the node (`run`)."""
 
     def __init__(
         self,
-        stub: Any,
+        stub: QuotaStub,
         meters: NodeMeters,
         *,
         identity: Callable[[], tuple[int, int]],
@@ -55,8 +65,8 @@ class QuotaReporter:
         first_s, greatest_s = BACKOFF_S
         pause_s = first_s
         while True:
-            # Only within a stream do they tell which is newer: the next one may lead to a service
-            # whose clock is behind, and that had nothing to say for as long.
+            # Generations order answers within one stream only. The next stream may reach another
+            # service with a slower clock, whose answers would be ignored for that long.
             self._generation = 0
             try:
                 async for allocations in self._stub.Report(self._reports()):
@@ -69,7 +79,7 @@ class QuotaReporter:
             pause_s = min(greatest_s, pause_s * 2)
 
     async def _reports(self) -> AsyncIterator[pb.UsageReport]:
-        """One at once, since the answer brings the shares, then one a tick."""
+        """One report at once, because the answer has the shares, then one per tick."""
         while True:
             yield self._report()
             await asyncio.sleep(self._tick_ms / 1000)
@@ -95,7 +105,7 @@ class QuotaReporter:
 
     def _take(self, allocations: pb.Allocations) -> None:
         if allocations.generation < self._generation:
-            return  # One that is newer has overtaken it.
+            return  # A newer answer came first.
         self._generation = allocations.generation
         self._meters.take(
             [_share(one) for one in allocations.allocations], allocations.expires_in_ms
@@ -103,7 +113,7 @@ class QuotaReporter:
 
 
 class QuotaServiceLink:
-    """A channel to the quota service, for processes of their own. Belongs to the running loop."""
+    """A channel to the quota service, for a process of its own. Belongs to the running loop."""
 
     def __init__(self, address: str) -> None:
         self._channel = open_channel(address)

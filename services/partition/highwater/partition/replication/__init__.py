@@ -1,1 +1,1 @@
-"""Replication between nodes: the fetch streams' both ends, and proposals of ISRs."""
+"""Replication between nodes: both ends of the Replicate streams, and ISR proposals."""

@@ -1,14 +1,14 @@
-"""ReplicateRequest and ReplicateResponse between values and bytes; used on both ends.
+"""Encodes and decodes ReplicateRequest and ReplicateResponse; used on both ends.
 
-Packed rows, as in the hop's fetch codec: thousands of partitions may be in one message. What the
-columns are is said in partition_service.proto.
+Rows are packed, as in the hop's fetch codec: one message may have thousands of partitions.
+partition_service.proto explains the columns.
 """
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -31,24 +31,24 @@ class FollowerRequest:
     """One ReplicateRequest. Sizes in bytes, times in milliseconds."""
 
     request_id: int
-    """1, then 2, and so on, on each stream."""
+    """1, 2 and so on, on each stream."""
     node_id: int
     node_epoch: int
     asked: Sequence[Asked] = ()
-    """Partitions that are new in the session or have another place; the last of one counts."""
+    """Partitions that are new in the session or have a new place; the last row of one counts."""
     forgotten: Sequence[tuple[TopicId, int]] = ()
-    """Partitions that leave the session, before the asked ones enter it."""
+    """Partitions to remove from the session, before the asked ones are added."""
     max_wait_ms: int
     max_bytes: int
     partition_max_bytes: int
     accepts_references: bool = False
-    """Whether the leader may tell places in its files instead of bytes."""
+    """Whether the leader may answer with places in its files instead of bytes."""
     bytes_only: Sequence[tuple[TopicId, int]] = ()
-    """Asked-for partitions of which it must not."""
+    """Asked partitions for which it must answer with bytes."""
 
 
 def encode_request(request: FollowerRequest) -> bytes:
-    """One message."""
+    """Encodes one message."""
     topics: dict[TopicId, int] = {}
     asked = [
         _ASKED.pack(topics.setdefault(topic_id, len(topics)), *place)
@@ -100,15 +100,15 @@ def decode_request(message: bytes) -> FollowerRequest:
 
 
 def encode_response(request_id: int, answered: Iterable[Answered]) -> bytes:
-    """One message; copies the records once, into it."""
+    """Encodes one message; copies the records once."""
     topics: dict[TopicId, int] = {}
     rows: list[bytes] = []
-    payload: list[Any] = []
+    payload: list[bytes | memoryview] = []
     places = _Places()
     nbytes = 0
     for topic_id, *columns, records in answered:
         size = len(records)
-        if type(records) is SegmentPlace:
+        if isinstance(records, SegmentPlace):
             places.add(len(rows), records)
         elif size:
             payload.append(records)
@@ -126,7 +126,7 @@ def encode_response(request_id: int, answered: Iterable[Answered]) -> bytes:
 
 
 class _Places:
-    """The references of a message, and the files that they name."""
+    """The file references of a message, and the files that they name."""
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -144,7 +144,7 @@ class _Places:
 
 
 def decode_response(message: bytes) -> tuple[int, list[Answered]]:
-    """(request id, rows); their records are views of the message, or places.
+    """(request id, rows); the rows' records are views of the message, or places.
 
     Raises HopFramingError.
     """
@@ -152,8 +152,8 @@ def decode_response(message: bytes) -> tuple[int, list[Answered]]:
     try:
         header = pb.ReplicateResponse.FromString(head)  # type: ignore[arg-type]  # Any buffer.
         references = {
-            row: (header.files[file], *place)
-            for row, file, *place in _REFERENCE.iter_unpack(header.references)
+            row: (header.files[file], position, last_epoch)
+            for row, file, position, last_epoch in _REFERENCE.iter_unpack(header.references)
         }
         topics = _topics(header.topic_ids)
         rows = list(_answered(topics, header.partitions, payload, references))
@@ -163,7 +163,10 @@ def decode_response(message: bytes) -> tuple[int, list[Answered]]:
 
 
 def _answered(
-    topics: list[TopicId], rows: bytes, payload: memoryview, references: dict[int, Any]
+    topics: list[TopicId],
+    rows: bytes,
+    payload: memoryview,
+    references: dict[int, tuple[pb.SegmentFile, int, int]],
 ) -> Iterator[Answered]:
     position = 0
     for number, (topic, *columns, size) in enumerate(_ANSWERED.iter_unpack(rows)):

@@ -1,9 +1,9 @@
-"""The throttle of catch-up traffic (KIP-73): at most so many bytes a second, of named replicas.
+"""Limits catch-up traffic (KIP-73): so many bytes per second for the named replicas.
 
 Operators set it while partitions move (`kafka-reassign-partitions --throttle`): rates on brokers,
-lists of replicas on topics. Leaders and followers have one each. Only replicas that are not in sync
-are held back, and, unlike in Kafka, only their bytes count: what in-sync ones fetch could otherwise
-use the rate up, and nobody would ever catch up.
+lists of replicas on topics. Leaders and followers have a limit each. Only replicas outside the ISR
+are held back. Unlike in Kafka, only their bytes count: otherwise in-sync replicas could use the
+whole rate, and no other replica would ever catch up.
 
 Pure: time comes in as an argument, in milliseconds of a monotonic clock.
 """
@@ -18,9 +18,9 @@ from highwater.model.token_bucket import BURST_S, TokenBucket
 from highwater.model.topic_config import InvalidTopicConfigError, parse
 
 WAIT_MS_MAX: Final = 500
-"""The longest wait before the next look: limits are changed and taken away meanwhile."""
+"""The longest wait before the next look, because limits change and are removed meanwhile."""
 UNLIMITED: Final = 2**63 - 1
-"""The rate that is no limit, as Kafka has it; also room for any answer."""
+"""The rate that means no limit, as in Kafka; also room for any answer."""
 ALL: Final = "*"
 
 Key = tuple[TopicId, int]
@@ -30,33 +30,33 @@ HELD: Final = -1
 
 
 class Side(enum.Enum):
-    """The end of the stream that is throttled; the values begin the names of the configs."""
+    """The throttled end of the stream; the values begin the names of the configs."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
 
     @property
     def rate_config(self) -> str:
-        """The broker config: bytes per second."""
+        """The name of the broker config with bytes per second."""
         return f"{self.value}.replication.throttled.rate"
 
     @property
     def replicas_config(self) -> str:
-        """The topic config: `*`, or partition:node pairs."""
+        """The name of the topic config: `*`, or partition:node pairs."""
         return f"{self.value}.replication.throttled.replicas"
 
 
 class Throttle:
-    """One side of one node. `partitions` is replaced, never changed, and empty as a rule."""
+    """One side of one node. `partitions` is replaced, never changed, and usually empty."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self.partitions: frozenset[Key] = frozenset()
         """The partitions that are throttled on this node."""
         self.passed_bytes = 0
-        """Of throttled replicas that were not in sync."""
+        """Bytes of throttled replicas that were not in sync."""
         self.holds = 0
-        """How often one of them had to wait; the caller that lets it wait adds one."""
+        """How often such a replica had to wait; the caller that lets it wait adds one."""
         self._bucket = TokenBucket()
         self._rate: int | None = None
         self._image_topics: Mapping[TopicId, TopicState] = {}
@@ -67,7 +67,7 @@ class Throttle:
         return self._rate
 
     def follow(self, image: ClusterImage, node_id: NodeId, now_ms: float) -> None:
-        """Takes over what an image says of this node."""
+        """Applies what an image says about this node."""
         rate = _rate_of(self.side, image, node_id)
         if rate != self._rate:
             self._rate = rate
@@ -77,10 +77,10 @@ class Throttle:
             self.partitions = frozenset(_throttled(self.side, image, node_id))
 
     def room(self, now_ms: float) -> int:
-        """How many bytes may pass now, 0 if it is too early.
+        """How many bytes may pass now; 0 if it is too early.
 
-        A little at a time would make many small answers, so there is room only when half of a
-        burst is free. A batch that is larger passes as a whole, and the next one waits for it.
+        Many small answers would be wasteful, so there is room only when half of a burst is free.
+        A larger batch passes as a whole, and the next one waits for it.
         """
         if self._rate is None:
             return UNLIMITED

@@ -1,4 +1,4 @@
-"""What admin tools see of groups, and deleting them."""
+"""Listing, describing and deleting groups."""
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.ids import DEFAULT_INSTANCE

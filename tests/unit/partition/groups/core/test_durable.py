@@ -39,7 +39,7 @@ def test_replay_sets_replaces_and_deletes():
     assert state.images == {}
 
 
-def test_deleting_what_is_not_there_changes_nothing():
+def test_deleting_a_missing_record_changes_nothing():
     state = DurableState()
     state.replay(OffsetRecord(KEY, "t", 0, None))
     state.replay(GroupRecord(KEY, None))
@@ -64,7 +64,7 @@ def test_replaying_twice_is_replaying_once():
     assert once.offset_count == twice.offset_count == 1
 
 
-def test_capture_does_not_follow_and_its_records_rebuild_it():
+def test_a_captured_copy_does_not_change_and_its_records_rebuild_it():
     state = DurableState()
     state.replay(GroupRecord(KEY, IMAGE))
     state.replay(OffsetRecord(KEY, "t", 0, value(1)))

@@ -32,7 +32,7 @@ def test_old_versions_join_without_a_second_round():
     assert call.join.generation == 1
 
 
-def test_only_the_leader_is_told_of_the_members():
+def test_only_the_leader_gets_the_members():
     d = Dialogue()
     one, two = d.new_member(client="one"), d.new_member(client="two")
     d.run_due()
@@ -46,7 +46,7 @@ def test_initial_rebalance_waits_and_waits_on_while_members_arrive():
     one = d.new_member(client="one")
     d.wait(2_000)
     two = d.new_member(client="two")
-    d.wait(1_500)  # The first delay is over, but somebody arrived during it.
+    d.wait(1_500)  # The first delay is over, but a member arrived during it.
     assert one.parked
     d.wait(2_500)
     assert one.join.generation == two.join.generation == 1
@@ -63,7 +63,7 @@ def test_initial_rebalance_waits_no_longer_than_the_rebalance_timeout():
     assert not first.parked
 
 
-def test_member_id_that_nobody_was_given_is_unknown():
+def test_a_member_id_that_was_never_issued_is_unknown():
     d = Dialogue()
     assert d.join("made-up").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert d.shard.groups == {}
@@ -154,7 +154,7 @@ def test_member_that_does_not_rejoin_in_time_is_out():
     rejoined = d.join(follower, session_ms=30_000)
     for _ in range(12):
         d.wait(5_000)
-        d.heartbeat(leader, 1)  # It lives but never comes back.
+        d.heartbeat(leader, 1)  # It lives but never rejoins.
     assert rejoined.join.generation == 2
     assert third.join.generation == 2
     assert rejoined.join.leader == follower, "the old leader is gone, who came next leads"
@@ -244,7 +244,7 @@ def test_limits_of_a_shard_keep_new_members_out_and_present_ones_in():
     assert d.join(follower).join.generation == 2
 
 
-def test_member_that_says_more_than_a_record_holds():
+def test_a_member_whose_metadata_does_not_fit_a_record():
     d = Dialogue(GroupConfig(operation_bytes_max=1_000))
     huge = (("range", bytes(1_000)),)
     assert d.join(protocols=huge).error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -289,7 +289,7 @@ def test_old_incarnation_of_a_static_member_is_fenced():
     assert d.leave(fenced) == [ErrorCode.FENCED_INSTANCE_ID]
 
 
-def test_returning_static_leader_is_told_to_skip_the_assignment():
+def test_a_returning_static_leader_must_skip_the_assignment():
     d = Dialogue()
     static_group(d)
     again = d.join(instance_id="s1")
@@ -365,7 +365,7 @@ def test_unknown_instance_id_with_a_member_id():
     assert d.join(leader, instance_id="nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_pending_id_with_an_instance_id_was_made_up():
+def test_a_pending_id_with_an_instance_id_is_unknown():
     d = Dialogue()
     pending = d.join().join.member_id
     assert d.join(pending, instance_id="s").error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -174,7 +174,7 @@ def test_member_whose_client_vanished_while_waiting_expires(waiting_in):
     assert gone not in d.shard.groups[key("g")].members
 
 
-def test_new_member_does_not_wait_for_ever():
+def test_the_wait_of_a_new_member_has_a_limit():
     d = Dialogue()
     leader, _ = d.stable_pair()
     late = d.new_member(client="late", rebalance_ms=900_000, session_ms=6_000)

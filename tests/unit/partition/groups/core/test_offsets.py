@@ -176,7 +176,7 @@ def test_metadata_that_is_too_long_fails_its_partition_alone_whatever_its_length
     assert refused == [ErrorCode.OFFSET_METADATA_TOO_LARGE] * 40
 
 
-def test_offsets_of_deleted_topics_go():
+def test_offsets_of_deleted_topics_are_removed():
     d = Dialogue()
     d.commit({("t", 0): 1, ("u", 0): 2})
     d.shard.topics_deleted(DEFAULT_INSTANCE, frozenset({"t"}), d.moment)
@@ -216,7 +216,7 @@ def test_offsets_of_a_group_expire_a_week_after_it_became_empty():
     assert d.shard.durable.images == {}
 
 
-def test_nothing_expires_while_nobody_knows_what_a_group_reads():
+def test_nothing_expires_while_the_groups_subscription_is_unknown():
     d = Dialogue()
     member = d.new_member(protocol_type="connect", session_ms=1_800_000)
     d.run_due()

@@ -1,4 +1,4 @@
-"""The steps of a rebalance that no single call shows; whole ones are in test_joining."""
+"""Steps of a rebalance that no single call shows; whole rebalances are in test_joining."""
 
 from highwater.kafka.error_codes import ErrorCode
 from highwater.partition.groups.core.config import GroupConfig
@@ -46,7 +46,7 @@ def test_rebalance_that_a_static_member_misses_goes_on_without_its_assignment():
     assert static not in d.shard.groups[key("g")].members, "it had its rebalance timeout to sync"
 
 
-def test_nobody_rejoined_and_a_static_member_comes_at_last():
+def test_a_static_member_rejoins_after_all_others_failed_to():
     d = Dialogue()
     one = d.join(instance_id="s1", rebalance_ms=5_000, session_ms=60_000)
     two = d.join(instance_id="s2", rebalance_ms=5_000, session_ms=60_000)

@@ -1,4 +1,4 @@
-"""Restarts: what the log alone brings back."""
+"""Restarts: the state that the log alone restores."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from tests.unit.partition.groups.dialogue import Dialogue
 
 
 class Exchange:
-    """A shard to talk to, as `d`, and the encoding around it for one API."""
+    """A shard, `d`, and the encoding of one API."""
 
     def __init__(self, api_key: int, d: Dialogue | None = None) -> None:
         self.d = d or Dialogue()

@@ -49,7 +49,7 @@ def test_authorized_operations_when_asked_for():
     assert unknown.authorized_operations == -(2**31)
 
 
-def test_group_that_is_elsewhere():
+def test_group_of_another_coordinator():
     request = DescribeGroupsRequest(groups=["g"])
     (group,) = handle(Exchange(15), request, 5, lambda group_id: ErrorCode.NOT_COORDINATOR)
     assert group.error_code == ErrorCode.NOT_COORDINATOR

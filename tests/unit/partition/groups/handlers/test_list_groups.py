@@ -37,7 +37,7 @@ def test_filters():
     assert list(handle(x, ListGroupsRequest(types_filter=["share"]), 5).groups) == []
 
 
-def test_loading_is_told_beside_what_is_known():
+def test_loading_is_an_error_beside_known_groups():
     answer = handle(Exchange(16), ListGroupsRequest(), 4, loading=True)
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert len(answer.groups) == 1

@@ -48,7 +48,7 @@ def test_every_version(version):
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_error_of_the_group_is_told_for_each_partition(version):
+def test_the_groups_error_is_returned_for_each_partition(version):
     x = Exchange(8)
     x.d.stable_pair()
     message = OffsetCommitRequest(

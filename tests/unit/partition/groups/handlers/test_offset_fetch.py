@@ -71,7 +71,7 @@ def test_several_groups(version):
     assert three.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_the_only_group_is_elsewhere():
+def test_the_only_group_has_another_coordinator():
     x = exchange()
     call = x.call(OffsetFetchRequest(group_id="g", topics=None), 5)
     refused = offset_fetch.handle(lambda group_id: ErrorCode.NOT_COORDINATOR, call)

@@ -1,4 +1,4 @@
-"""Batches from a leader: what is sound is taken as it is, and nothing behind what is not."""
+"""Batches from a leader: valid ones are appended unchanged, up to the first invalid one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_batches_are_divided_by_leader_epoch() -> None:
     assert [header[9:12] for header in second.idempotent] == [(1, 0, 3)]
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_answer_has_no_runs() -> None:
     assert split() == ([], "")
 
 

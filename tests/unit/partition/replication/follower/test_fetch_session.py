@@ -1,4 +1,4 @@
-"""What a follower asks a leader for, and when: each partition once, and one request at a time."""
+"""A follower's requests: each partition once, and one request at a time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Follower(Node):
         return None if message is None else decode_request(message)
 
     def asked(self) -> list[tuple[int, int]]:
-        """(partition, epoch) in the next request, which has to be sent."""
+        """(partition, epoch) in the next request; fails if there is none."""
         request = self.request()
         assert request is not None
         return [(asked.partition, asked.leader_epoch) for asked in request.asked]
@@ -98,7 +98,7 @@ def test_everything_followed_is_asked_once(node: Follower) -> None:
     assert node.request() is None
 
 
-def test_who_was_answered_is_held_until_asked_again(node: Follower) -> None:
+def test_an_answered_replica_is_not_requested_until_asked_again(node: Follower) -> None:
     a, b, c = node.replicas
     for replica in node.replicas:
         node.session.add(replica)
@@ -110,7 +110,7 @@ def test_who_was_answered_is_held_until_asked_again(node: Follower) -> None:
         answer_to(place(2), high_watermark=0),
     )
     assert taken == [a, b, c]
-    for replica in (a, c):  # The third one is asked still.
+    for replica in (a, c):  # The third one is still in the session.
         node.session.ask_again(replica)
     assert node.asked() == [(0, EPOCH)]
     node.session.ask_again(b)
@@ -122,7 +122,7 @@ def test_who_was_answered_is_held_until_asked_again(node: Follower) -> None:
     assert node.asked() == [(0, EPOCH)]
 
 
-def test_who_holds_everything_does_not_ask(node: Follower) -> None:
+def test_a_session_without_askable_replicas_sends_nothing(node: Follower) -> None:
     node.session.add(node.replicas[0])
     node.session.add(node.replicas[1], due=False)
     assert node.asked() == [(0, EPOCH)]
@@ -132,7 +132,7 @@ def test_who_holds_everything_does_not_ask(node: Follower) -> None:
     assert node.asked() == [(1, EPOCH)]
 
 
-def test_answers_that_are_not_for_what_is_asked_are_nobodys(node: Follower) -> None:
+def test_answers_for_other_requests_are_ignored(node: Follower) -> None:
     a, b, _ = node.replicas
     node.session.add(a)
     node.session.add(b)
@@ -155,7 +155,7 @@ def test_answers_that_are_not_for_what_is_asked_are_nobodys(node: Follower) -> N
     assert node.answer(2, row, row) == [a, None], "the second one comes again"
 
 
-def test_who_may_not_fetch_is_not_asked_for(node: Follower) -> None:
+def test_a_replica_that_may_not_fetch_is_not_requested(node: Follower) -> None:
     a, b, _ = node.replicas
     node.session.add(a)
     node.session.add(b)
@@ -182,7 +182,7 @@ def test_another_replica_of_the_same_partition(node: Follower) -> None:
     assert node.asked() == [(0, EPOCH + 3)]
 
 
-def test_who_is_followed_again_at_once_is_not_forgotten(node: Follower) -> None:
+def test_a_replica_followed_again_at_once_stays_in_the_session(node: Follower) -> None:
     a = node.replicas[0]
     node.session.add(a)
     node.asked()
@@ -219,13 +219,13 @@ def test_answers_come_in_the_order_of_requests(node: Follower, request_id: int) 
         node.answer(request_id)
 
 
-def test_nothing_is_owed_without_a_request(node: Follower) -> None:
+def test_an_answer_without_a_request_is_refused(node: Follower) -> None:
     with pytest.raises(HopFramingError, match="request 1"):
         node.answer(1)
 
 
 def out_of_sync(replica: PartitionReplica) -> None:
-    """The next record has it among the replicas alone."""
+    """The next record has it as a replica outside the ISR."""
     image_says(replica, leader=LEADER, epoch=EPOCH, replicas=(LEADER, NODE), isr=(LEADER,))
 
 
@@ -243,7 +243,7 @@ def test_no_request_asks_for_more_than_allowed(
 # ---- places ----
 
 
-def test_who_needs_bytes_says_so_until_it_has_caught_up(node: Follower) -> None:
+def test_bytes_are_requested_until_the_replica_has_caught_up(node: Follower) -> None:
     a, b, _ = node.replicas
     node.session = FetchSession(accepts_references=True)
     node.session.add(a)
@@ -265,7 +265,7 @@ def test_who_needs_bytes_says_so_until_it_has_caught_up(node: Follower) -> None:
     assert (len(request.asked), request.bytes_only) == (1, []), "it had all that there was"
 
 
-def test_who_cannot_open_files_gets_bytes_anyhow(node: Follower) -> None:
+def test_a_follower_without_file_access_gets_bytes(node: Follower) -> None:
     a = node.replicas[0]
     node.session.add(a)
     node.request()
@@ -279,7 +279,7 @@ def test_who_cannot_open_files_gets_bytes_anyhow(node: Follower) -> None:
 # ---- the throttle ----
 
 
-def test_who_catches_up_waits_for_room_and_nobody_else(node: Follower) -> None:
+def test_only_replicas_that_catch_up_wait_for_the_throttle(node: Follower) -> None:
     a, b, _ = node.replicas
     for replica in (a, b):
         out_of_sync(replica)
@@ -306,7 +306,7 @@ def test_who_catches_up_waits_for_room_and_nobody_else(node: Follower) -> None:
     assert node.asked() == [(1, EPOCH)], "who has waited longer comes first"
 
 
-def test_who_is_not_throttled_any_more_is_asked_for(node: Follower) -> None:
+def test_a_replica_no_longer_throttled_is_requested(node: Follower) -> None:
     a = node.replicas[0]
     for replica in node.replicas:
         out_of_sync(replica)
@@ -326,7 +326,7 @@ def test_who_is_not_throttled_any_more_is_asked_for(node: Follower) -> None:
     assert node.session.throttled_until_ms is None
 
 
-def test_who_had_all_of_the_log_a_moment_ago_is_as_good_as_in_sync(node: Follower) -> None:
+def test_a_replica_that_just_had_the_whole_log_is_not_throttled(node: Follower) -> None:
     a = node.replicas[0]
     out_of_sync(a)
     node.session.add(a)
@@ -342,7 +342,7 @@ def test_who_had_all_of_the_log_a_moment_ago_is_as_good_as_in_sync(node: Followe
     assert not node.session.catches_up((TOPIC, 7)), "nobody's"
 
 
-def test_who_waits_can_be_removed_added_and_asked_for_again(node: Follower) -> None:
+def test_a_throttled_replica_can_be_removed_added_and_requested_again(node: Follower) -> None:
     a, b, _ = node.replicas
     for replica in (a, b):
         out_of_sync(replica)
@@ -361,7 +361,7 @@ def test_who_waits_can_be_removed_added_and_asked_for_again(node: Follower) -> N
 def test_a_replica_that_is_made_anew_leaves_the_leaders_session_even_if_it_has_to_wait(
     node: Follower,
 ) -> None:
-    """Else the leader counts the place of the one before as that of a fetch, again and again."""
+    """Otherwise the leader keeps counting the former replica's place as a fetch."""
     replica = node.replicas[0]
     for followed in node.replicas:
         node.session.add(followed)

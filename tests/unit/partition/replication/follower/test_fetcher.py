@@ -1,4 +1,4 @@
-"""One stream to a leader: answers are carried out, and each partition's trouble is its own."""
+"""One stream to a leader: answers are applied, and a partition's error affects only itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEADER = NodeState(
 
 
 class Follower(Node):
-    """Partitions 0 and 1 follow node 2, over a channel that the test plays."""
+    """Partitions 0 and 1 follow node 2, over a fake channel."""
 
     def __init__(self, directory: Path, leader: NodeState = LEADER) -> None:
         super().__init__(directory)
@@ -102,7 +102,7 @@ async def test_records_are_appended_and_the_next_request_acknowledges_them(node:
     assert node.replicas[0].high_watermark == 1
 
 
-async def test_the_leader_is_asked_on_while_it_only_tells_offsets(node: Follower) -> None:
+async def test_requests_go_on_while_answers_have_only_offsets(node: Follower) -> None:
     call = await node.channel.requested(1)
     call.answer(1, [answer_to(call.asked[0])])
     await node.channel.requested(2)
@@ -124,7 +124,7 @@ async def test_refusals_and_unsound_answers_are_tried_again(node: Follower) -> N
     assert stored(node.replicas[1]) == b""
 
 
-async def test_who_leads_by_now_is_not_asked_for_any_more(node: Follower) -> None:
+async def test_a_replica_that_became_leader_is_no_longer_requested(node: Follower) -> None:
     call = await node.channel.requested(1)
     lead(node.replicas[0], EPOCH + 1)
     call.answer(1, [answer_to(call.asked[0], make_batch())])
@@ -156,7 +156,9 @@ async def test_another_connection_asks_for_everything_again(node: Follower) -> N
     assert call.requests[0].request_id == 1
 
 
-async def test_a_leader_that_is_away_is_not_waited_for_by_who_leads(node: Follower) -> None:
+async def test_a_replica_that_became_leader_does_not_wait_for_the_former_one(
+    node: Follower,
+) -> None:
     call = await node.channel.requested(1)
     lead(node.replicas[1], EPOCH + 1)
     node.channel.connects = False
@@ -175,7 +177,7 @@ async def test_malformed_messages_end_the_connection(node: Follower) -> None:
     await until(lambda: len(node.channel.calls) == 3)
 
 
-async def test_a_leader_that_does_not_answer_is_connected_to_anew(node: Follower) -> None:
+async def test_a_silent_leader_is_reconnected(node: Follower) -> None:
     call = await node.channel.requested(1)
     node.clock.now_ms += ANSWER_PATIENCE_MS
     node.fetcher.check()
@@ -201,7 +203,7 @@ class LeaderDisk:
         (directory / ".highwater_incarnation").write_text(LEADER.incarnation)
 
     def append(self, *batches: bytes, last_epoch: int = EPOCH) -> SegmentPlace:
-        """Writes batches; where they lie."""
+        """Writes batches; returns their place."""
         data = b"".join(batches)
         status = self.segment.stat()
         with self.segment.open("ab") as file:
@@ -220,7 +222,6 @@ async def near(tmp_path: Path, disk: LeaderDisk):
     """A follower on the leader's host."""
     (tmp_path / "follower").mkdir()
     made = Follower(tmp_path / "follower", replace(LEADER, log_dirs=(str(disk.directory),)))
-    assert made.fetcher.reads_files
     begin(made)
     yield made
     await end(made)
@@ -260,7 +261,7 @@ def cut(disk: LeaderDisk) -> None:
 
 
 def write_anew(disk: LeaderDisk) -> None:
-    """The leader lost its lead, cut its log, and has another epoch's records there now."""
+    """The leader was deposed, truncated its log, and has another epoch's records there now."""
     size = disk.segment.stat().st_size
     batch = make_batch(base_offset=0, epoch=EPOCH - 1)
     assert len(batch) == size
@@ -287,7 +288,7 @@ def overtake(disk: LeaderDisk) -> None:
 
 
 @pytest.mark.parametrize("change", [cut, write_anew, damage, overtake, remove])
-async def test_what_is_not_as_promised_is_asked_for_as_bytes_once(
+async def test_records_not_at_their_place_are_requested_as_bytes_once(
     near: Follower, disk: LeaderDisk, change: object
 ) -> None:
     call = await near.channel.requested(1)
@@ -310,7 +311,7 @@ async def test_what_is_not_as_promised_is_asked_for_as_bytes_once(
 async def test_records_that_begin_before_what_is_wanted_come_as_bytes(
     near: Follower, disk: LeaderDisk
 ) -> None:
-    """An empty log begins with the batch in which the leader's begins: not by a guess."""
+    """An empty log begins with the batch in which the leader's log begins."""
     call = await near.channel.requested(1)
     replica = near.replicas[0]
     replica.log.truncate_fully_and_start_at(1)
@@ -342,7 +343,7 @@ async def test_files_are_closed_in_the_end_and_when_they_are_gone(
 # ---- the throttle ----
 
 
-async def test_who_is_throttled_is_asked_for_when_there_is_room(node: Follower) -> None:
+async def test_a_throttled_replica_is_requested_when_there_is_room(node: Follower) -> None:
     call = await node.channel.requested(1)
     a, b = call.asked
     node.throttle.partitions = frozenset({a[:2], b[:2]})

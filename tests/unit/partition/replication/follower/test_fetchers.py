@@ -1,4 +1,4 @@
-"""All that a node fetches: a stream to each leader, made, moved and ended as leaders come and go."""
+"""A node's fetchers: a stream to each leader, opened and ended as leaders change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def image(*nodes: NodeState) -> ClusterImage:
 
 
 class Follower(Node):
-    """Node 1, whose replicas' port are real fetchers, over channels that the test plays."""
+    """Node 1, whose replicas use real fetchers over fake channels."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -103,7 +103,7 @@ async def test_a_leader_is_waited_for_until_an_image_names_its_address(node: Fol
     assert node.fetchers.leaders == {2}
 
 
-async def test_nobody_is_asked_while_there_is_no_leader(node: Follower) -> None:
+async def test_no_requests_without_a_leader(node: Follower) -> None:
     node.fetchers.image_changed(image(state(2)))
     replica = node.add_follower()
     await node.requested(1)
@@ -211,7 +211,7 @@ async def test_rows_are_flushed_before_they_are_acknowledged(node: Follower) -> 
     assert call.asked[0].fetch_offset == 1
 
 
-async def test_who_leads_by_now_ends_the_stream(
+async def test_becoming_leader_ends_the_stream(
     node: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE_S", 0.02)
@@ -238,7 +238,7 @@ async def test_another_replica_takes_the_place_of_one_that_retired(node: Followe
     assert new.core.may_fetch(EPOCH + 1)
 
 
-async def test_after_the_end_nobody_is_followed(node: Follower) -> None:
+async def test_after_close_nothing_is_followed(node: Follower) -> None:
     node.fetchers.image_changed(image(state(2)))
     replica = node.add_follower()
     await node.requested(1)

@@ -1,4 +1,4 @@
-"""A follower fed by a node's real gRPC server, which dies and comes back."""
+"""A follower of a node with a real gRPC server, which dies and restarts."""
 
 from __future__ import annotations
 
@@ -113,19 +113,19 @@ async def test_a_leader_that_comes_back_is_found_again(
 async def test_a_new_partition_does_not_wait_for_quiet_ones(
     leader: PartitionNode, follower: Follower
 ) -> None:
-    """The leader would keep the request under way for half a second."""
+    """Otherwise the leader would hold the request for half a second."""
     follower.hear(leader.state())
     first = leader.append(make_batch(), acks=-1)
     await until(lambda: first.results and follower.replica.high_watermark == 1)
     loop = asyncio.get_running_loop()
     took_s = []
     for partition in range(1, 6):
-        await asyncio.sleep(0.1)  # Everything has been told of the others.
+        await asyncio.sleep(0.1)  # The other partitions have no more news.
         began = loop.time()
         for replica in (leader.add(partition, lead=False), follower.add(partition)):
             image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER))
         sink = leader.append(make_batch(), partition=partition, acks=-1)
         await until(lambda told=sink: told.results)
         took_s.append(loop.time() - began)
-    # At most one of them can have had luck with the end of a wait.
+    # By chance, at most one of them came at the end of a wait.
     assert sorted(took_s)[2] < 0.2

@@ -17,7 +17,7 @@ from tests.unit.partition.replication.members import Partition
 
 @pytest.fixture(params=[False, True], ids=["bytes", "files"])
 async def pair(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
-    # However small, records are told by their place.
+    # Even small records are sent as places.
     monkeypatch.setattr(record_source, "PLACE_BYTES_MIN", 0)
     made = Partition(tmp_path, files=request.param)
     yield made
@@ -55,7 +55,9 @@ async def test_many_groups_while_the_follower_copies(pair: Partition) -> None:
     assert traffic.file_bytes_in[1] == (traffic.bytes_in[1] if pair.files else 0)
 
 
-async def test_nothing_is_acknowledged_while_the_leader_is_not_heard(pair: Partition) -> None:
+async def test_nothing_is_acknowledged_while_followers_cannot_reach_the_leader(
+    pair: Partition,
+) -> None:
     pair.elect(1)
     await pair.converged()
     pair.isolate(1)
@@ -67,7 +69,7 @@ async def test_nothing_is_acknowledged_while_the_leader_is_not_heard(pair: Parti
     await pair.converged()
 
 
-async def test_who_was_out_of_the_isr_joins_when_it_has_caught_up(pair: Partition) -> None:
+async def test_a_replica_outside_the_isr_joins_when_it_has_caught_up(pair: Partition) -> None:
     pair.elect(1, isr=(1,))
     sink = pair.append(*[make_batch() for _ in range(5)])
     assert sink.codes == dict.fromkeys(range(5), 0), "the leader is its only member"
@@ -75,7 +77,7 @@ async def test_who_was_out_of_the_isr_joins_when_it_has_caught_up(pair: Partitio
     await pair.converged()
 
 
-async def test_the_tail_that_only_the_old_leader_has_is_cut(pair: Partition) -> None:
+async def test_the_old_leaders_uncommitted_tail_is_truncated(pair: Partition) -> None:
     pair.elect(1)
     kept = pair.append(idempotent(0))
     await until(lambda: kept.results)
@@ -103,7 +105,7 @@ async def test_the_tail_that_only_the_old_leader_has_is_cut(pair: Partition) -> 
 
 
 async def test_fast_failovers_are_undone_epoch_by_epoch(pair: Partition) -> None:
-    """KIP-279: both led without the other, and neither knows the other's last epochs."""
+    """KIP-279: each led without the other and does not know the other's last epochs."""
     pair.elect(1)
     first = pair.append(make_batch())
     await until(lambda: first.results)

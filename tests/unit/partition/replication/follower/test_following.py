@@ -1,4 +1,4 @@
-"""A follower takes its leader's answers: the same bytes, the same epochs, the same producers."""
+"""A follower applies its leader's answers: same bytes, same epochs, same producers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Follower(Node):
         follow(self.replica, LEADER, EPOCH)
 
     def answer(self, *batches: bytes, **fields: Any) -> Outcome:
-        """What the leader answers to the follower's present place."""
+        """The leader's answer for the follower's present place."""
         asked = asked_of(self.replica)
         assert asked is not None
         records = b"".join(batches)
@@ -90,7 +90,7 @@ def idempotent(offset: int, sequence: int, *, producer: int = 7, epoch: int = EP
     )
 
 
-def test_what_is_asked_is_the_logs_end_and_the_epoch_before_it(follower: Follower) -> None:
+def test_a_request_has_the_log_end_and_the_epoch_before_it(follower: Follower) -> None:
     asked = asked_of(follower.replica)
     assert asked is not None
     assert asked[2:] == (EPOCH, 0, -1)
@@ -113,7 +113,7 @@ def test_records_are_taken_as_they_come(follower: Follower) -> None:
     assert stored(follower.replica) == b"".join(batches)
     assert follower.log.epochs.cache.entries() == [(1, 0), (3, 4), (EPOCH, 5)]
     assert follower.ends == (0, 4, 6, 6)
-    # Past what the follower has, nothing is committed for it.
+    # Its high watermark never passes its own log end.
     assert follower.answer(idempotent(6, 41), high_watermark=100) is Outcome.DONE
     assert follower.ends == (0, 7, 7, 7)
     (entry,) = follower.log.producers.states.entries()
@@ -126,7 +126,7 @@ def test_sequences_are_noted_and_never_refused(follower: Follower) -> None:
     assert (entry.last_sequence, entry.last_offset) == (3, 2)
 
 
-def test_an_answer_may_only_tell_offsets(follower: Follower) -> None:
+def test_an_answer_may_have_only_offsets(follower: Follower) -> None:
     follower.answer(make_batch(base_offset=0), make_batch(base_offset=1), high_watermark=1)
     assert follower.answer(high_watermark=2) is Outcome.TOLD
     assert follower.ends == (0, 2, 2, 2)
@@ -170,7 +170,7 @@ def test_an_answer_of_another_place_or_epoch_changes_nothing(follower: Follower)
         ErrorCode.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_errors_are_waited_for(follower: Follower, code: int) -> None:
+def test_errors_are_retried_later(follower: Follower, code: int) -> None:
     assert follower.answer(error_code=code, high_watermark=NONE) is Outcome.REFUSED
     assert follower.ends == (0, 0, 0, 0)
 
@@ -190,7 +190,7 @@ def test_an_unsound_batch_and_all_behind_it_stay_out(follower: Follower) -> None
     assert follower.ends == (0, 2, 2, 2)
 
 
-def test_diverging_logs_are_cut_until_they_do_not(follower: Follower) -> None:
+def test_diverging_logs_are_truncated_until_they_agree(follower: Follower) -> None:
     batches = [make_batch(base_offset=offset, epoch=1 + offset // 2) for offset in range(4)]
     follower.answer(*batches, idempotent(4, 0, epoch=3), high_watermark=2)
     assert follower.answer(diverging_epoch=2, diverging_end_offset=3) is Outcome.DONE
@@ -202,7 +202,7 @@ def test_diverging_logs_are_cut_until_they_do_not(follower: Follower) -> None:
     assert stored(follower.replica) == b"".join(batches[:2])
 
 
-def test_a_cut_that_changes_nothing_is_not_asked_for_in_a_loop(follower: Follower) -> None:
+def test_a_truncation_without_effect_is_not_repeated_in_a_loop(follower: Follower) -> None:
     follower.answer(make_batch(base_offset=0, epoch=3))
     with pytest.raises(UnsoundAnswerError, match="as it is"):
         follower.answer(diverging_epoch=3, diverging_end_offset=7)
@@ -267,7 +267,7 @@ def test_a_disk_that_fails_takes_the_directory_offline(follower: Follower) -> No
     assert asked_of(follower.replica) is None
 
 
-def test_what_flush_messages_asks_for_comes_before_the_next_fetch(tmp_path: Path) -> None:
+def test_a_flush_by_flush_messages_precedes_the_next_fetch(tmp_path: Path) -> None:
     follower = Follower(tmp_path, flush_messages=2)
     assert follower.answer(make_batch(base_offset=0)) is Outcome.DONE
     assert follower.answer(make_batch(base_offset=1), high_watermark=1) is Outcome.LATE
@@ -292,7 +292,7 @@ def slow(tmp_path: Path) -> Slow:
     return Slow(tmp_path)
 
 
-def test_a_stalled_disk_is_waited_for_elsewhere(slow: Slow) -> None:
+def test_writes_to_a_stalled_disk_run_on_a_thread(slow: Slow) -> None:
     follower = slow.follower
     batches = [make_batch(base_offset=0, epoch=1), make_batch(base_offset=1, epoch=2)]
     assert follower.answer(*batches, high_watermark=2) is Outcome.LATE
@@ -319,7 +319,7 @@ def test_a_late_row_is_flushed_before_it_ends(tmp_path: Path) -> None:
     assert slow.follower.resumed == [slow.replica]
 
 
-def test_too_much_for_a_stalled_disk_is_asked_for_again(slow: Slow) -> None:
+def test_rows_beyond_a_stalled_disks_limit_are_requested_again(slow: Slow) -> None:
     other = slow.follower.add(1, environment=slow.disk)
     assert slow.follower.late.admit(other, 64 << 20)
     assert slow.follower.answer(make_batch(base_offset=0)) is Outcome.REFUSED
@@ -339,7 +339,7 @@ def test_a_late_row_of_a_former_leader_stays_in_the_log(slow: Slow) -> None:
     assert follower.resumed == [slow.replica]
 
 
-def test_who_comes_to_lead_meanwhile_leads_from_behind_the_late_row(slow: Slow) -> None:
+def test_a_replica_elected_meanwhile_leads_after_the_late_row(slow: Slow) -> None:
     follower, replica = slow.follower, slow.replica
     row = make_batch(base_offset=0, epoch=EPOCH)
     follower.answer(row, high_watermark=1)
@@ -365,7 +365,7 @@ def test_who_comes_to_lead_meanwhile_leads_from_behind_the_late_row(slow: Slow) 
 
 
 def test_a_leader_never_writes_into_a_late_row(slow: Slow) -> None:
-    """Even if the directory has recovered meanwhile, by writes to other logs."""
+    """Even if other logs' writes show that the directory has recovered."""
     follower, replica = slow.follower, slow.replica
     row = make_batch(base_offset=0, epoch=EPOCH)
     follower.answer(row)
@@ -379,7 +379,7 @@ def test_a_leader_never_writes_into_a_late_row(slow: Slow) -> None:
     assert len(read_all(follower.log)) == 2
 
 
-def test_a_late_row_of_a_replica_that_is_gone_is_forgotten(slow: Slow) -> None:
+def test_a_late_row_of_a_removed_replica_is_dropped(slow: Slow) -> None:
     slow.follower.answer(make_batch(base_offset=0))
     slow.replica.retire()
     slow.disk.finish()
@@ -387,7 +387,7 @@ def test_a_late_row_of_a_replica_that_is_gone_is_forgotten(slow: Slow) -> None:
     assert slow.follower.resumed == []
 
 
-def test_records_of_a_file_are_taken_if_they_are_as_promised(follower: Follower) -> None:
+def test_records_from_a_file_are_appended_if_they_match_their_place(follower: Follower) -> None:
     batches = [make_batch(base_offset=0, epoch=2), make_batch(base_offset=1, epoch=3)]
     assert follower.answer(*batches, last_epoch=3) is Outcome.DONE
     assert stored(follower.replica) == b"".join(batches)
@@ -403,7 +403,7 @@ def test_records_of_a_file_are_taken_if_they_are_as_promised(follower: Follower)
         [b"\0" * 100],
     ],
 )
-def test_nothing_of_a_file_is_taken_that_is_not_as_promised(
+def test_records_from_a_file_that_do_not_match_are_refused(
     follower: Follower, batches: list[bytes]
 ) -> None:
     assert follower.answer(*batches, last_epoch=3) is Outcome.STALE
@@ -412,7 +412,7 @@ def test_nothing_of_a_file_is_taken_that_is_not_as_promised(
 
 
 def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
-    """What waits for a flush is in the log, and so in the place that a follower asks from."""
+    """Records that wait for a flush are in the log, so a follower's place includes them."""
     follower = Follower(tmp_path, flush_messages=1)
     lead(follower.replica, EPOCH + 1)
     flushes: list[Any] = []
@@ -433,8 +433,8 @@ def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
     assert follower.ends == (0, 0, 0, 0)
 
 
-def test_who_leads_on_in_another_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> None:
-    """Nobody is told, but what is on disk can be read."""
+def test_a_leader_in_its_next_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> None:
+    """No append is answered, but flushed records can be read."""
     node = Follower(tmp_path, flush_messages=1)
     lead(node.replica, EPOCH + 1)
     flushes: list[Any] = []
@@ -449,7 +449,7 @@ def test_who_leads_on_in_another_epoch_sees_the_end_of_a_flush(tmp_path: Path) -
 
 
 def test_a_new_leader_does_not_count_what_it_has_not_flushed_as_a_follower(tmp_path: Path) -> None:
-    """The only member of the ISR, so that its own log is all that the high watermark waits for."""
+    """It is the only member of the ISR, so the high watermark waits for its own log alone."""
     follower = Follower(tmp_path, flush_messages=1)
     assert follower.answer(make_batch(base_offset=0)) is Outcome.LATE
     lead(follower.replica, EPOCH + 1)

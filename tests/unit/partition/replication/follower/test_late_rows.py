@@ -1,4 +1,4 @@
-"""Rows that a slow disk has not taken: limited, and resumed once."""
+"""Rows that a slow disk has not written yet: limited, and resumed once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_too_many_bytes_are_not_admitted_but_one_row_always_is() -> None:
     assert (len(node.late), node.late.nbytes) == (2, 100)
 
 
-def test_who_leaves_is_forgotten_with_its_bytes() -> None:
+def test_a_removed_replica_releases_its_bytes() -> None:
     node = Node()
     a = replica()
     node.late.admit(a, 70)

@@ -1,4 +1,4 @@
-"""Places in the files of a leader on this host: the bytes that are there and in memory, or None."""
+"""Reads places in a leader's files on this host: cached bytes, or None."""
 
 import os
 
@@ -57,7 +57,7 @@ def test_a_large_batch_has_memory_of_its_own(files, segment, monkeypatch):
 
 
 @pytest.mark.parametrize("case", ["shorter", "gone", "another"])
-def test_what_is_not_there_must_be_asked_for(files, segment, case):
+def test_missing_places_must_be_requested_as_bytes(files, segment, case):
     promised = place(segment, 0, 51_200)
     if case == "shorter":
         os.truncate(segment, 51_199)
@@ -76,7 +76,7 @@ def test_a_file_that_is_cut_while_it_is_known_is_noticed(files, segment):
 
 
 @pytest.mark.parametrize("answer", [0, 99, OSError(5, "Input/output error")])
-def test_what_is_not_in_memory_or_broken_must_be_asked_for(files, segment, monkeypatch, answer):
+def test_uncached_or_unreadable_bytes_must_be_requested(files, segment, monkeypatch, answer):
     def read_cached(_fd, _view, _position):
         if isinstance(answer, OSError):
             raise answer
@@ -86,7 +86,7 @@ def test_what_is_not_in_memory_or_broken_must_be_asked_for(files, segment, monke
     assert files.read(place(segment)) is None
 
 
-def test_files_are_let_go(files, segment):
+def test_files_are_closed(files, segment):
     before = open_descriptors()
     assert files.read(place(segment)) is not None
     assert open_descriptors() == before + 1

@@ -1,4 +1,4 @@
-"""What the answers of another node, or its silence, mean."""
+"""The meaning of another node's answers and of its silence."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ TOPIC = TopicId(b"t" * 16)
 
 
 class Other:
-    """A node that answers as it is told, and keeps what it was asked."""
+    """A node that keeps requests and answers as the test says."""
 
     def __init__(self) -> None:
         self.asked: list[pb.ReadRangeRequest] = []
@@ -71,7 +71,7 @@ async def test_batches_and_refusals(other: tuple[Other, RangeClient]) -> None:
     assert await ask(client) is Outcome.UNWILLING
 
 
-async def test_nobody_there(other: tuple[Other, RangeClient]) -> None:
+async def test_nothing_listens_at_the_address(other: tuple[Other, RangeClient]) -> None:
     _, client = other
     assert await ask(client, node=9) is Outcome.SILENT
     client.image_changed(image_of([replace(node_state(2), address="127.0.0.1:1")]))

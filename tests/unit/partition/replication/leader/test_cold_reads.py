@@ -1,4 +1,4 @@
-"""Records that are not in memory: read elsewhere, a few at a time, and only once."""
+"""Uncached records are read on a thread, a few at a time, and only once."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_records_come_when_they_are_read(reads, rows, slow, looked):
     assert len(reads) == 0
 
 
-def test_what_was_read_is_cut_to_what_is_wanted_now(reads, rows, slow):
+def test_read_records_are_cut_to_the_present_limit(reads, rows, slow):
     row = rows[0]
     assert reads.take(row, found_in(row)) is None
     slow.end()
@@ -89,7 +89,7 @@ def test_what_was_read_is_cut_to_what_is_wanted_now(reads, rows, slow):
     assert bytes(reads.take(row, less)) == stored(row.replica)[: less.length]
 
 
-def test_less_than_is_there_by_now_will_do(reads, rows, slow):
+def test_records_appended_after_the_read_are_not_needed(reads, rows, slow):
     row = rows[0]
     less = found_in(row, 1100)
     reads.take(row, less)
@@ -97,7 +97,7 @@ def test_less_than_is_there_by_now_will_do(reads, rows, slow):
     assert len(reads.take(row, found_in(row))) == less.length
 
 
-def test_another_place_is_read_anew(reads, rows, slow):
+def test_another_place_is_read_again(reads, rows, slow):
     row = rows[0]
     reads.take(row, found_in(row))
     slow.end()
@@ -107,7 +107,7 @@ def test_another_place_is_read_anew(reads, rows, slow):
     assert bytes(reads.take(row, following)) == stored(row.replica)[-following.length :]
 
 
-def test_what_was_read_in_an_earlier_term_is_read_again(reads, rows, slow):
+def test_records_read_in_an_earlier_leadership_are_read_again(reads, rows, slow):
     row = rows[0]
     found = found_in(row)
     reads.take(row, found)
@@ -117,7 +117,7 @@ def test_what_was_read_in_an_earlier_term_is_read_again(reads, rows, slow):
     assert len(slow.jobs) == 1
 
 
-def test_a_file_that_is_too_short_is_told(reads, rows, slow):
+def test_a_file_that_is_too_short_is_reported(reads, rows, slow):
     row = rows[0]
     found = found_in(row)
     reads.take(row, found)
@@ -151,7 +151,7 @@ def test_a_read_larger_than_all_goes_alone(reads, rows, slow, monkeypatch):
     assert len(slow.jobs) == 1
 
 
-def test_who_is_forgotten_makes_room(reads, rows, slow, looked, monkeypatch):
+def test_a_removed_row_makes_room(reads, rows, slow, looked, monkeypatch):
     monkeypatch.setattr(module, "READS_MAX", 1)
     for row in rows:
         reads.take(row, found_in(row))
@@ -164,7 +164,7 @@ def test_who_is_forgotten_makes_room(reads, rows, slow, looked, monkeypatch):
     assert rows[0].replica.log.extent.active.pins == 0
 
 
-def test_nothing_is_told_after_the_end(reads, rows, slow, looked):
+def test_no_callbacks_after_close(reads, rows, slow, looked):
     for row in rows:
         reads.take(row, found_in(row))
     reads.clear()

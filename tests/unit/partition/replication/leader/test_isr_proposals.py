@@ -1,4 +1,4 @@
-"""Proposals of ISRs: gathered, one call at a time, each with one end, tried again after a pause."""
+"""ISR proposals: gathered, one call at a time, one outcome each, retried after a pause."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = Callable[[pb.AlterPartitionRequest], Any]
 
 
 def committed(request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-    """What a controller says that agrees."""
+    """The answer of a controller that agrees."""
     return pb.AlterPartitionResponse(
         results=[
             pb.AlterPartitionResult(
@@ -63,7 +63,7 @@ def refused(code: int) -> Answer:
 
 
 class Controller:
-    """Answers calls in the order of `answers`, the last one for ever; `open` lets it."""
+    """Answers calls in the order of `answers`, repeating the last, while `open` is set."""
 
     def __init__(self) -> None:
         self.calls: list[pb.AlterPartitionRequest] = []
@@ -87,7 +87,7 @@ class Controller:
 
 
 class Heard(PartitionReplica):
-    """Keeps the events that it is given; a `broken` one raises at the end of a proposal."""
+    """Records its events; a `broken` one raises at the end of a proposal."""
 
     __slots__ = ("broken", "events")
 
@@ -102,7 +102,7 @@ class Heard(PartitionReplica):
 
 
 class Leaders:
-    """Leaders of partitions with replicas 1, 2 and 3, of which 2 is out of the ISR."""
+    """Leaders of partitions with replicas 1, 2 and 3; 2 is outside the ISR."""
 
     def __init__(self, directory: Path, client: Any) -> None:
         self.directory = directory
@@ -151,13 +151,13 @@ class Leaders:
         return replica
 
     def caught_up(self, replica: PartitionReplica, node: int = 2) -> None:
-        """The node may join: its leader proposes that."""
+        """The node has caught up, so its leader proposes to add it."""
         follower_fetched(replica, node, 0, now_ms=self.clock.now_ms)
         if replica.core.isr_due:
             replica.handle(on.IsrDue())
 
     async def later(self, ms: int) -> None:
-        """Time passes, on the clock and for those who wait for it."""
+        """Time passes, on the clock and for waiting tasks."""
         self.clock.now_ms += ms
         self.proposals._wake.set()
         for _ in range(20):
@@ -204,7 +204,7 @@ async def test_a_proposal_says_everything_and_is_committed(
     ]
 
 
-async def test_what_comes_together_or_meanwhile_shares_a_call(
+async def test_proposals_of_a_turn_or_during_a_call_share_the_next_call(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.open.clear()
@@ -233,7 +233,7 @@ async def test_a_call_has_a_limit(
     assert [len(call) for call in controller.proposed()] == [2, 2, 1]
 
 
-async def test_nobody_knows_what_became_of_a_call_that_failed(
+async def test_the_outcome_of_a_failed_call_is_unknown(
     leaders: Leaders, controller: Controller
 ) -> None:
     def lost(_request: pb.AlterPartitionRequest) -> Any:
@@ -281,7 +281,9 @@ async def test_no_other_leader_calls_while_the_controller_is_not_there(
     assert other.core.isr.committed == (1, 3, 2)
 
 
-async def test_an_answer_that_fits_nothing(leaders: Leaders, controller: Controller) -> None:
+async def test_an_answer_with_a_wrong_number_of_results(
+    leaders: Leaders, controller: Controller
+) -> None:
     controller.answers = [lambda _: pb.AlterPartitionResponse(), committed]
     replica = leaders.add()
     leaders.caught_up(replica)
@@ -289,7 +291,7 @@ async def test_an_answer_that_fits_nothing(leaders: Leaders, controller: Control
     assert replica.ends() == [on.IsrUnanswered(attempt=1)]
 
 
-async def test_a_refused_follower_comes_again_with_its_next_fetch_but_not_at_once(
+async def test_a_refused_follower_is_proposed_again_after_a_pause_and_a_fetch(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA), committed]
@@ -306,7 +308,7 @@ async def test_a_refused_follower_comes_again_with_its_next_fetch_but_not_at_onc
     assert len(controller.calls) == 2
 
 
-async def test_who_is_refused_again_and_again_asks_less_often(
+async def test_repeated_refusals_lengthen_the_pause(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
@@ -322,10 +324,10 @@ async def test_who_is_refused_again_and_again_asks_less_often(
         assert len(controller.calls) == calls + 1
 
 
-async def test_nobody_looks_all_the_time_whether_a_pause_is_over(
+async def test_pauses_do_not_poll(
     leaders: Leaders, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proposal that waits for its replica's pause made it look every millisecond."""
+    """A proposal waiting for its replica's pause once caused a check every millisecond."""
     controller.answers = [refused(ErrorCode.INELIGIBLE_REPLICA)]
     replica = leaders.add()
     leaders.caught_up(replica)
@@ -348,7 +350,7 @@ async def test_nobody_looks_all_the_time_whether_a_pause_is_over(
 async def test_a_node_epoch_that_is_not_the_present_one(
     leaders: Leaders, controller: Controller
 ) -> None:
-    """The controller refuses the call as a whole, in each of its results."""
+    """The controller refuses the whole call, in each of its results."""
     controller.answers = [refused(ErrorCode.STALE_BROKER_EPOCH), committed]
     replicas = [leaders.add(n) for n in range(2)]
     for replica in replicas:
@@ -379,7 +381,7 @@ async def test_a_proposal_that_an_image_has_overtaken_is_not_sent(
     assert replica.ends() == [on.IsrUnanswered(attempt=1)], "it has an end all the same"
 
 
-async def test_who_does_not_lead_any_more_is_told_and_left_alone(
+async def test_proposals_of_a_former_leader_end_without_a_call(
     leaders: Leaders, controller: Controller
 ) -> None:
     controller.open.clear()
@@ -397,7 +399,7 @@ async def test_who_does_not_lead_any_more_is_told_and_left_alone(
 async def test_what_a_leader_proposed_before_its_log_failed_is_not_sent(
     leaders: Leaders, controller: Controller
 ) -> None:
-    """A follower that it wanted out of the ISR may be the one that has to lead now."""
+    """The follower that it wanted to remove from the ISR may have to lead now."""
     controller.open.clear()
     leaders.caught_up(leaders.add(0))
     await leaders.later(0)
@@ -411,7 +413,7 @@ async def test_what_a_leader_proposed_before_its_log_failed_is_not_sent(
     assert len(replica.ends()) == 1
 
 
-async def test_a_replica_with_a_bug_does_not_keep_the_others_from_their_answers(
+async def test_a_bug_of_one_replica_does_not_affect_the_answers_of_others(
     leaders: Leaders,
 ) -> None:
     first, second = leaders.add(0), leaders.add(1)
@@ -426,7 +428,7 @@ async def test_a_replica_with_a_bug_does_not_keep_the_others_from_their_answers(
 
 
 @pytest.mark.parametrize("error", [unavailable(), not_controller("b:1")], ids=["lost", "standby"])
-async def test_the_transport_never_sends_it_again(tmp_path: Path, error: Exception) -> None:
+async def test_the_transport_never_repeats_a_proposal(tmp_path: Path, error: Exception) -> None:
     endpoints, fakes = fake_cluster("a:1", "b:1")
 
     def fails(_method: str, _request: Any) -> Any:

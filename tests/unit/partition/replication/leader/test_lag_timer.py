@@ -1,4 +1,4 @@
-"""The lag timer: leaders with followers hear the time, thousands of them in small parts."""
+"""The lag timer calls leaders with followers, thousands of them in small parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.log_batches import ManualClock
 
 
 class Replica:
-    """What the timer sees of a replica; `followers` is 0 for one that does not lead."""
+    """A replica as the timer sees it; `followers` is 0 for one that does not lead."""
 
     def __init__(self, followers: int = 2) -> None:
         self.core = SimpleNamespace(progress=(None,) * followers)
@@ -49,7 +49,7 @@ def test_only_leaders_with_followers_are_asked() -> None:
     assert part == [leader]
 
 
-def test_nobody_leads() -> None:
+def test_no_leader() -> None:
     assert timer([]).parts() == [[]], "a round lasts as long all the same"
 
 
@@ -63,7 +63,7 @@ def test_a_few_share_a_part_and_thousands_are_spread() -> None:
     assert [replica for part in many for replica in part] == replicas, "each of them once"
 
 
-def test_they_hear_the_time_and_a_bug_is_one_replicas() -> None:
+def test_a_bug_of_one_replica_does_not_stop_the_timer_for_others() -> None:
     bugs: list[Any] = []
     good, bad = Replica(), Broken()
     timer([], bugs=bugs).check([bad, good])
@@ -83,7 +83,7 @@ async def test_every_half_of_the_time() -> None:
     running.cancel()
 
 
-def test_appends_that_nobody_waits_for_are_forgotten() -> None:
+def test_expired_appends_are_dropped() -> None:
     leader = Replica()
     timer([leader]).check([leader])
     assert leader.expired_at == [700]

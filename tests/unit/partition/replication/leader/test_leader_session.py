@@ -72,7 +72,7 @@ def test_appends_while_no_request_is_under_way_wait_for_the_next(leader, peer):
     assert told(peer.one(place(1))) == (0, 0, 0, 2)
 
 
-def test_a_row_that_was_answered_waits_to_be_asked_for_anew(leader, peer):
+def test_an_answered_row_waits_for_the_next_request(leader, peer):
     leader.add_led(0)
     leader.add_led(1)
     leader.append(make_batch(), partition=0)
@@ -110,7 +110,7 @@ def test_each_place_acknowledges_all_before_it(leader, peer):
     assert sink.codes == {0: 0}
 
 
-def test_the_high_watermark_lingers_for_records_to_ride_on(leader, peer):
+def test_a_high_watermark_waits_shortly_for_records(leader, peer):
     other = leader.session(OTHER)
     replica = leader.add_led()
     leader.append(make_batch())
@@ -130,7 +130,7 @@ def test_the_high_watermark_lingers_for_records_to_ride_on(leader, peer):
     assert told(row) == (0, 1, 0, 2)
 
 
-def test_a_high_watermark_that_rode_on_records_is_not_told_again(leader, peer):
+def test_a_high_watermark_sent_with_records_is_not_sent_again(leader, peer):
     leader.add_led(replicas=(NODE, FOLLOWER))
     peer.ask(place(0))
     peer.wait(HW_LINGER_MS)  # The high watermark of an empty log.
@@ -145,7 +145,7 @@ def test_a_high_watermark_that_rode_on_records_is_not_told_again(leader, peer):
     assert told(row) == (0, 3, 0, 3)
 
 
-def test_offsets_that_were_untold_for_long_leave_with_the_next_answer(leader, peer):
+def test_old_unsent_offsets_go_with_the_next_answer(leader, peer):
     leader.add_led(0)
     leader.add_led(1)
     leader.append(make_batch(), partition=0)
@@ -156,7 +156,7 @@ def test_offsets_that_were_untold_for_long_leave_with_the_next_answer(leader, pe
     assert [(row.partition, len(row.records) > 0) for row in rows] == [(0, True), (1, False)]
 
 
-def test_a_place_that_did_not_move_hears_the_offsets_again(leader, peer):
+def test_an_unchanged_place_gets_the_offsets_again(leader, peer):
     leader.add_led(replicas=(NODE, FOLLOWER))
     leader.append(make_batch())
     peer.one(place(0))
@@ -168,7 +168,7 @@ def test_a_place_that_did_not_move_hears_the_offsets_again(leader, peer):
     assert told(row) == (0, 1, 0, 1)
 
 
-def test_with_nothing_to_tell_the_answer_is_empty_after_max_wait(leader, peer):
+def test_without_news_the_answer_is_empty_after_max_wait(leader, peer):
     leader.add_led()
     peer.ask(place(0))
     assert len(peer.wait(HW_LINGER_MS)) == 1
@@ -182,7 +182,7 @@ def test_with_nothing_to_tell_the_answer_is_empty_after_max_wait(leader, peer):
 # ---- divergence and range ----
 
 
-def test_a_log_that_parts_hears_where_and_is_no_progress(leader, peer):
+def test_a_diverging_follower_gets_the_divergence_and_makes_no_progress(leader, peer):
     replica = leader.add_led(epoch=2)
     leader.append(make_batch(), epoch=2)
     image_says(replica, leader=NODE, epoch=EPOCH, replicas=(NODE, FOLLOWER, OTHER))
@@ -198,7 +198,7 @@ def test_a_log_that_parts_hears_where_and_is_no_progress(leader, peer):
 
 
 def commit_all(leader, replica):
-    """Both followers have everything."""
+    """Both followers have the whole log."""
     for node in (FOLLOWER, OTHER):
         follower_fetched(replica, node, replica.log.log_end_offset)
     for follower in replica.core.progress:
@@ -218,7 +218,7 @@ def test_out_of_range_comes_with_the_leaders_offsets(leader, peer, asked):
     assert len(peer.one(place(2)).records) == replica.log.extent.size_bytes // 2
 
 
-def test_records_deleted_while_their_reader_waits_are_out_of_range(leader, peer):
+def test_records_deleted_during_a_wait_are_out_of_range(leader, peer):
     replica = leader.add_led()
     leader.append(make_batch(), make_batch())
     commit_all(leader, replica)
@@ -231,7 +231,7 @@ def test_records_deleted_while_their_reader_waits_are_out_of_range(leader, peer)
 # ---- refusals ----
 
 
-def test_errors_tell_nothing_else(leader, peer):
+def test_errors_come_without_offsets(leader, peer):
     row = peer.one(place(5, partition=3))
     assert row[:5] == place(5, partition=3)
     assert told(row) == (NOT_LEADER, -1, -1, -1)
@@ -239,7 +239,7 @@ def test_errors_tell_nothing_else(leader, peer):
     assert len(peer.session) == 0
 
 
-def test_who_may_not_fetch_hears_why(leader, peer):
+def test_a_refused_fetch_gets_its_error(leader, peer):
     replica = leader.add_led()
     assert peer.one(place(0, epoch=EPOCH - 1)).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert peer.one(place(0, epoch=EPOCH + 1)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -271,7 +271,7 @@ def resign(replica):
         (lambda replica: replica.fail(), NOT_LEADER),
     ],
 )
-def test_a_role_that_changes_ends_the_waiting(leader, peer, change, code):
+def test_a_changed_role_ends_the_wait(leader, peer, change, code):
     replica = leader.add_led()
     assert peer.ask(place(0)) is None
     change(replica)
@@ -281,7 +281,7 @@ def test_a_role_that_changes_ends_the_waiting(leader, peer, change, code):
     assert replica.listeners == ()
 
 
-def test_a_replica_that_is_removed_ends_the_waiting(leader, peer):
+def test_a_removed_replica_ends_the_wait(leader, peer):
     replica = leader.add_led()
     assert peer.ask(place(0)) is None
     del leader.plane.replicas[TOPIC, 0]
@@ -371,7 +371,7 @@ def batches(leader, partition, count, size=1000):
     return log.extent.size_bytes // count
 
 
-def test_who_found_no_room_comes_first_in_the_next_answer(leader, peer):
+def test_a_row_without_room_is_first_in_the_next_answer(leader, peer):
     for n in range(3):
         leader.add_led(n)
         size = batches(leader, n, 3)
@@ -442,7 +442,7 @@ def out_of_sync(leader, partition=0, count=100, size=900):
 
 
 def copied(peer, for_ms, partition=0):
-    """How much of a partition a follower gets who asks for more as soon as it has an answer."""
+    """How much a follower gets that asks again as soon as it has an answer."""
     clock = peer.leader.clock
     until_ms = clock.now_ms + for_ms
     offset = total = 0
@@ -463,7 +463,7 @@ def batch_size(leader, partition):
     return log.extent.size_bytes // log.log_end_offset
 
 
-def test_who_catches_up_gets_no_more_than_the_rate(leader, peer):
+def test_a_follower_that_catches_up_gets_no_more_than_the_rate(leader, peer):
     replica = out_of_sync(leader)
     leader.limit_catch_up(10_000, 0)
     total = copied(peer, for_ms=5_000)
@@ -501,7 +501,7 @@ def test_others_are_not_held_back_with_it(leader, peer):
         assert peer.ask(place(offset + 1, 1)) is None
 
 
-def test_a_held_row_hears_at_once_that_it_may_not_fetch(leader, peer):
+def test_a_held_row_gets_a_fetch_error_at_once(leader, peer):
     replica = out_of_sync(leader)
     leader.limit_catch_up(0, 0)
     assert peer.ask(place(0)) is None
@@ -519,7 +519,7 @@ def test_a_follower_that_comes_to_be_in_sync_is_held_no_longer(leader, peer):
     assert len(row.records) > 0
 
 
-def test_records_that_are_not_in_memory_hold_up_nobody(leader, peer, monkeypatch):
+def test_uncached_records_do_not_delay_other_rows(leader, peer, monkeypatch):
     cold = out_of_sync(leader, 0, count=2)
     leader.add_led(1)
     leader.append(make_batch(), partition=1)
@@ -541,7 +541,7 @@ def test_records_that_are_not_in_memory_hold_up_nobody(leader, peer, monkeypatch
     assert len(loads) == 2
 
 
-def test_reads_of_a_follower_that_is_gone_are_dropped(leader, peer, monkeypatch):
+def test_reads_for_a_disconnected_follower_are_dropped(leader, peer, monkeypatch):
     cold = out_of_sync(leader, 0, count=2)
     loads = []
     monkeypatch.setattr(record_source, "read_in_memory", lambda _found: None)
@@ -555,7 +555,7 @@ def test_reads_of_a_follower_that_is_gone_are_dropped(leader, peer, monkeypatch)
 # ---- places in files ----
 
 
-def test_large_records_are_told_by_their_place(leader, peer):
+def test_large_records_are_sent_as_places(leader, peer):
     for n in range(2):
         leader.add_led(n)
     leader.append(make_batch(value=b"v" * 50_000), partition=0)
@@ -576,7 +576,7 @@ def test_large_records_are_told_by_their_place(leader, peer):
 # ---- large requests ----
 
 
-def test_many_partitions_are_looked_at_in_several_turns(leader, peer, monkeypatch):
+def test_many_partitions_are_examined_in_several_turns(leader, peer, monkeypatch):
     monkeypatch.setattr(leader_session, "ASKED_AT_ONCE", 3)
     for n in range(8):
         leader.add_led(n)

@@ -1,4 +1,4 @@
-"""How a session lives: its requests, its partitions, its end, and what its life says by itself."""
+"""A session's requests, partitions and end, and its requests as signs of life."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def peer(leader):
 # ---- the session ----
 
 
-def test_forgotten_partitions_are_told_nothing(leader, peer):
+def test_forgotten_partitions_get_no_answers(leader, peer):
     replica = leader.add_led()
     leader.add_led(1)
     assert peer.ask(place(0, 0), place(0, 1)) is None
@@ -103,7 +103,7 @@ def test_a_session_has_a_limit(leader, peer, monkeypatch):
         another.request(place(0, 0), place(0, 0), place(0, 0))
 
 
-def test_queues_do_not_keep_what_left(leader, peer, monkeypatch):
+def test_queues_do_not_keep_removed_rows(leader, peer, monkeypatch):
     monkeypatch.setattr(leader_session, "QUEUED_ROWS_MAX", 3)
     monkeypatch.setattr(leader_session, "ANSWER_ROWS_MAX", 1)
     for n in range(8):
@@ -129,7 +129,7 @@ def test_the_end_of_the_stream_ends_everything(leader, peer):
     assert peer.turn() is None
 
 
-def test_two_followers_listen_beside_each_other(leader, peer):
+def test_two_followers_of_one_partition(leader, peer):
     other = leader.session(OTHER)
     replica = leader.add_led()
     peer.ask(place(0))
@@ -144,12 +144,12 @@ def test_two_followers_listen_beside_each_other(leader, peer):
 
 
 def empty_request(peer):
-    """Whatever was under way is answered, and the next request comes."""
+    """Ends the turn, so that the present request is answered, and sends the next one."""
     peer.wait(500)
     peer.request()
 
 
-def test_a_refused_follower_asks_to_join_again_by_its_life_alone(leader, peer):
+def test_a_refused_follower_is_proposed_again_by_its_fetches_alone(leader, peer):
     replica = leader.add_led(isr=(NODE, OTHER))
     peer.ask(place(0))
     (proposal,) = leader.port.proposals
@@ -207,7 +207,7 @@ def test_a_new_node_epoch_counts_all_places_anew(leader, peer):
     assert (follower.node_epoch, follower.log_end_offset) == (peer.node_epoch, 1)
 
 
-def test_a_log_start_that_moved_is_told(leader, peer):
+def test_a_moved_log_start_is_sent(leader, peer):
     replica = leader.add_led(replicas=(NODE, FOLLOWER))
     leader.append(make_batch(), make_batch())
     peer.ask(place(2))

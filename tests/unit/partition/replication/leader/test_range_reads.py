@@ -1,4 +1,4 @@
-"""ReadRange: who may answer it, and with what."""
+"""ReadRange: which replicas may answer it, and their answers."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ async def test_whole_batches_up_to_the_end(replica: PartitionReplica) -> None:
     assert await ask(replica, 0, 0) == (0, b""), "it lives"
 
 
-async def test_who_may_not_answer(replica: PartitionReplica) -> None:
+async def test_replicas_that_may_not_answer(replica: PartitionReplica) -> None:
     assert (await ask(None))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (await ask(replica, epoch=EPOCH - 1))[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert (await ask(replica, epoch=EPOCH + 1))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -73,7 +73,7 @@ async def test_who_may_not_answer(replica: PartitionReplica) -> None:
     assert (await ask(replica))[0] == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_what_is_damaged_here_too_is_refused_and_told(replica: PartitionReplica) -> None:
+async def test_a_range_damaged_here_too_is_refused_and_reported(replica: PartitionReplica) -> None:
     file = replica.log.extent.all[0].file
     third = replica.log.extent.all[0].size // 3
     flip(file, third + 100)

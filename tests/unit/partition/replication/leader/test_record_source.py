@@ -1,4 +1,4 @@
-"""Records as bytes, as places or later; and how much of them the throttle lets through."""
+"""Records as bytes, as places or later, within the limit of the throttle."""
 
 import pytest
 
@@ -62,18 +62,18 @@ def found_in(row):
 # ---- what ----
 
 
-def test_an_in_sync_follower_gets_what_is_read_at_once(leader, source):
+def test_an_in_sync_follower_gets_uncached_records_at_once(leader, source):
     row = row_of(leader, isr=None)
     found = found_in(row)
     assert bytes(source.records(row, found)) == b"x" * found.length
 
 
-def test_who_catches_up_gets_what_is_in_memory(leader, source):
+def test_a_follower_that_catches_up_gets_cached_records(leader, source):
     row = row_of(leader)
     assert bytes(source.records(row, found_in(row))) == stored(row.replica)
 
 
-def test_what_is_not_in_memory_comes_later(leader, source, monkeypatch):
+def test_uncached_records_come_later(leader, source, monkeypatch):
     row = row_of(leader)
     loads = []
     monkeypatch.setattr(module, "read_in_memory", lambda _found: None)
@@ -88,7 +88,7 @@ def test_what_is_not_in_memory_comes_later(leader, source, monkeypatch):
     assert bytes(source.records(row, found_in(row))) == b"y" * found.length
 
 
-def test_who_can_open_files_gets_the_place_of_large_records(leader, source):
+def test_a_follower_with_file_access_gets_places_of_large_records(leader, source):
     row = row_of(leader, size=40_000)
     source.takes_places = True
     found = found_in(row)
@@ -115,7 +115,7 @@ def test_the_epoch_of_a_place_is_that_of_its_last_record(leader, source):
         assert source.records(row, found).last_epoch == epoch
 
 
-def test_a_disk_that_fails_is_told(leader, source, monkeypatch):
+def test_a_failed_disk_is_reported(leader, source, monkeypatch):
     row = row_of(leader)
 
     def fail(_found):
@@ -136,7 +136,7 @@ def test_in_sync_and_other_partitions_are_not_limited(leader, source, throttle):
     assert not source.holds
 
 
-def test_who_catches_up_gets_what_there_is_room_for(leader, source, throttle):
+def test_a_follower_that_catches_up_gets_what_the_throttle_allows(leader, source, throttle):
     row = row_of(leader)
     assert source.limit(row, 5_000_000) == RATE // 10
     assert source.limit(row, 300) == 300
@@ -161,7 +161,7 @@ def test_held_rows_have_their_turn_in_order(leader, source, throttle):
     assert not source.holds
 
 
-def test_who_left_or_was_answered_meanwhile_is_passed_over(leader, source, throttle):
+def test_removed_and_answered_rows_are_skipped(leader, source, throttle):
     first, second = row_of(leader, 0), row_of(leader, 1)
     throttle.passed(0, RATE)
     for row in (first, second):
@@ -173,7 +173,7 @@ def test_who_left_or_was_answered_meanwhile_is_passed_over(leader, source, throt
 
 
 @pytest.mark.parametrize("change", ["partitions", "isr"])
-def test_who_is_not_throttled_any_more_goes_at_once(leader, source, throttle, change):
+def test_a_row_no_longer_throttled_is_answered_at_once(leader, source, throttle, change):
     row = row_of(leader)
     throttle.passed(0, RATE)
     assert source.limit(row, 1000) == HELD
@@ -186,10 +186,8 @@ def test_who_is_not_throttled_any_more_goes_at_once(leader, source, throttle, ch
 
 
 @pytest.mark.parametrize("was_read", [True, False])
-def test_who_is_held_back_keeps_nobody_from_reading(
-    leader, source, throttle, monkeypatch, was_read
-):
-    """Neither with what was read for it, nor as the next in the queue for a read."""
+def test_a_held_row_does_not_delay_other_reads(leader, source, throttle, monkeypatch, was_read):
+    """Neither its read records nor its place in the queue of reads stay."""
     looked, loads = [], []
     source.cold = ColdReads(looked.append)
     monkeypatch.setattr(cold_reads, "READS_MAX", 1)
@@ -214,7 +212,7 @@ def test_who_is_held_back_keeps_nobody_from_reading(
     assert len(loads) == 1
 
 
-def test_the_end_lets_everybody_go(leader, source, throttle):
+def test_close_releases_all_rows(leader, source, throttle):
     throttle.passed(0, RATE)
     source.limit(row_of(leader), 1000)
     source.close()

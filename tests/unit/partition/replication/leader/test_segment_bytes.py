@@ -1,4 +1,4 @@
-"""Bytes of a slice, and of one that is not there any more."""
+"""Bytes of a slice, and of a deleted one."""
 
 import os
 
@@ -29,7 +29,7 @@ def test_a_slice_is_read_whole_and_not_kept_open(leader):
     assert found.segment.pins == 0
 
 
-def test_what_is_in_memory_is_read_and_nothing_else(leader, monkeypatch):
+def test_only_cached_bytes_are_read(leader, monkeypatch):
     replica = leader.add_led()
     leader.append(make_batch(), make_batch())
     found = replica.log.reader.read(0, 1 << 20, end_offset=2)
@@ -39,7 +39,7 @@ def test_what_is_in_memory_is_read_and_nothing_else(leader, monkeypatch):
     assert found.segment.pins == 0
 
 
-def test_a_disk_that_fails_is_told(leader, monkeypatch):
+def test_a_failed_disk_is_reported(leader, monkeypatch):
     replica = leader.add_led()
     leader.append(make_batch())
     found = replica.log.reader.read(0, 1 << 20, end_offset=1)

@@ -1,4 +1,4 @@
-"""One row alone: when it wants to be looked at, and what it says of its place."""
+"""A single row: when it is queued, and its answers."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def row_of(replica, asked=None):
     return row, noticed
 
 
-def test_it_is_noticed_once_until_it_is_looked_at(leader):
+def test_a_row_is_queued_once_until_it_is_examined(leader):
     row, noticed = row_of(leader.add_led())
     noticed.clear()
     row.noticed = False
@@ -43,7 +43,7 @@ def test_it_is_noticed_once_until_it_is_looked_at(leader):
     assert noticed == [row, row]
 
 
-def test_it_is_not_noticed_while_it_does_not_wait(leader):
+def test_a_row_that_does_not_wait_is_not_queued(leader):
     row, noticed = row_of(leader.add_led())
     row.waiting = row.noticed = False
     noticed.clear()
@@ -51,7 +51,7 @@ def test_it_is_not_noticed_while_it_does_not_wait(leader):
     assert noticed == []
 
 
-def test_a_row_that_left_hears_nothing(leader):
+def test_a_removed_row_gets_no_callbacks(leader):
     replica = leader.add_led()
     row, noticed = row_of(replica)
     row.leave()
@@ -73,7 +73,7 @@ def test_without_a_replica_there_is_one_answer():
     row.leave()
 
 
-def test_it_is_behind_and_untold_until_it_is_answered(leader):
+def test_a_row_is_behind_until_it_is_answered(leader):
     replica = leader.add_led(replicas=(NODE, FOLLOWER))
     row, _ = row_of(replica)
     assert not row.behind
@@ -93,7 +93,7 @@ def test_it_is_behind_and_untold_until_it_is_answered(leader):
     assert row.untold, "the high watermark moved by that fetch"
 
 
-def test_offsets_after_a_divergence_are_told_again(leader):
+def test_offsets_are_sent_again_after_a_divergence(leader):
     replica = leader.add_led(replicas=(NODE, FOLLOWER))
     leader.append(make_batch())
     row, _ = row_of(replica, place(1))
@@ -106,7 +106,7 @@ def test_offsets_after_a_divergence_are_told_again(leader):
     assert row.untold
 
 
-def test_who_is_in_sync_or_about_to_be_does_not_catch_up(leader):
+def test_replicas_in_the_maximal_isr_do_not_catch_up(leader):
     replica = leader.add_led(isr=(NODE, FOLLOWER))
     row, _ = row_of(replica)
     follower = replica.core.followers[FOLLOWER]

@@ -1,4 +1,4 @@
-"""What of a log may be cleaned, and when; the rules themselves are in test_compaction_plan."""
+"""Which part of a log may be cleaned, and when; test_compaction_plan has the rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.partition.storage.cleaning.candidates import look_at
+from highwater.partition.storage.cleaning.candidates import candidate_of
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.directory.hosted_directory import HostedLog
 from highwater.partition.storage.log.log import PartitionLog
@@ -34,22 +34,22 @@ def entry(log: PartitionLog) -> HostedLog:
 
 def due(log: PartitionLog, **configs: float) -> bool:
     log.reconfigure(replace(CONFIG, **configs))  # type: ignore[arg-type]
-    found = look_at(entry(log), NOW_MS)
+    found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     return found.due
 
 
 def test_a_log_that_is_not_compacted(log: PartitionLog) -> None:
     log.reconfigure(LogConfig())
-    assert look_at(entry(log), NOW_MS) is None
+    assert candidate_of(entry(log), NOW_MS) is None
 
 
 def test_sealed_and_committed_and_dirty(log: PartitionLog) -> None:
-    found = look_at(entry(log), NOW_MS)
+    found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.start, found.part.end, found.part.dirty_ratio) == (0, 6, 1.0)
     log.high_watermark, log.cleaning.first_dirty = 5, 2
-    found = look_at(entry(log), NOW_MS)
+    found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     assert (found.part.first_dirty, found.part.end, found.part.dirty_ratio) == (2, 4, 0.5)
     log.cleaning.first_dirty = 4
@@ -66,6 +66,6 @@ def test_ratio_and_lags(log: PartitionLog) -> None:
     log.cleaning.first_dirty = 0
     assert not due(log, min_compaction_lag_ms=3_001)
     assert due(log, min_compaction_lag_ms=1_500)
-    found = look_at(entry(log), NOW_MS)
+    found = candidate_of(entry(log), NOW_MS)
     assert found is not None
     assert found.part.end == 4

@@ -1,4 +1,4 @@
-"""The process, from its line of input to its exit code."""
+"""The child process, from its input line to its exit code."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def told(job: bytes) -> tuple[int, list[Report]]:
     return code, [decode_report(line) for line in output.getvalue().splitlines()]
 
 
-def test_what_it_tells(log: PartitionLog) -> None:
+def test_reports_of_the_child(log: PartitionLog) -> None:
     code, reports = told(encode_job(job_of(log)))
     assert code == 0
     assert [type(report) for report in reports] == [GroupWritten, CleaningDone]
     assert reports[-1] == CleaningDone(next_dirty=6, records_kept=2, records_dropped=4)
 
 
-def test_whose_fault_it_is(log: PartitionLog) -> None:
+def test_exit_codes_and_kinds_of_failure(log: PartitionLog) -> None:
     job = job_of(log)
     file = Path(log.extent.all[0].file)
 
@@ -83,7 +83,7 @@ def test_a_process_of_its_own(log: PartitionLog) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_nice_and_ends_with_its_input() -> None:
+def test_the_child_has_low_priority_and_ends_with_its_input() -> None:
     child = start(os.getpid())
     deadline = time.monotonic() + 40
     niceness = 0
@@ -97,7 +97,7 @@ def test_it_is_nice_and_ends_with_its_input() -> None:
 
 
 @pytest.mark.slow
-def test_it_does_nothing_for_a_node_that_is_gone(log: PartitionLog) -> None:
+def test_the_child_does_nothing_if_its_node_has_ended(log: PartitionLog) -> None:
     child = start(1)
     output, _ = child.communicate(encode_job(job_of(log)), timeout=50)
     assert (child.returncode, output) == (1, b"")

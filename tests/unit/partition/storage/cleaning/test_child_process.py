@@ -1,4 +1,4 @@
-"""The node's end, with children that misbehave."""
+"""The node's handle, with children that misbehave."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_children_that_misbehave(job: CleaningJob, text: str, why: str) ->
     assert await process.end(), "it may be ended twice"
 
 
-def test_a_pass_has_the_time_that_its_rate_takes(job: CleaningJob) -> None:
+def test_the_time_limit_of_a_pass_includes_its_rate_limit(job: CleaningJob) -> None:
     large = replace(job, segments=[(0, 10, 6 << 30), (10, 20, 4 << 30)])
     assert pass_s_max(large) == PASS_S_MAX
     assert pass_s_max(replace(large, io_bytes_per_s=1 << 20)) == PASS_S_MAX + 3 * 10 * 1024
@@ -82,7 +82,7 @@ async def test_a_slow_rate_is_not_taken_for_a_child_that_hangs(
         assert await process.end()
 
 
-async def test_it_is_reaped_although_its_node_stops(job: CleaningJob) -> None:
+async def test_the_child_is_reaped_although_its_node_stops(job: CleaningJob) -> None:
     process = CleanerProcess(script("time.sleep(300)"))
     await process.start(job)
     pid = process.pid or -1
@@ -95,7 +95,7 @@ async def test_it_is_reaped_although_its_node_stops(job: CleaningJob) -> None:
         os.kill(pid, 0)
 
 
-async def test_it_is_killed_and_reaped(job: CleaningJob) -> None:
+async def test_the_child_is_killed_and_reaped(job: CleaningJob) -> None:
     process = CleanerProcess(script("time.sleep(300)"))
     await process.start(job)
     pid = process.pid

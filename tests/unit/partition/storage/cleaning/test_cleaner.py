@@ -100,7 +100,7 @@ async def test_a_dirty_log_becomes_small_and_stays_the_same_table(node: CleanedN
 async def test_a_log_in_the_checkpoint_has_a_marker_even_if_nothing_was_removed(
     node: CleanedNode,
 ) -> None:
-    """One without is Kafka's, whose segments need not join one another."""
+    """A cleaned log without a marker would count as Kafka's, with gaps between segments."""
     log = node.log()
     for number in range(3):
         append(log, keyed_batch([(b"%d" % number, b"kept")]), epoch=0)
@@ -137,7 +137,7 @@ async def test_the_dirtiest_log_is_first_and_only_compacted_topics_are_cleaned(
     await stopped(task)
 
 
-async def test_only_what_is_committed_and_old_enough(node: CleanedNode) -> None:
+async def test_only_committed_and_old_enough_records_are_cleaned(node: CleanedNode) -> None:
     log = node.log(compacted_topic(min_compaction_lag_ms="1000"))
     node.fill(log)
     log.high_watermark = 39
@@ -152,7 +152,7 @@ async def test_only_what_is_committed_and_old_enough(node: CleanedNode) -> None:
     await stopped(task)
 
 
-async def test_a_lag_that_is_too_long_forces_it(node: CleanedNode) -> None:
+async def test_max_compaction_lag_forces_a_pass(node: CleanedNode) -> None:
     log = node.log(compacted_topic(min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="5000"))
     node.fill(log)
     cleaner = node.cleaner()
@@ -202,7 +202,7 @@ async def test_tombstones_go_after_their_time(node: CleanedNode) -> None:
 
 
 @pytest.mark.parametrize("policy", ["compact,delete", "compact"])
-async def test_what_is_compacted_is_deleted_in_the_end_if_the_topic_says_so(
+async def test_compacted_records_are_deleted_by_retention_if_configured(
     node: CleanedNode, policy: str
 ) -> None:
     log = node.log(compacted_topic(cleanup_policy=policy, retention_ms="60000"))
@@ -287,7 +287,9 @@ async def test_a_node_that_stops_ends_the_child(node: CleanedNode) -> None:
 
 
 @pytest.mark.parametrize("change", ["delete", "truncate", "restart", "start", "fail"])
-async def test_a_log_that_changes_ends_its_cleaning(node: CleanedNode, change: str) -> None:
+async def test_a_truncation_or_deletion_ends_the_cleaning_of_its_log(
+    node: CleanedNode, change: str
+) -> None:
     log = node.log()
     node.fill(log)
     other = node.log(compacted_topic("other", 2))
@@ -323,7 +325,7 @@ def _failure() -> LogDirFailure:
     return LogDirFailure("disk", OSError("gone"))
 
 
-async def test_truncation_above_and_appends_do_not_disturb_it(node: CleanedNode) -> None:
+async def test_appends_and_truncation_above_do_not_disturb_a_cleaning(node: CleanedNode) -> None:
     log = node.log()
     node.fill(log)
     stopped_child = Stopped(node)
@@ -338,7 +340,7 @@ async def test_truncation_above_and_appends_do_not_disturb_it(node: CleanedNode)
     await stopped(stopped_child.task)
 
 
-async def test_a_child_that_dies_is_tried_again_but_not_for_ever(
+async def test_a_failing_child_is_retried_a_limited_number_of_times(
     node: CleanedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = node.log()
@@ -378,7 +380,7 @@ async def test_a_bug_does_not_end_the_node(
 
 
 async def test_a_shorter_pause_begins_at_once(node: CleanedNode) -> None:
-    """A change of log.cleaner.backoff.ms does not wait for the pause that it is about."""
+    """A changed log.cleaner.backoff.ms applies to the present pause."""
     log = node.log()
     node.fill(log)
     cleaner = node.cleaner(backoff_ms=3_600_000)
@@ -392,7 +394,7 @@ async def test_a_shorter_pause_begins_at_once(node: CleanedNode) -> None:
     await stopped(task)
 
 
-async def test_it_can_be_switched_off(node: CleanedNode) -> None:
+async def test_the_cleaner_can_be_disabled(node: CleanedNode) -> None:
     log = node.log()
     node.fill(log)
     cleaner = node.cleaner(enable=False)

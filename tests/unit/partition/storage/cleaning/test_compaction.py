@@ -1,4 +1,4 @@
-"""Batches before and after compaction; whole logs and many passes are in tests/property."""
+"""Batches before and after compaction; tests/property covers whole logs and many passes."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ RULES = CleaningRules(now_ms=5_000, delete_retention_ms=DAY_MS)
 
 
 def batch_of(*records, base=0, **spec):
-    """(key, value) each, a millisecond apart."""
+    """A batch of (key, value) records, a millisecond apart."""
     builder = RecordBatchBuilder(base_offset=base, leader_epoch=3, **spec)
     for number, (key, value) in enumerate(records):
         builder.append(key=key, value=value, timestamp_ms=1_000 + number, headers=[("h", b"1")])
@@ -35,8 +35,8 @@ def view(data):
 
 
 @pytest.mark.parametrize("count", [44_000, 90_000])
-def test_the_memory_of_a_key_is_what_the_cleaner_takes_it_for(count):
-    """Just after the dict has grown, and just after it has grown once more."""
+def test_the_memory_of_a_key_is_as_estimated(count):
+    """Measured just after the dict has grown once, and twice."""
     batches = [
         batch_of(*[(b"%d" % key, b"") for key in range(base, base + 1_000)], base=base)
         for base in range(0, count, 1_000)
@@ -98,7 +98,7 @@ def test_batch_of_newest_records_keeps_its_bytes():
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_older_records_go_and_the_rest_stays_where_it_was(codec):
+def test_older_records_are_dropped_and_others_keep_their_offsets(codec):
     batch = batch_of(
         (b"a", b"1"), (b"b", b"1"), (None, b"?"), (b"c", b"1"), (b"a", b"2"), base=100,
         compression=codec, producer_id=7, producer_epoch=1, base_sequence=40,
@@ -132,13 +132,13 @@ def test_time_that_the_broker_has_stamped_stays():
     assert [record.timestamp for record in read_records(left, 1_000)] == [77_000, 77_000]
 
 
-def test_nothing_is_known_of_records_behind_the_map():
+def test_records_after_the_map_are_kept():
     known, behind = batch_of((b"a", b"1")), batch_of((b"a", b"2"), (b"a", b"3"), base=1)
     result = clean_batch(behind, map_of(known), RULES, keep_header=False)
     assert bytes(result.data) == behind.buf
 
 
-def test_tombstone_waits_from_the_first_pass_on_and_then_goes():
+def test_a_tombstone_is_dropped_after_its_retention_from_the_first_pass():
     batch = batch_of((b"a", None), (b"b", b"1"))
     first = cleaned(batch)
     assert records_in(first.data) == [(0, b"a", None), (1, b"b", b"1")]
@@ -157,7 +157,7 @@ def test_tombstone_waits_from_the_first_pass_on_and_then_goes():
     assert [r.timestamp for r in read_records(view(third.data), 1_000)] == [1_001]
 
 
-def test_batch_without_records_goes_unless_its_header_is_needed():
+def test_a_batch_without_records_is_dropped_unless_its_header_is_needed():
     batch = batch_of((b"a", b"1"), base=10, compression=1, producer_id=9, base_sequence=4)
     newer = batch_of((b"a", b"2"), base=11)
     assert cleaned(batch, newer).data is None
@@ -201,7 +201,7 @@ def test_one_file_keeps_its_end_and_the_last_sequence_of_each_producer():
     assert [view(b).base_offset for b in left] == [3], "the file says up to where it goes"
 
 
-def test_what_cannot_be_read_is_not_cleaned():
+def test_unreadable_batches_are_not_cleaned():
     whole = bytearray(batch_of((b"a", b"1"), (b"a", b"2")).buf)
     whole[61] ^= 0x7E  # The length of the first record.
     with pytest.raises(RecordsError):

@@ -42,7 +42,7 @@ def test_everything_that_is_committed():
     assert plan(segments=[]).dirty_bytes == 0
 
 
-def test_what_the_last_pass_has_cleaned_is_not_dirty():
+def test_offsets_cleaned_by_the_last_pass_are_not_dirty():
     part = plan(first_dirty=20)
     assert (part.clean_bytes, part.dirty_bytes, part.dirty_ratio) == (80, 20, 0.2)
     assert plan(first_dirty=30).dirty_ratio == 0.0

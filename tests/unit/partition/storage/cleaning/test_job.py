@@ -51,6 +51,6 @@ def test_reports_are_lines(report):
 @pytest.mark.parametrize(
     "line", [b"", b"Traceback\n", b"[]\n", b"{}\n", b'{"report":"done"}\n', b'{"report":"new"}\n']
 )
-def test_what_is_no_report(line):
+def test_invalid_reports(line):
     with pytest.raises(ValueError):
         decode_report(line)

@@ -1,4 +1,4 @@
-"""Bytes a second, by a clock that only sleeping moves."""
+"""Rates, measured with a clock that only sleeping advances."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from highwater.partition.storage.cleaning.pace import SLEEP_S_MAX, Pace
 
 
 class Sleeper:
-    """Time passes while one sleeps, and otherwise by hand."""
+    """Time passes during sleeps, or when the test sets it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -38,7 +38,7 @@ def test_bytes_take_their_time() -> None:
     for _ in range(10):
         pace.passed(500)
     assert sleeper.now - 100 == pytest.approx(5.0)
-    sleeper.now += 0.8  # Other work took longer than the bytes may.
+    sleeper.now += 0.8  # Other work took longer than these bytes should take.
     pace.passed(800)
     assert len(sleeper.sleeps) == 10
     pace.passed(2_000)

@@ -26,7 +26,7 @@ CONFIG = LogConfig(index_interval_bytes=100, compact=True)
 
 
 def written(directory: Path, *segments: list[list[Pair]], **options: int) -> PartitionLog:
-    """A log of so many sealed segments, each of batches, and an active one."""
+    """A log with a sealed segment per list of batches, and an active one."""
     log = open_log(directory, CONFIG)
     for batches in segments:
         for pairs in batches:
@@ -87,7 +87,7 @@ def test_indexes_and_age_of_the_new_file(tmp_path: Path) -> None:
     assert segment.largest_timestamp() == 1_700_000_000_000
 
 
-def test_what_is_clean_already_is_not_written_again(tmp_path: Path) -> None:
+def test_clean_segments_are_not_written_again(tmp_path: Path) -> None:
     log = written(tmp_path / "topic-0", [[(b"a", b"1")]], [[(b"b", b"1")]])
     job = job_of(log, segment_bytes=1)
     assert rewritten(job) == ([], 2)
@@ -152,7 +152,7 @@ def test_damage_does_not_get_a_new_checksum(tmp_path: Path, at: int) -> None:
 def test_records_that_cannot_be_read(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0", CONFIG)
     batch = keyed_batch([(b"a", b"1")])
-    batch[61] = 0x7F  # The record's length; the checksum is made anew by nobody but us.
+    batch[61] = 0x7F  # The record's length; the test then corrects the checksum.
     batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
     append(log, batch)
     log.roll()
@@ -160,7 +160,7 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
         rewritten(job_of(log))
 
 
-def test_it_tells_that_it_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highwater.partition.storage.cleaning.rewrite.PROGRESS_BYTES", 100)
     log = written(tmp_path / "topic-0", [[(b"a", b"1" * 90)], [(b"a", b"2" * 90)]])
     told: list[Report] = []
@@ -170,17 +170,17 @@ def test_it_tells_that_it_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert progress == sorted(progress)
 
 
-def test_what_is_read_and_written_keeps_the_pace(tmp_path: Path) -> None:
+def test_reading_and_writing_keep_to_the_rate(tmp_path: Path) -> None:
     log = written(tmp_path / "topic-0", [[(b"a", b"1")], [(b"a", b"2")]], [[(b"b", b"v" * 5_000)]])
     slept: list[float] = []
     pace = Pace(1_000, alive=lambda: None, now=lambda: sum(slept), sleep=slept.append)
     told: list[Report] = []
     LogCleaner(job_of(log), told.append, pace=pace).run()
-    read = 2 * sum(segment.size for segment in log.extent.all[:-1])  # For the keys, then to keep.
+    read = 2 * sum(segment.size for segment in log.extent.all[:-1])  # Once for keys, once to copy.
     new = sum(batch.size for batch in cleaned(log, 0))
     assert sum(slept) == pytest.approx((read + new) / 1_000)
 
 
-def test_the_job_says_how_fast(tmp_path: Path) -> None:
+def test_the_jobs_rate_is_the_default(tmp_path: Path) -> None:
     job = replace(job_of(written(tmp_path / "topic-0", [[(b"a", b"1")]])), io_bytes_per_s=5)
     assert decode_job(encode_job(job)) == job

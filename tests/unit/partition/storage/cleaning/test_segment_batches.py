@@ -41,7 +41,7 @@ def test_damage(tmp_path: Path, at: int) -> None:
     damaged[at] ^= 0x80
     place = write(tmp_path / "log", b"".join([*BATCHES[:3], damaged, *BATCHES[4:]]))
     walk = batches_of(*place)
-    if at == 0:  # The offset is not covered by the checksum; a negative one is nonsense.
+    if at == 0:  # The checksum does not cover the offset; only a negative one is invalid.
         assert [next(walk).base_offset for _ in range(3)] == [0, 2, 4]
     with pytest.raises(CorruptLogError):
         list(walk)

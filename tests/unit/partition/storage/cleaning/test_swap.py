@@ -1,4 +1,4 @@
-"""New segments get into a log; a crash at any moment leaves the old log or the new one."""
+"""New segments are swapped into a log; a crash at any time leaves the old or the new log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 class Watched(FileSystem):
-    """Calls `before` ahead of every rename, unlink and sync."""
+    """Calls `before` before every rename, unlink and sync."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ async def test_readers_at_every_moment(node: CleanedNode, files: Watched) -> Non
 
 @pytest.mark.parametrize("calls", range(0, 30, 3))
 async def test_aborted_before_any_call(node: CleanedNode, files: Watched, calls: int) -> None:
-    """A truncation in the middle of it: what a start finds is the log as it was truncated."""
+    """A truncation during the swap: a start finds the truncated log."""
     log = await filled(node)
     groups, _ = rewritten(job_of(log))
     run = run_of(node, log)
@@ -147,7 +147,7 @@ async def test_aborted_before_any_call(node: CleanedNode, files: Watched, calls:
     try:
         await run.swap(groups[0], index_bytes=10 << 20)
     except AbortedError:
-        # The log may have taken the new segment over, which gets its own name in a moment.
+        # The log may already have the new segment, which gets its own name soon.
         assert {str(path) for path in left_over(log)} <= {s.file for s in log.extent.all}
     else:
         files.before = lambda _: None

@@ -1,4 +1,4 @@
-"""Damaged logs are kept under another name, also over a restart, until they may go."""
+"""Damaged logs are kept under another name, also after a restart, until their removal."""
 
 import asyncio
 from pathlib import Path

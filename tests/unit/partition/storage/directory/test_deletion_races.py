@@ -1,4 +1,4 @@
-"""A log is deleted while its jobs for other threads wait or run: no directory fails for that."""
+"""A log is deleted while its jobs on other threads wait or run; no directory fails."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ BEFORE_AND_DURING = (None, "open", "fdatasync", "fsync", "rename", "pwritev", "l
 
 
 class Waiting(InlineEnvironment):
-    """Keeps work back until the test runs it, as a worker that is behind does."""
+    """Keeps jobs until the test runs them, like a slow worker."""
 
     def __init__(self, filesystem: FileSystem | None = None) -> None:
         super().__init__(filesystem)
         self.jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.removes = False
-        """Whether the delay before the removal of files is over at once, or never."""
+        """Whether the delay before the removal of files ends at once or never."""
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         self.jobs.append((work, done))
@@ -39,7 +39,7 @@ class Waiting(InlineEnvironment):
             super().delete_later(paths, delay_ms)
 
     def run(self) -> int:
-        """Runs what waits; how many jobs that were."""
+        """Runs all waiting jobs; returns how many."""
         jobs, self.jobs = self.jobs, []
         for work, done in jobs:
             work()
@@ -71,7 +71,7 @@ def begin(job: str, log: PartitionLog, environment: Waiting) -> None:
 
 
 def delete(log: PartitionLog, *, removed: bool) -> None:
-    """Deletes the log, and its files at once where no delay is to be seen."""
+    """Deletes the log, and its files at once if the delay ends at once."""
     environment = log._place.environment
     assert isinstance(environment, Waiting)
     environment.removes = removed
@@ -86,7 +86,7 @@ def delete(log: PartitionLog, *, removed: bool) -> None:
 @pytest.mark.parametrize("call", BEFORE_AND_DURING)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_of_a_deleted_log(tmp_path: Path, job: str, call: str | None, removed: bool) -> None:
-    """Deleted before the job begins, or in the middle: just before its first call of a kind."""
+    """Deleted before the job begins, or just before its first call of a kind."""
     files = FileSystem()
     environment = Waiting(files)
     log = open_log(tmp_path / "topic-0", environment=environment)
@@ -123,7 +123,7 @@ def test_a_living_log_that_loses_its_directory(tmp_path: Path, job: str) -> None
 
 
 @pytest.mark.parametrize("job", ["flush", "roll"])
-def test_what_was_deleted_is_not_synced(tmp_path: Path, job: str) -> None:
+def test_deleted_logs_are_not_synced(tmp_path: Path, job: str) -> None:
     files = FileSystem()
     environment = Waiting(files)
     log = open_log(tmp_path / "topic-0", environment=environment)
@@ -138,7 +138,7 @@ def test_what_was_deleted_is_not_synced(tmp_path: Path, job: str) -> None:
 
 
 @pytest.mark.parametrize("job", ["snapshot", "write"])
-def test_a_bad_disk_is_none_the_better_for_a_deletion(tmp_path: Path, job: str) -> None:
+def test_a_deletion_does_not_excuse_a_failing_disk(tmp_path: Path, job: str) -> None:
     files = FileSystem()
     environment = Waiting(files)
     log = open_log(tmp_path / "topic-0", environment=environment)
@@ -156,7 +156,7 @@ def test_a_bad_disk_is_none_the_better_for_a_deletion(tmp_path: Path, job: str) 
 
 
 def test_reserved_space_and_indexes_go_with_the_log(tmp_path: Path) -> None:
-    """Both belong to the owner's thread; nothing of them may come back after the deletion."""
+    """Both run on the owner's thread; neither may have an effect after the deletion."""
     environment = Waiting()
     config = LogConfig(preallocate=True, segment_bytes=1 << 20, index_interval_bytes=1)
     log = open_log(tmp_path / "topic-0", config, environment=environment)
@@ -169,7 +169,7 @@ def test_reserved_space_and_indexes_go_with_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EACCES])
-def test_what_a_deletion_excuses(code: int) -> None:
+def test_errors_that_a_deletion_excuses(code: int) -> None:
     life = LogLife()
     assert not life.excuses(FileNotFoundError(errno.ENOENT, "gone"))
     life.ended = True

@@ -11,7 +11,7 @@ from highwater.partition.storage.directory.failure_notes import (
 )
 
 
-def test_what_is_remembered_is_known_to_the_next_process_on_this_kernel(tmp_path: Path) -> None:
+def test_notes_survive_until_the_kernel_restarts(tmp_path: Path) -> None:
     RuntimeNotes([tmp_path / "run"], boot_id="boot").remember("8:17")
     notes = RuntimeNotes([tmp_path / "run"], boot_id="boot")
     assert notes.known("8:17")
@@ -31,7 +31,7 @@ def test_the_first_directory_that_can_be_written(tmp_path: Path) -> None:
     assert RuntimeNotes(directories[::-1], boot_id="boot").known("8:17")
 
 
-def test_nothing_is_believed_that_others_may_have_written(tmp_path: Path) -> None:
+def test_notes_that_others_may_have_written_are_ignored(tmp_path: Path) -> None:
     notes = RuntimeNotes([tmp_path / "run"], boot_id="boot")
     notes.remember("8:17")
     (tmp_path / "run").chmod(0o777)
@@ -41,7 +41,7 @@ def test_nothing_is_believed_that_others_may_have_written(tmp_path: Path) -> Non
     assert not RuntimeNotes([tmp_path / "link"], boot_id="boot").known("8:17")
 
 
-def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_notes_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_notes, "NOTES_MAX", 3)
     notes = RuntimeNotes([tmp_path / "run"], boot_id="boot")
     for number in range(5):
@@ -60,7 +60,7 @@ def test_without_a_boot_id_or_a_place_there_is_nothing_to_remember(tmp_path: Pat
     assert not NoNotes().known("8:17")
 
 
-def test_where_notes_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_of_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runtime_directories(tmp_path) == [tmp_path]
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     assert len(runtime_directories(None)) == 2

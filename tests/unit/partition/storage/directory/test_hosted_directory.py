@@ -18,20 +18,20 @@ from tests.unit.partition.storage.directory.test_log_manager import Node, topic
 
 
 def killed(node: Node) -> None:
-    """What the kernel does for a killed process."""
+    """Closes descriptors as the kernel does for a killed process."""
     for hosted in node.manager.dirs:
         hosted.directory.close()
 
 
 def killed_later(node: Node) -> None:
-    """The loop and then the worker have had a moment before."""
+    """Runs the posted callbacks and jobs, then kills the node."""
     for _ in range(2):
         node.drain()
     killed(node)
 
 
 def cut_log(node: Node) -> PartitionLog:
-    """A log that begins inside its first segment and was cleaned, as the checkpoints say, too."""
+    """A log that begins inside its first segment and was cleaned, with such checkpoints."""
     log, _ = node.manager.open_log(topic(number=1), 0)
     append(log, *[make_batch() for _ in range(8)], epoch=0)
     log.durability.flush()
@@ -41,7 +41,7 @@ def cut_log(node: Node) -> PartitionLog:
     return log
 
 
-def test_a_topic_that_was_made_anew_does_not_get_the_old_ones_checkpoints(tmp_path: Path) -> None:
+def test_a_recreated_topic_does_not_get_the_old_ones_checkpoints(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     node.manager.delete_log(cut_log(node))
     log, _ = node.manager.open_log(topic(number=2), 0)
@@ -59,7 +59,7 @@ def test_a_topic_that_was_made_anew_does_not_get_the_old_ones_checkpoints(tmp_pa
     node.manager.close()
 
 
-def test_a_former_topics_log_that_is_set_aside_takes_its_checkpoints_along(tmp_path: Path) -> None:
+def test_setting_aside_a_former_topics_log_removes_its_checkpoints(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     cut_log(node)
     killed(node)
@@ -181,7 +181,7 @@ def test_high_watermarks_do_not_outlive_a_truncation(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log = cut_log(node)
     log.high_watermark = 7
-    list(node.maintenance().high_watermarks())  # Not written yet when the log is cut.
+    list(node.maintenance().high_watermarks())  # Not written yet when the log is truncated.
     log.truncate_to(6)
     log.high_watermark = 6
     append(log, make_batch(), make_batch(), make_batch(), epoch=1)
@@ -203,8 +203,10 @@ def test_a_clean_stop_writes_how_far_logs_are_cleaned(tmp_path: Path) -> None:
     node.manager.close()
 
 
-def test_more_is_due_than_a_worker_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when retention.ms of a topic with very many segments is cut."""
+def test_more_removals_are_due_than_one_job_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when retention.ms of a topic with very many segments is reduced."""
     node = Node(tmp_path / "a")
     [hosted] = node.manager.dirs
     removed: list[str] = []

@@ -1,4 +1,4 @@
-"""What the kernel says of file systems: of made up ones, of this machine's, and of one on a loop device."""
+"""Kernel information on file systems: fake ones, this machine's, and one on a loop device."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tests.support.mounted_disk import LoopDisk
 
 
 class Kernel:
-    """A sysfs and a mountinfo for the file system that the temporary directory is on."""
+    """A fake sysfs and mountinfo for the temporary directory's file system."""
 
     def __init__(self, tmp_path: Path, kind: str = "ext4") -> None:
         device = tmp_path.stat().st_dev
@@ -43,7 +43,7 @@ class Kernel:
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "f2fs"])
-def test_the_directory_in_sysfs_is_which_mounting_it_is(tmp_path: Path, kind: str) -> None:
+def test_the_sysfs_directory_identifies_the_mounted_file_system(tmp_path: Path, kind: str) -> None:
     kernel = Kernel(tmp_path, kind)
     before = kernel.look()
     assert before.superblock == f"{kind}:{kernel.directory.stat().st_ino}"
@@ -78,7 +78,7 @@ def test_an_error_that_made_it_read_only(tmp_path: Path, options: str, read_only
     assert kernel.look().read_only == read_only
 
 
-def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
+def test_missing_information_is_unknown(tmp_path: Path) -> None:
     nowhere = KernelVolumes(sysfs=tmp_path / "none", mounts=tmp_path / "none")
     found = nowhere.look(str(tmp_path))
     assert (found.superblock, found.errors, found.read_only) == ("", "", False)
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
     assert UnknownVolumes().look(str(tmp_path)) == UNKNOWN_VOLUME
 
 
-def test_this_machine_says_the_same_twice(tmp_path: Path) -> None:
+def test_repeated_looks_agree_on_this_machine(tmp_path: Path) -> None:
     before = KernelVolumes().look(str(tmp_path))
     assert not before.read_only
     assert survived(before, KernelVolumes().look(str(tmp_path)))
@@ -135,7 +135,7 @@ def test_a_disk_that_is_mounted_again_and_one_that_has_an_error(disk: LoopDisk) 
 def test_a_container_that_starts_again_sees_the_same_file_system(
     disk: LoopDisk, tmp_path: Path
 ) -> None:
-    """Its mounts and their namespace are new; the file system was there all along."""
+    """Its mounts and their namespace are new; the file system stayed mounted."""
     inside = tmp_path / "volume"
     inside.mkdir()
     seen = []

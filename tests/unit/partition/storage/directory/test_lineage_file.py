@@ -1,4 +1,4 @@
-"""The lineage on disk: what is written is read, and anything else proves nothing."""
+"""The lineage file survives encoding; any other content proves nothing."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ RECORD = DirectoryRecord(
 )
 
 
-def test_what_is_written_is_read() -> None:
+def test_encode_and_decode() -> None:
     assert decode(encode(RECORD)) == RECORD
 
 
@@ -46,7 +46,7 @@ def test_the_file_is_as_documented() -> None:
     }
 
 
-def test_a_file_of_before_there_was_a_place() -> None:
+def test_a_file_of_a_version_without_place() -> None:
     values = json.loads(encode(RECORD))
     del values["place"], values["home"], values["volume"]
     assert decode(json.dumps(values).encode()) == replace(
@@ -72,10 +72,10 @@ def test_a_torn_file(length: int) -> None:
         {"volume": {"mount": 7}},
     ],
 )
-def test_what_somebody_else_wrote(change: dict[str, object]) -> None:
+def test_foreign_content(change: dict[str, object]) -> None:
     assert decode(json.dumps(json.loads(encode(RECORD)) | change).encode()) is None
 
 
-def test_what_is_no_object() -> None:
+def test_content_that_is_no_json_object() -> None:
     assert decode(b"[]") is None
     assert decode(b"\xff") is None

@@ -44,7 +44,7 @@ def test_the_lock(tmp_path: Path) -> None:
     opened(tmp_path).close()
 
 
-def test_clean_shutdown_is_told_once(tmp_path: Path) -> None:
+def test_clean_shutdown_is_reported_once(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     assert (directory.clean, directory.previous_node_epoch) == (False, -1)
     directory.write_clean_shutdown(42)
@@ -57,7 +57,7 @@ def test_clean_shutdown_is_told_once(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_clean_shutdown_is_told_once_whatever_becomes_of_the_power(tmp_path: Path) -> None:
+def test_clean_shutdown_is_reported_once_even_after_a_power_cut(tmp_path: Path) -> None:
     disk = LosingFileSystem(tmp_path)
     directory = LogDirectory(str(tmp_path), disk)
     directory.open()
@@ -98,7 +98,7 @@ def test_offsets(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_partitions_and_what_is_none(tmp_path: Path) -> None:
+def test_partition_directories_and_others(tmp_path: Path) -> None:
     for name in ("b-1", "a-b-0", "__cluster_metadata-0", "c-0.abc-delete", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "file-0").write_bytes(b"")

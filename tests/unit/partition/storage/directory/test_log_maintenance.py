@@ -1,4 +1,4 @@
-"""That `run` makes its passes; what they do is shown in test_log_manager."""
+"""`run` makes its passes; test_log_manager covers what they do."""
 
 import asyncio
 from collections.abc import Iterator

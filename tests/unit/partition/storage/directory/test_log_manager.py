@@ -1,4 +1,4 @@
-"""LogManager over real directories; callbacks to the owner run when the test drains them."""
+"""LogManager with real directories; callbacks to the owner run when the test drains them."""
 
 import errno
 import os
@@ -92,7 +92,7 @@ class Node:
         self.manager.start()
 
     def drain(self, until: Callable[[], bool] = lambda: True, timeout_s: float = 10) -> None:
-        """Runs what is posted until all workers are done with what they had, and the condition
+        """Runs posted callbacks until all workers have finished their jobs and the condition
         holds."""
         deadline = time.monotonic() + timeout_s
         waiting = {hosted.index for hosted in self.manager.online()}
@@ -122,7 +122,7 @@ class Node:
         self.drain()
 
 
-def test_what_was_written_is_there_after_a_clean_stop(tmp_path: Path) -> None:
+def test_records_are_there_after_a_clean_stop(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     assert node.identity.node_id == -1
     node.manager.write_identity(node_id=3, cluster_id="c" * 22)
@@ -156,7 +156,7 @@ def test_a_crash_is_not_clean_and_recovers_from_the_checkpoint(tmp_path: Path) -
     node.run(node.maintenance().checkpoints())
     append(log, make_batch())
     for hosted in node.manager.dirs:
-        hosted.directory.close()  # What the kernel does for a killed process.
+        hosted.directory.close()  # As the kernel does for a killed process.
 
     node = Node(tmp_path / "a")
     assert not node.manager.clean
@@ -213,7 +213,7 @@ def test_directories_of_different_nodes_are_refused(tmp_path: Path) -> None:
     Node(tmp_path / "a").manager.close()
 
 
-def test_a_topic_that_was_made_anew_does_not_get_the_old_ones_records(tmp_path: Path) -> None:
+def test_a_recreated_topic_does_not_get_the_old_ones_records(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     log, _ = node.manager.open_log(topic(number=1), 0)
     append(log, make_batch(), epoch=0)
@@ -230,7 +230,7 @@ def image(*topics: TopicState) -> ClusterImage:
     return ClusterImage(revision=9, cluster_id="c", topics={t.topic_id: t for t in topics})
 
 
-def test_logs_that_no_topic_has_are_set_aside_and_kept(tmp_path: Path) -> None:
+def test_stray_logs_are_set_aside_and_kept(tmp_path: Path) -> None:
     node = Node(tmp_path / "a", tmp_path / "b")
     here = placed("orders", 1, replicas=((3,), (3,), (4,)))
     gone = placed("gone", 2, replicas=((3,),))
@@ -246,7 +246,7 @@ def test_logs_that_no_topic_has_are_set_aside_and_kept(tmp_path: Path) -> None:
     assert node.manager.stats().logs == 2
     assert node.manager.set_strays_aside(image(here), NodeId(3)) == []
     node.drain()
-    # A new topic of that name begins empty, and nothing of the old one comes back.
+    # A new topic of that name begins empty.
     log, _ = node.manager.open_log(placed("gone", 5, replicas=((3,),)), 0)
     assert log.log_end_offset == 0
     node.manager.close()
@@ -284,7 +284,7 @@ def test_deleted_logs_are_removed_after_the_delay(tmp_path: Path) -> None:
     node.manager.close()
 
 
-def test_what_a_stopped_node_left_to_remove_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_pending_removals_are_done_at_the_next_start(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     node.manager.delete_log(node.manager.open_log(topic(), 0)[0])
     node.manager.close()
@@ -324,7 +324,7 @@ def test_a_directory_that_fails_takes_only_its_logs_offline(tmp_path: Path, call
     assert node.manager.stats().offline_dirs == 1
     assert not node.manager.all_dirs_failed
     append(sound, make_batch())
-    # The lost log is not made anew elsewhere; a new partition goes to the directory that works.
+    # The lost log is not created elsewhere; a new partition goes to the working directory.
     with pytest.raises(LogDirFailure):
         node.manager.open_log(topic(), 1)
     assert node.manager.open_log(topic(), 2)[1] == 0
@@ -350,11 +350,11 @@ def test_a_directory_that_cannot_be_read_at_the_start(tmp_path: Path) -> None:
     node.manager.close()
 
 
-def test_a_path_that_can_be_no_directory(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     node = Node(tmp_path / "file" / "a", tmp_path / "b")
     assert [index for index, _ in node.failures] == [0]
-    # Nobody knows what it holds, so nothing is made that it might hold already.
+    # Its content is unknown, so no log is created that it may have.
     with pytest.raises(LogDirFailure):
         node.manager.open_log(topic(), 0)
     node.manager.close()
@@ -376,7 +376,7 @@ def test_new_partitions_are_made_although_a_directory_cannot_be_read(tmp_path: P
 
 
 def test_two_logs_of_one_name_after_a_directory_is_repaired(tmp_path: Path) -> None:
-    """A topic was deleted and made anew while the directory of its first log was away."""
+    """A topic was deleted and recreated while the directory of its first log was missing."""
     first, second = placed("orders", 1, replicas=((3,),)), placed("orders", 2, replicas=((3,),))
     for directory, state, batches in (("a", first, 1), ("b", second, 2)):
         node = Node(tmp_path / directory)
@@ -415,7 +415,7 @@ def test_a_damaged_log_is_unusable_and_the_others_are_not(tmp_path: Path) -> Non
     node.manager.close()
 
 
-def test_a_failure_that_is_reported_twice_is_told_once(tmp_path: Path) -> None:
+def test_a_failure_reported_twice_is_handled_once(tmp_path: Path) -> None:
     node = Node(tmp_path / "a")
     failure = LogDirFailure("x", OSError(5, "y"))
     node.manager.fail_dir(0, failure)

@@ -1,4 +1,4 @@
-"""How many idempotent producers a node remembers, and what it says when there were too many."""
+"""Limits of idempotent producers per node, and the log line for evictions."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_producers_are_limited_for_each_partition_and_for_the_node(tmp_path: Pat
     node.manager.close()
 
 
-def test_evictions_are_told_once_each_interval(tmp_path: Path) -> None:
+def test_evictions_are_logged_once_per_interval(tmp_path: Path) -> None:
     node = Node(tmp_path / "a", producer_limits=ProducerLimits(per_partition=5))
     log, _ = node.manager.open_log(topic(), 0)
     node.manager.open_log(topic(), 1)

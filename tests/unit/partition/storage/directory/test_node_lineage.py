@@ -1,4 +1,4 @@
-"""Lineage in real directories: starts, ends, failed disks, and directories that come and go."""
+"""Lineage in real directories: starts, stops, failed disks, added and removed directories."""
 
 import errno
 import itertools
@@ -29,7 +29,7 @@ TOPIC = TopicState(
 
 
 class Told:
-    """A kernel that says the same of every file system."""
+    """A kernel with the same information on every file system."""
 
     def __init__(self, volume: Volume) -> None:
         self.volume = volume
@@ -40,7 +40,7 @@ class Told:
 
 
 class Start:
-    """One incarnation of a node: its directories open, its workers at hand."""
+    """One incarnation of a node, with open directories and their workers."""
 
     numbers = itertools.count(1)
 
@@ -81,7 +81,7 @@ class Start:
         return self
 
     def kill(self) -> None:
-        """What the kernel does for a killed process, whose workers have ended."""
+        """Ends the workers and closes descriptors, as the kernel does for a killed process."""
         for hosted in self.manager.dirs:
             worker, hosted._worker = hosted._worker, None
             if worker is not None:
@@ -111,7 +111,7 @@ def test_the_first_start_proves_nothing(dirs: tuple[Path, Path]) -> None:
     first.close()
 
 
-def test_a_killed_process_left_everything_to_the_kernel(dirs: tuple[Path, Path]) -> None:
+def test_records_of_a_killed_process_are_proven_on_the_same_kernel(dirs: tuple[Path, Path]) -> None:
     Start(*dirs, name="one").registered().kill()
     second = Start(*dirs, name="two")
     assert second.evidence == ("one",)
@@ -186,7 +186,7 @@ def test_a_disk_that_fails_is_noted_on_itself_if_that_works(tmp_path: Path) -> N
     second.close()
 
 
-def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Path) -> None:
+def test_the_cache_is_intact_after_a_kill_on_the_same_kernel(tmp_path: Path) -> None:
     first = Start(tmp_path / "a", name="one")
     assert not first.manager.dirs[0].cache_intact
     first.kill()
@@ -212,7 +212,7 @@ def test_the_cache_is_intact_for_who_was_killed_on_the_same_kernel(tmp_path: Pat
     again.close()
 
 
-def test_a_copy_from_while_the_node_ran_is_put_in_its_place(dirs: tuple[Path, Path]) -> None:
+def test_a_copy_made_while_the_node_ran_proves_nothing(dirs: tuple[Path, Path]) -> None:
     first = Start(*dirs, name="one").registered()
     copy = dirs[0].with_name("copy")
     shutil.copytree(dirs[0], copy)
@@ -342,7 +342,7 @@ def test_a_file_system_that_was_mounted_again_after_an_orderly_end(tmp_path: Pat
 
 
 def refusing() -> FileSystem:
-    """Nothing can be written any more."""
+    """A file system on which no file can be created."""
     broken = FileSystem()
     opened = broken.open
 
@@ -383,7 +383,7 @@ def test_a_failed_write_is_remembered_where_the_only_disk_cannot_note_it(
 @pytest.mark.full
 @pytest.mark.slow
 def test_a_disk_that_is_unmounted_and_mounted_again_under_a_killed_node(tmp_path: Path) -> None:
-    """With real files: kernel, device and inode are the same, what was in memory only is not."""
+    """With real files: kernel, device and inode are the same, but unwritten data is lost."""
     if why := mounted_disk.missing("mkfs.ext4", "losetup"):
         pytest.skip(why)
     disk = LoopDisk(tmp_path / "disk", image=tmp_path / "image", size_bytes=64 << 20)

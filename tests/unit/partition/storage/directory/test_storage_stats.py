@@ -4,7 +4,7 @@ from tests.support.log_batches import append, make_batch
 from tests.unit.partition.storage.directory.test_log_manager import Node, topic
 
 
-def test_they_are_sums_over_the_usable_logs(tmp_path: Path) -> None:
+def test_stats_are_sums_over_the_usable_logs(tmp_path: Path) -> None:
     node = Node(tmp_path / "a", tmp_path / "b")
     for partition in range(3):
         log, _ = node.manager.open_log(topic(), partition)

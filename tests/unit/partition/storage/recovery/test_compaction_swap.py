@@ -1,4 +1,4 @@
-"""A crash after every single step, also of the recovery, and what the log is afterwards."""
+"""A crash after every single step, also of the recovery, and the resulting log."""
 
 import pytest
 
@@ -16,7 +16,7 @@ KINDS = ("index", "timeindex", "log")
 
 
 class Directory:
-    """Names and what they hold: ("old" or "new", kind, base, end)."""
+    """File names and contents: ("old" or "new", kind, base, end)."""
 
     def __init__(self) -> None:
         self.files = {}
@@ -73,7 +73,7 @@ def test_whole_swap():
     directory = Directory()
     directory.carry_out(STEPS)
     assert directory.segments() == NEW
-    directory.recover()  # The next start only removes what was replaced.
+    directory.recover()  # The next start only removes the replaced files.
     check(directory, NEW)
     assert len(directory.files) == 10
     assert directory.recover() == []
@@ -104,7 +104,7 @@ def test_files_are_on_disk_before_they_count_and_gone_only_after_that():
     assert not any(step.new.endswith(".deleted") for step in doomed)
 
 
-def test_two_swaps_that_were_cut_off():
+def test_two_interrupted_swaps():
     directory = Directory()
     for kind in KINDS:
         directory.files[offset_file(30, f".{kind}.cleaned")] = ("new", kind, 30, 40)

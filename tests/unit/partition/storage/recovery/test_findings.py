@@ -74,7 +74,7 @@ class Node:
 
 
 def without_syncs() -> FileSystem:
-    """Nothing here depends on them, and they are most of the time that it takes."""
+    """No test here depends on syncs, which would take most of the time."""
     filesystem = FileSystem()
     filesystem.fsync = filesystem.fdatasync = lambda _fd: None
     return filesystem
@@ -91,7 +91,7 @@ def checkpoint(path: Path, offset: int | str | None) -> None:
 
 
 def write(directory: Path, stop: str) -> Path:
-    """The log of twelve batches, and how its node ended; the partition's directory."""
+    """Writes a log of twelve batches and ends its node; returns the partition's directory."""
     node = Node(directory, "one")
     for number in range(END):
         if number and number % PER_SEGMENT == 0:
@@ -108,7 +108,7 @@ def write(directory: Path, stop: str) -> Path:
 
 
 def damage(partition: Path, base: int, how: str) -> int:
-    """Does it to the segment; how many batches the log has up to the first one that is gone."""
+    """Damages the segment; returns how many batches precede the first lost one."""
     file = partition / f"{base:020d}.log"
     if how == "missing":
         file.unlink()
@@ -124,7 +124,7 @@ def damage(partition: Path, base: int, how: str) -> int:
 @pytest.mark.parametrize("recovery_point", [0, 1, 8, END, None, "0\n7\nx"])
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch", "cut inside one"])
-def test_a_log_ends_at_its_first_hole_and_nobody_claims_the_rest(
+def test_a_log_ends_at_its_first_hole_and_proves_no_later_records(
     tmp_path: Path, how: str, base: int, recovery_point: int | str | None, stop: str, committed: int
 ) -> None:
     partition = write(tmp_path / "dir", stop)
@@ -136,8 +136,8 @@ def test_a_log_ends_at_its_first_hole_and_nobody_claims_the_rest(
     assert (node.log.log_start_offset, node.log.log_end_offset) == (0, end)
     assert [header.base_offset for header in read_all(node.log)] == list(range(end))
     assert node.log.epochs.cache.entries() == ([(3, 0)] if end else [])
-    # A killed process may leave its last write cut short, and nothing says how far the last segment
-    # went, if not the high watermark, or the recovery point of an orderly stop.
+    # A killed process may leave its last write incomplete. Only the high watermark, or the recovery
+    # point of an orderly stop, shows how long the last segment was.
     beyond = committed > end or (stop == "clean" and recovery_point == END)
     torn = how == "cut inside one" and stop != "clean"
     if base != BASES[-1] or beyond or (how == "cut inside one" and not torn):
@@ -179,7 +179,7 @@ def offsets(log: PartitionLog) -> list[int]:
 
 
 def append_at(log: PartitionLog, *bases: int) -> None:
-    """As a follower does: batches of one record where a compacted leader has them."""
+    """Appends as a follower does: single records at a compacted leader's offsets."""
     for base in bases:
         batch = make_batch(base_offset=base, value=b"x" * 20)
         log.writer.append(
@@ -213,7 +213,7 @@ def test_gaps_of_a_compacted_log_are_sound(
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("recovery_point", [0, 1, 42])
 @pytest.mark.parametrize("how", ["missing", "empty", "cut at a batch"])
-def test_a_hole_in_a_compacted_log_is_one_all_the_same(
+def test_a_hole_in_a_compacted_log_counts(
     compacted: Path, how: str, recovery_point: int, clean: bool
 ) -> None:
     second = sorted(compacted.glob("*.log"))[1]
@@ -238,7 +238,7 @@ def test_a_marker_of_an_earlier_version_allows_gaps_between_segments(compacted: 
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
+def test_deleted_records_are_no_hole(tmp_path: Path, clean: bool) -> None:
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     for _ in range(3):
@@ -250,7 +250,7 @@ def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
     log = open_log(directory, clean=clean)
     assert (log.log_start_offset, offsets(log), log.damaged) == (2, [2, 3, 4, 5], False)
     log.close(clean=False)
-    # A deletion that was under way: the names have changed, the epochs have not.
+    # An interrupted deletion: the names have changed, the epochs have not.
     (directory / "00000000000000000002.log").rename(directory / "00000000000000000002.log.deleted")
     log = open_log(directory)
     assert (log.log_start_offset, offsets(log), log.damaged) == (4, [4, 5], False)
@@ -258,7 +258,7 @@ def test_what_was_deleted_is_no_hole(tmp_path: Path, clean: bool) -> None:
     assert offsets(open_log(directory)) == [4, 5], "also when those files are gone"
 
 
-def test_a_hole_in_what_was_deleted(tmp_path: Path) -> None:
+def test_a_hole_in_deleted_records(tmp_path: Path) -> None:
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     for _ in range(3):

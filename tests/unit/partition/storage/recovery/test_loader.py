@@ -1,4 +1,4 @@
-"""Opening a directory: after clean stops, crashes, with leftovers."""
+"""Opens a directory after clean stops and crashes, and with leftovers."""
 
 import struct
 import zlib
@@ -48,7 +48,7 @@ def test_a_torn_tail_after_a_stop_that_says_it_was_clean(tmp_path: Path) -> None
 
 
 def test_a_segment_that_a_truncation_took_away_and_a_power_cut_brought_back(tmp_path: Path) -> None:
-    """Its name was never synced away; the log has grown over its place since, in another epoch."""
+    """Its removal was never synced; the log has since grown over its offsets, in another epoch."""
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     append(log, make_batch(), make_batch(), make_batch(), epoch=0)
@@ -90,7 +90,7 @@ def test_leader_epochs_are_found_in_the_batches_if_their_checkpoint_tells_nothin
 def test_leader_epochs_that_batches_contradict_are_found_in_the_batches(
     tmp_path: Path, batches: int, cache_intact: bool
 ) -> None:
-    """A leader would say of the last one that it does not know it, and the replica hang."""
+    """A leader would not know the last epoch, and the replica would never catch up."""
     directory = tmp_path / "topic-0"
     log = open_log(directory)
     for epoch in (0, 0, 3):

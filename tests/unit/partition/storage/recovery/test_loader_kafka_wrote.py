@@ -1,4 +1,4 @@
-"""We open what Apache Kafka 4.3.1 wrote; `kafka_4_3_1/README` says what that is."""
+"""We open a log directory that Apache Kafka 4.3.1 wrote; see `kafka_4_3_1/README`."""
 
 import shutil
 from pathlib import Path

@@ -13,7 +13,7 @@ def files(tmp_path: Path) -> PartitionFiles:
     return PartitionFiles(log.directory, log._roll._factory)
 
 
-def test_deletions_that_were_under_way(tmp_path: Path) -> None:
+def test_interrupted_deletions(tmp_path: Path) -> None:
     before = files(tmp_path)
     assert (before.first_base(), before.deleted_before(9)) == (0, False)
     path = tmp_path / "topic-0" / "00000000000000000000.log"

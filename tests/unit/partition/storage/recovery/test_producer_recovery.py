@@ -64,8 +64,8 @@ def test_replay_takes_only_what_the_snapshot_does_not_cover(tmp_path: Path) -> N
     assert states.check(1, 0, 5, 5) == 11
 
 
-def test_producers_of_a_log_that_begins_anew_are_unknown(tmp_path: Path) -> None:
-    """The leader's log began behind this one's end: what producers wrote between was deleted."""
+def test_producers_of_a_log_that_begins_again_are_unknown(tmp_path: Path) -> None:
+    """The leader's log began after this one's end: batches in between were deleted."""
     log = open_log(tmp_path / "topic-0", clock=ManualClock(1000))
     for sequence in range(2):
         append(log, make_batch(producer_id=7, producer_epoch=0, base_sequence=sequence), epoch=0)
@@ -92,7 +92,7 @@ def test_producers_of_a_log_that_was_deleted_up_to_its_end(tmp_path: Path) -> No
 
 
 def test_a_snapshot_that_a_truncation_overtakes(tmp_path: Path) -> None:
-    """The worker is behind: it writes of batches that are gone when it comes to that."""
+    """The worker is slow: it writes a snapshot of batches that are truncated by then."""
     environment = Waiting()
     log = open_log(tmp_path / "topic-0", environment=environment, clock=ManualClock(1000))
     append(log, make_batch(), make_batch(), epoch=0)

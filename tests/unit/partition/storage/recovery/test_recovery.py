@@ -77,7 +77,7 @@ def rebuilt(log: PartitionLog, *headers: tuple[int, int], end_offset: int) -> tu
         (((0, 0), (1, 1), (2, 0), (3, 0)), (1, 1, -1)),
         (((0, 0), (1, 0), (2, 0), (9, 0)), (3, 3, 2)),
         (((0, 0), (1, 0), (2, 0), (3, 6)), (3, 3, 2)),
-        # A gap and what follows it do not go together; which of them is wrong nobody knows.
+        # There is a gap, so either the batch before it or the one after it is wrong.
         (((0, 0), (1, 0), (4, 0), (3, 0)), (2, 2, 1)),
     ],
 )
@@ -90,7 +90,7 @@ def test_offsets_rise_up_to_the_next_segment(
     assert rebuilt(log, *headers, end_offset=9) == damage
 
 
-def test_gaps_are_taken_only_where_compaction_may_have_left_them(tmp_path: Path) -> None:
+def test_gaps_are_accepted_only_where_compaction_may_have_left_them(tmp_path: Path) -> None:
     log = open_log(tmp_path / "topic-0")
     append(log, make_batch(), epoch=0)
     far = make_batch(base_offset=5)

@@ -1,4 +1,4 @@
-"""The torn disk: the last two batches of a log cut and garbled at every byte (issue 3, "Crash").
+"""A torn disk: the last two batches of a log are cut and garbled at every byte.
 
 After a power cut, and on a kernel that runs on: there a process that was killed can leave a write
 that was cut short, and everything else is damage, of which only what lies behind the last index
@@ -36,7 +36,7 @@ def open_log(
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of two segments, the producer's batches in both, as a kill -9 leaves it."""
+    """A log of two segments with a producer's batches in both, as kill -9 leaves it."""
     directory = tmp_path_factory.mktemp("torn") / "topic-0"
     log = open_log(directory)
     for number in range(14):
@@ -94,7 +94,7 @@ def check_recovered(
     cache_intact: bool = False,
     damaged: bool = False,
 ) -> None:
-    """`batches` whole batches are left, derived state fits them, and the log can go on."""
+    """`batches` whole batches are left, derived state matches them, and appends work."""
     log = open_log(directory, recovery_point=recovery_point, cache_intact=cache_intact)
     assert log.damaged == damaged
     end = batches * BATCH_RECORDS
@@ -119,7 +119,7 @@ def check_recovered(
 
 
 def last_two(directory: Path) -> tuple[Path, int, int, int]:
-    """The last segment's file, where its last two batches begin, and its size."""
+    """The last segment's file, the positions of its last two batches, and its size."""
     file = max(directory.glob("*.log"))
     log = open_log(directory)
     size = log.extent.active.size
@@ -150,8 +150,8 @@ def test_cut_at_every_byte_of_the_last_two_batches(
         with (directory / file.name).open("r+b") as handle:
             handle.truncate(cut)
         damage(directory)
-        # Even with all of its indexes gone: a batch that is not whole looks like a torn write, if
-        # the index, which is written later, does not lead to batches that are not there.
+        # Even without any index: an incomplete batch looks like a torn write, unless the index,
+        # which is written later, points to missing batches.
         check_recovered(
             directory,
             12 if cut < second else 13,
@@ -166,7 +166,7 @@ def test_cut_at_every_byte_of_the_last_two_batches(
 def test_garbled_at_every_byte_of_the_last_two_batches(
     written: Path, tmp_path: Path, damage: object, cache_intact: bool
 ) -> None:
-    """The leader epoch is not under the CRC: a change there is not seen, as in Kafka."""
+    """The CRC does not cover the leader epoch, so a change is not noticed, as in Kafka."""
     pristine = tmp_path / "pristine"
     shutil.copytree(written, pristine)
     file, first, second, size = last_two(pristine)
@@ -182,9 +182,9 @@ def test_garbled_at_every_byte_of_the_last_two_batches(
             handle.seek(position)
             handle.write(bytes([byte ^ 0x5A]))
         damage(directory)
-        # A base offset is not under the CRC either, but it has to follow on the one before.
+        # The CRC does not cover the base offset either, but it must follow the batch before.
         if cache_intact and position < second and damage in (nothing, garble_checkpoints):
-            # The last index entry leads to the last batch, and nobody looks before it.
+            # The last index entry leads to the last batch, and recovery reads nothing before it.
             check_resumed_behind(directory)
         else:
             check_recovered(
@@ -198,7 +198,7 @@ def test_garbled_at_every_byte_of_the_last_two_batches(
 
 
 def check_resumed_behind(directory: Path) -> None:
-    """What is before the last index entry is taken as it is, unless a look for producers fails."""
+    """Batches before the last index entry are trusted, unless reading producers fails."""
     log = open_log(directory, recovery_point=1, cache_intact=True)
     assert (log.log_end_offset, log.recovered_segments, log.damaged) in (
         (28, 0, False),
@@ -208,7 +208,7 @@ def check_resumed_behind(directory: Path) -> None:
 
 
 def looks_cut(file: Path, first: int, second: int) -> bool:
-    """Whether a length field that was changed says that a batch goes on behind the file's end."""
+    """Whether a changed length field makes a batch extend beyond the file's end."""
     data = file.read_bytes()
     lengths = ((at, int.from_bytes(data[at + 8 : at + 12], "big")) for at in (first, second))
     return any(0 < length < 1 << 31 and at + 12 + length > len(data) for at, length in lengths)
@@ -223,7 +223,7 @@ def test_garbage_after_the_last_batch(
     shutil.copytree(written, directory)
     with max(directory.glob("*.log")).open("ab") as handle:
         handle.write(garbage)
-    # Less than a header may be the beginning of one; more has to be.
+    # Fewer bytes than a header may begin any batch; more must be a valid beginning.
     check_recovered(directory, 14, cache_intact=cache_intact, damaged=len(garbage) > 60)
 
 
@@ -240,7 +240,7 @@ def test_a_start_on_the_same_kernel_reads_little(written: Path, tmp_path: Path) 
 def test_an_earlier_segment_that_does_not_end_where_the_next_begins(
     written: Path, tmp_path: Path, missing: int
 ) -> None:
-    """No crash of a process does that; the log is read from there on."""
+    """No process crash causes this; the log is checked from there on."""
     directory = tmp_path / "topic-0"
     shutil.copytree(written, directory)
     first = min(directory.glob("*.log"))

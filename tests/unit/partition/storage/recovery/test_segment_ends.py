@@ -67,13 +67,13 @@ def test_a_length_that_has_changed_is_damage_and_not_a_cut(
     assert segment_end(FILES, log.extent.active) is End.UNREADABLE
 
 
-def test_an_index_that_leads_nowhere_does_not_matter(log: PartitionLog) -> None:
+def test_an_index_entry_beyond_any_batch_does_not_matter(log: PartitionLog) -> None:
     path = Path(log.extent.active.index.file.path)
     path.write_bytes(path.read_bytes()[:-8] + (9).to_bytes(4) + (50).to_bytes(4))
     assert segment_end(FILES, log.extent.active) == 10
 
 
-def test_an_index_that_was_written_after_its_batches_tells_that_they_are_gone(
+def test_an_index_shows_that_its_batches_are_missing(
     log: PartitionLog,
 ) -> None:
     segment = log.extent.active
@@ -92,7 +92,7 @@ def test_an_index_that_was_written_after_its_batches_tells_that_they_are_gone(
 def test_an_offset_that_has_changed_is_damage_and_no_hole(
     tmp_path: Path, offset: int, clean: bool
 ) -> None:
-    """Of the last batch of a closed segment, before the recovery point: nothing may be cut."""
+    """In the last batch of a closed segment, before the recovery point: nothing may be cut."""
     made = open_log(tmp_path / "topic-0")
     for _ in range(2):
         append(made, *[BATCH] * 6, epoch=0)

@@ -1,4 +1,4 @@
-"""Where a damaged range begins and ends, and what may fill it."""
+"""The limits of a damaged range, and the batches that may fill it."""
 
 import os
 from pathlib import Path
@@ -48,7 +48,7 @@ def segment(tmp_path: Path) -> Path:
     return path
 
 
-def test_between_sound_neighbours(segment: Path) -> None:
+def test_a_range_between_intact_neighbours(segment: Path) -> None:
     found = find(segment, 2, 4)
     assert (found.begin, found.end) == (ENDS[0], ENDS[1])
     assert (found.offset, found.end_offset, found.nbytes) == (2, 4, len(BATCHES[1]))
@@ -58,7 +58,7 @@ def test_between_sound_neighbours(segment: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [8, 16])
-def test_behind_a_header_that_is_none_the_range_goes_to_the_end(segment: Path, at: int) -> None:
+def test_a_range_after_a_destroyed_header_ends_with_the_segment(segment: Path, at: int) -> None:
     flip(str(segment), ENDS[1] + at, 0x40)
     found = find(segment, 4, 10)
     assert (found.begin, found.end, found.offset, found.end_offset) == (ENDS[1], ENDS[4], 4, 10)
@@ -67,7 +67,7 @@ def test_behind_a_header_that_is_none_the_range_goes_to_the_end(segment: Path, a
     assert find(segment, 8, 10).begin == ENDS[1], "what is lost may begin earlier"
 
 
-def test_a_neighbour_that_is_not_sound_is_taken_along(segment: Path) -> None:
+def test_a_damaged_neighbour_extends_the_range(segment: Path) -> None:
     flip(str(segment), ENDS[1] + 80)
     assert find(segment, 2, 4).end == ENDS[4]
 
@@ -82,7 +82,7 @@ def check(wanted: DamagedRange, *batches: bytes) -> tuple[str, bool]:
     return "", made.filled
 
 
-def test_what_fills_it(segment: Path) -> None:
+def test_batches_that_fill_a_range(segment: Path) -> None:
     found = find(segment, 2, 6)
     assert check(found, BATCHES[1], BATCHES[2]) == ("", True)
     assert check(found, BATCHES[1] + BATCHES[2]) == ("", True)
@@ -90,7 +90,7 @@ def test_what_fills_it(segment: Path) -> None:
     assert check(found)[1] is False
 
 
-def test_what_does_not(segment: Path) -> None:
+def test_batches_that_do_not_fit_a_range(segment: Path) -> None:
     found = find(segment, 2, 6)
     assert "follows 1" in check(found, BATCHES[2])[0]
     assert "behind the range" in check(found, BATCHES[1], BATCHES[2], BATCHES[3])[0]

@@ -1,4 +1,4 @@
-"""One piece of a closed segment: every bit of it counts, but those that no checksum covers."""
+"""Checks one piece of a closed segment; finds every changed bit that a checksum covers."""
 
 import os
 from dataclasses import replace
@@ -34,7 +34,7 @@ def closed_segment(directory: Path, *values: int) -> SegmentFile:
 
 
 def check_all(file: SegmentFile) -> Piece:
-    """Piece by piece up to the end, or to what is wrong."""
+    """Checks piece by piece up to the end or the first damage."""
     position, expected, nbytes = 0, 0, 0
     while True:
         piece = check_piece(FILES, file, position, expected)
@@ -74,13 +74,13 @@ def test_one_bit_anywhere(tmp_path: Path) -> None:
             assert piece.damage, position
             number = position // size
             at = piece.position // size
-            # An offset that is too high is only seen when the next one does not follow.
+            # A too high offset is noticed only because the next one does not follow it.
             assert at == number or (inside < 8 and at == number + 1)
             assert piece.next_offset <= piece.damage_end <= file.next_base_offset
     assert not check_all(file).damage
 
 
-def test_what_is_sound_behind_a_damaged_batch_can_be_read(tmp_path: Path) -> None:
+def test_intact_batches_after_a_damaged_one_can_be_read(tmp_path: Path) -> None:
     file = closed_segment(tmp_path / "topic-0", 5, 5, 5)
     flip(file.path, file.size // 2)
     piece = check_all(file)
@@ -90,7 +90,7 @@ def test_what_is_sound_behind_a_damaged_batch_can_be_read(tmp_path: Path) -> Non
     assert (piece.next_offset, piece.damage_end) == (2, 6), "nobody knows where the next one is"
 
 
-def test_another_file_in_its_place_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_replaced_file_is_not_checked(tmp_path: Path) -> None:
     file = closed_segment(tmp_path / "topic-0", 5, 5)
     os.truncate(file.path, file.size - 1)
     assert check_piece(FILES, file, 0, 0).gone

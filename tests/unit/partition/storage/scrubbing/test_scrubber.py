@@ -1,4 +1,4 @@
-"""Rounds over the logs of a directory: what they find, where they go on, what they leave alone."""
+"""Rounds over a directory's logs: findings, the place after a restart, skipped segments."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Node:
         return sum(segment.size for log in self.logs for segment in log.extent.all[:-1])
 
     def watch(self, look: Callable[[SegmentFile], None], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Has `look` called on the thread, after each piece was read."""
+        """Calls `look` on the thread after each piece was read."""
         check = scrubber.check_piece
 
         def watched(filesystem, file, position, expected):  # type: ignore[no-untyped-def]
@@ -88,7 +88,7 @@ async def test_the_other_segments_of_a_damaged_log_are_checked(tmp_path: Path) -
     node.manager.close()
 
 
-async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_path: Path) -> None:
+async def test_a_flipped_bit_is_found_and_reported_once(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.logs[1]
     flip(log.extent.all[1].file, 70)
@@ -104,7 +104,7 @@ async def test_a_flipped_bit_is_found_and_told_once_its_records_are_known(tmp_pa
     node.manager.close()
 
 
-async def test_the_active_segment_is_not_looked_at(tmp_path: Path) -> None:
+async def test_the_active_segment_is_not_checked(tmp_path: Path) -> None:
     node = Node(tmp_path)
     append(node.logs[0], make_batch())
     flip(node.logs[0].extent.active.file, 65)
@@ -113,7 +113,7 @@ async def test_the_active_segment_is_not_looked_at(tmp_path: Path) -> None:
     node.manager.close()
 
 
-async def test_a_round_goes_on_where_the_last_process_was(tmp_path: Path) -> None:
+async def test_a_round_continues_after_a_restart(tmp_path: Path) -> None:
     node = Node(tmp_path)
     first = node.logs[0].extent.all[0]
     flip(first.file, 65)
@@ -185,7 +185,7 @@ async def _call(function: Callable[[], None]) -> None:
     function()
 
 
-async def test_the_rate_is_kept_to(tmp_path: Path) -> None:
+async def test_the_scrubber_keeps_to_its_rate(tmp_path: Path) -> None:
     node = Node(tmp_path, bytes_per_s=4000)
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -194,7 +194,7 @@ async def test_the_rate_is_kept_to(tmp_path: Path) -> None:
     node.manager.close()
 
 
-async def test_it_runs_until_it_is_cancelled(tmp_path: Path) -> None:
+async def test_the_scrubber_runs_until_it_is_cancelled(tmp_path: Path) -> None:
     node = Node(tmp_path)
     task = asyncio.create_task(node.scrubber.run())
     async with asyncio.timeout(10):

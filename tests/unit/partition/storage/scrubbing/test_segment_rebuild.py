@@ -1,4 +1,4 @@
-"""A segment written anew, a piece at a time; `segment_repair` has the whole way."""
+"""A segment is rebuilt, a piece at a time; tests of `segment_repair` cover whole repairs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def rebuild(file: SegmentFile) -> SegmentRebuild:
     )
 
 
-def test_a_new_file_is_made_of_sound_pieces_and_of_what_came(
+def test_a_new_file_has_the_intact_pieces_and_the_fetched_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_rebuild, "PIECE_BYTES", 100)
@@ -57,13 +57,13 @@ def test_a_new_file_is_made_of_sound_pieces_and_of_what_came(
     assert Path(file.path).read_bytes() != before, "it is not touched"
 
 
-def test_records_that_are_sound_need_nothing(tmp_path: Path) -> None:
+def test_intact_records_need_no_repair(tmp_path: Path) -> None:
     made = rebuild(closed_segment(tmp_path, *SIZES))
     assert not made.find(2, 4)
     made.close()
 
 
-def test_a_file_that_is_another_one_by_now(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced(tmp_path: Path) -> None:
     file = closed_segment(tmp_path, *SIZES)
     path = Path(file.path)
     other = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""A damaged range is fetched, checked and put in its place, byte for byte; or nothing changes."""
+"""A damaged range is fetched, checked and replaced byte for byte, or nothing changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ TOPIC = TopicState(
 
 
 class Node(CleanedNode):
-    """A log of two closed segments with five batches each, and what another replica has of it."""
+    """A log of two closed segments with five batches each, and another replica's copy."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -41,7 +41,7 @@ class Node(CleanedNode):
         self.answers: dict[int, Callable[[int, int], bytes | Outcome]] = {2: self.sound}
 
     def sound(self, offset: int, end_offset: int) -> bytes | Outcome:
-        """A batch at a time."""
+        """Gives one batch at a time."""
         for batch in self.batches:
             header = read_header(batch)
             last = header.base_offset + header.last_offset_delta
@@ -129,7 +129,7 @@ async def test_a_damaged_batch_is_healed_in_place(node: Node, batch: int, field:
     assert min(offsets) == 2 * batch, "no more is fetched than has to be"
 
 
-async def test_a_segment_that_was_cut_gets_its_end_back(node: Node) -> None:
+async def test_a_shortened_segment_gets_its_end_back(node: Node) -> None:
     log = node.it
     before = bytes_of(log)
     cut(log, 30)
@@ -139,7 +139,7 @@ async def test_a_segment_that_was_cut_gets_its_end_back(node: Node) -> None:
     assert bytes_of(log) == before
 
 
-async def test_a_range_that_is_sound_by_now_is_not_fetched(node: Node) -> None:
+async def test_a_range_that_is_intact_again_is_not_fetched(node: Node) -> None:
     node.it.lost.add(4, 6)
     old = node.it.extent.all[0]
     assert await node.heal(0, 4, 6) == (True, {})
@@ -173,7 +173,7 @@ def half(node: Node, offset: int, end_offset: int) -> bytes:
 
 
 @pytest.mark.parametrize("wrong", [wrong_checksum, another_epoch, shorter, too_few, half])
-async def test_what_does_not_fit_changes_nothing(
+async def test_batches_that_do_not_fit_change_nothing(
     node: Node, wrong: Callable[[Node, int, int], bytes]
 ) -> None:
     log = node.it
@@ -191,7 +191,7 @@ async def test_what_does_not_fit_changes_nothing(
     assert len(read_all(log)) == 11
 
 
-async def test_a_source_that_has_lost_the_same_is_passed_over(node: Node) -> None:
+async def test_a_source_with_the_same_damage_is_skipped(node: Node) -> None:
     log = node.it
     flip(log.extent.all[1].file, 70)
     log.lost.add(10, 12)
@@ -207,7 +207,7 @@ async def test_a_source_that_has_lost_the_same_is_passed_over(node: Node) -> Non
 
 
 async def test_two_damaged_batches_of_a_segment(node: Node) -> None:
-    """The header of the second one is damaged: the segment behind the first cannot be walked."""
+    """The second batch's header is damaged, so the batches after it cannot be located."""
     log = node.it
     before = bytes_of(log)
     flip(log.extent.all[0].file, len(node.batches[0]) + 70)
@@ -220,7 +220,7 @@ async def test_two_damaged_batches_of_a_segment(node: Node) -> None:
     assert log.lost.ranges == ()
 
 
-async def test_what_is_not_committed_or_not_closed_waits(node: Node) -> None:
+async def test_uncommitted_and_active_segments_wait(node: Node) -> None:
     log = node.it
     flip(log.extent.all[1].file, 70)
     log.lost.add(10, 12)

@@ -64,16 +64,16 @@ def test_headers_timestamps_and_sizes(written: tuple[int, list[int], int]) -> No
 
 
 @pytest.mark.parametrize("shift", [1, 17, 40])
-def test_what_is_no_batch_boundary(written: tuple[int, list[int], int], shift: int) -> None:
+def test_positions_that_are_no_batch_boundary(
+    written: tuple[int, list[int], int], shift: int
+) -> None:
     fd, positions, end = written
     with pytest.raises(CorruptLogError):
         batches.find_batch(os.pread, fd, position=positions[2] + shift, limit=end, offset=10**6)
 
 
 @pytest.mark.parametrize("less", [1, 100, 9000])
-def test_what_goes_beyond_the_end_is_no_batch(
-    written: tuple[int, list[int], int], less: int
-) -> None:
+def test_a_batch_beyond_the_end_is_none(written: tuple[int, list[int], int], less: int) -> None:
     fd, positions, _ = written
     limit = positions[34] - less
     with pytest.raises(CorruptLogError):

@@ -37,7 +37,7 @@ def test_no_more_than_the_capacity_is_open() -> None:
     assert clock.evictions == 7
 
 
-def test_what_is_used_stays() -> None:
+def test_used_handles_stay_open() -> None:
     clock = HandleClock(3)
     favourite, *others = handles(clock, 3)
     for other in others:

@@ -95,7 +95,7 @@ def test_never_beyond_the_segment(
     assert max(offset + length for offset, length in calls) <= 30 << 20
 
 
-def test_a_file_system_that_cannot_is_asked_once(tmp_path: Path) -> None:
+def test_an_unsupported_reservation_is_tried_once(tmp_path: Path) -> None:
     files = FileSystem()
     asked: list[int] = []
 

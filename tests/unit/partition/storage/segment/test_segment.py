@@ -36,7 +36,7 @@ def test_a_new_segment_replaces_what_was_left_with_its_name(
     assert segment.created_ms == 5
 
 
-def test_a_segment_that_is_there_is_described_without_opening_it(factory: SegmentFactory) -> None:
+def test_an_existing_segment_is_described_without_opening_it(factory: SegmentFactory) -> None:
     created = factory.create(7, now_ms=5)
     batch = make_batch(base_offset=7, timestamps=(50, 40))
     os.pwrite(created.fd, batch, 0)
@@ -66,7 +66,7 @@ def test_sealing_completes_the_indexes(factory: SegmentFactory) -> None:
         again.timestamp_of_batch(9)
 
 
-def test_the_last_time_index_entry_is_not_taken_on_trust(factory: SegmentFactory) -> None:
+def test_the_last_time_index_entry_is_verified(factory: SegmentFactory) -> None:
     segment = factory.create(7, now_ms=5)
     batch = make_batch(base_offset=7, timestamps=(50,))
     os.pwrite(segment.fd, batch, 0)

@@ -27,8 +27,8 @@ if _version_not_supported:
 
 
 class ControllerServiceStub:
-    """ControllerService changes the cluster's metadata. A standby answers FAILED_PRECONDITION with
-    reason NOT_CONTROLLER and the active one's address.
+    """ControllerService changes the cluster's metadata. A standby controller answers FAILED_PRECONDITION
+    with reason NOT_CONTROLLER and the active controller's address.
     """
 
     def __init__(self, channel):
@@ -110,26 +110,26 @@ class ControllerServiceStub:
 
 
 class ControllerServiceServicer:
-    """ControllerService changes the cluster's metadata. A standby answers FAILED_PRECONDITION with
-    reason NOT_CONTROLLER and the active one's address.
+    """ControllerService changes the cluster's metadata. A standby controller answers FAILED_PRECONDITION
+    with reason NOT_CONTROLLER and the active controller's address.
     """
 
     def RegisterNode(self, request, context):
-        """RegisterNode starts an incarnation of a partition node; a live duplicate id is refused.
+        """RegisterNode starts an incarnation of a partition node; refused while another one is alive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RegisterGateway(self, request, context):
-        """RegisterGateway makes a gateway known to clients and routing.
+        """RegisterGateway adds a gateway to the metadata that clients get.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Heartbeat(self, request, context):
-        """Heartbeat keeps a session alive and says what revision the caller has applied.
+        """Heartbeat keeps a session alive and tells the revision that the caller has applied.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,8 +178,8 @@ class ControllerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ElectLeaders(self, request, context):
-        """ElectLeaders moves partitions to their preferred leaders, or, where none may lead by right, to
-        any live replica (KIP-460).
+        """ElectLeaders moves partitions to their preferred leaders, or, in an unclean election, to any
+        live replica (KIP-460).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -193,15 +193,15 @@ class ControllerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecommissionNode(self, request, context):
-        """DecommissionNode lets a node have no new replicas and begins to move some of its own away; to be
-        repeated until none is left.
+        """DecommissionNode gives a node no new replicas and begins to move some of its replicas away. The
+        caller repeats it until none is left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveNode(self, request, context):
-        """RemoveNode forgets a node that has ended and holds nothing (Kafka's UnregisterBroker).
+        """RemoveNode removes a stopped node without replicas (Kafka's UnregisterBroker).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -296,8 +296,8 @@ def add_ControllerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControllerService:
-    """ControllerService changes the cluster's metadata. A standby answers FAILED_PRECONDITION with
-    reason NOT_CONTROLLER and the active one's address.
+    """ControllerService changes the cluster's metadata. A standby controller answers FAILED_PRECONDITION
+    with reason NOT_CONTROLLER and the active controller's address.
     """
 
     @staticmethod

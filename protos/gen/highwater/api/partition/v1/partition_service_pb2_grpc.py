@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class PartitionServiceStub:
-    """PartitionService moves batches and coordinator calls over long-lived coalesced streams, and
-    answers the rarer questions by unary calls.
+    """PartitionService moves batches and coordinator calls over long-lived streams, many in one
+    message, and answers rarer requests by unary calls.
 
-    Messages of the three streams begin with `header_bytes`, the length of everything before the
-    payload field, and end with the payload, so that a peer in a hurry parses the header alone and
-    slices the payload without a copy. The whole is still an ordinary protobuf message.
+    Messages with a payload begin with `header_bytes`, the length of everything before the payload
+    field, and end with the payload, so that a peer can parse the header alone and slice the payload
+    without a copy. The whole is still an ordinary protobuf message.
     """
 
     def __init__(self, channel):
@@ -83,25 +83,25 @@ class PartitionServiceStub:
 
 
 class PartitionServiceServicer:
-    """PartitionService moves batches and coordinator calls over long-lived coalesced streams, and
-    answers the rarer questions by unary calls.
+    """PartitionService moves batches and coordinator calls over long-lived streams, many in one
+    message, and answers rarer requests by unary calls.
 
-    Messages of the three streams begin with `header_bytes`, the length of everything before the
-    payload field, and end with the payload, so that a peer in a hurry parses the header alone and
-    slices the payload without a copy. The whole is still an ordinary protobuf message.
+    Messages with a payload begin with `header_bytes`, the length of everything before the payload
+    field, and end with the payload, so that a peer can parse the header alone and slice the payload
+    without a copy. The whole is still an ordinary protobuf message.
     """
 
     def Append(self, request_iterator, context):
-        """Append writes batches to leaders hosted here. One message carries many batches, grouped by
-        partition; results are per batch and partial success is normal.
+        """Append writes batches to leaders on this node. One message carries many batches, grouped by
+        partition; each batch has its own result.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request_iterator, context):
-        """Fetch reads from leaders and long-polls; answers may come in another order than requests.
-        It never returns data at or above the high watermark.
+        """Fetch reads from leaders, and waits for records if asked to; answers may come in another order
+        than requests. It never returns data at or above the high watermark.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,18 +115,18 @@ class PartitionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Replicate(self, request_iterator, context):
-        """Replicate feeds another node's followers of the leaders hosted here: one stream per pair of
-        nodes. The stream is the fetch session: what it asked for stays asked for until it is answered
-        with records, an error or a divergence, asked for anew, or forgotten. Requests are answered
-        one at a time and in order; each asked-for offset acknowledges everything before it.
+        """Replicate feeds another node's followers of leaders on this node: one stream per pair of
+        nodes. The stream is the fetch session: a partition's row stays in it until the row is answered
+        with records, an error or a divergence, is replaced, or is forgotten. Requests are answered
+        one at a time and in order; each row's offset acknowledges everything before it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadRange(self, request, context):
-        """ReadRange gives another node's replica committed batches that its own disk has damaged. A leader
-        or a follower answers it if it is in sync in the leader epoch that the request names.
+        """ReadRange gives another node's replica committed batches that are damaged on its own disk. Every
+        replica answers it that is in sync in the leader epoch of the request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,14 +140,14 @@ class PartitionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OffsetsForLeaderEpoch(self, request, context):
-        """OffsetsForLeaderEpoch gives the end offset of the largest epoch up to the asked one (KIP-101).
+        """OffsetsForLeaderEpoch gives the end offset of the largest epoch up to the given one (KIP-101).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeLogDirs(self, request, context):
-        """DescribeLogDirs tells sizes of an instance's replicas here, by log directory, and the space.
+        """DescribeLogDirs lists the log directories: sizes of an instance's replicas, and free space.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -205,12 +205,12 @@ def add_PartitionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PartitionService:
-    """PartitionService moves batches and coordinator calls over long-lived coalesced streams, and
-    answers the rarer questions by unary calls.
+    """PartitionService moves batches and coordinator calls over long-lived streams, many in one
+    message, and answers rarer requests by unary calls.
 
-    Messages of the three streams begin with `header_bytes`, the length of everything before the
-    payload field, and end with the payload, so that a peer in a hurry parses the header alone and
-    slices the payload without a copy. The whole is still an ordinary protobuf message.
+    Messages with a payload begin with `header_bytes`, the length of everything before the payload
+    field, and end with the payload, so that a peer can parse the header alone and slice the payload
+    without a copy. The whole is still an ordinary protobuf message.
     """
 
     @staticmethod

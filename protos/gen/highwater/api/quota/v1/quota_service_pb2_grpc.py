@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class QuotaServiceStub:
-    """QuotaService takes usage once a second and gives allocations back.
+    """QuotaService receives the nodes' usage and allocates shares of the limits.
     """
 
     def __init__(self, channel):
@@ -43,11 +43,11 @@ class QuotaServiceStub:
 
 
 class QuotaServiceServicer:
-    """QuotaService takes usage once a second and gives allocations back.
+    """QuotaService receives the nodes' usage and allocates shares of the limits.
     """
 
     def Report(self, request_iterator, context):
-        """Report carries usage up and allocations down, once a second.
+        """Report sends usage to the service and allocations back, once a second.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +70,7 @@ def add_QuotaServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class QuotaService:
-    """QuotaService takes usage once a second and gives allocations back.
+    """QuotaService receives the nodes' usage and allocates shares of the limits.
     """
 
     @staticmethod

@@ -111,11 +111,6 @@ class ReplicaFetcher:
         self.session.ask_again(replica)
         self.stream.wake()
 
-    @property
-    def reads_files(self) -> bool:
-        """Whether the leader's files are on this host, and read."""
-        return self._files.readable
-
     def check(self) -> None:
         """Breaks a connection on which no answer comes; called about once a second."""
         self._files.drop_deleted()

@@ -6,7 +6,7 @@ where those nodes are. Single owner, on the node's loop.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
@@ -227,7 +227,7 @@ class ReplicaFetchers:
     async def close(self) -> None:
         """Ends all streams; nothing is followed any more."""
         self._closed = True
-        timers: list[Any] = [*self._retries.values(), *self._idle.values()]
+        timers: list[asyncio.TimerHandle] = [*self._retries.values(), *self._idle.values()]
         for timer in timers:
             timer.cancel()
         self._retries.clear()

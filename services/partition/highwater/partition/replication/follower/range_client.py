@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
@@ -66,7 +66,7 @@ class RangeClient:
             return await self._call(address, request)
 
     async def _call(self, address: str, request: pb.ReadRangeRequest) -> bytes | Outcome:
-        call: Any = self._channel(address).unary_unary(
+        call = self._channel(address).unary_unary(
             METHOD,
             request_serializer=pb.ReadRangeRequest.SerializeToString,
             response_deserializer=pb.ReadRangeResponse.FromString,

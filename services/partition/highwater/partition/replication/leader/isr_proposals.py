@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.model.errors import HighwaterError
@@ -176,7 +176,9 @@ class IsrProposals:
 
     # ---- answers ----
 
-    def _answered(self, replica: PartitionReplica, proposal: ProposeIsr, result: Any) -> None:
+    def _answered(
+        self, replica: PartitionReplica, proposal: ProposeIsr, result: pb.AlterPartitionResult
+    ) -> None:
         code = result.error.error_code
         if code:
             self._log.info(

@@ -1,1 +1,1 @@
-"""Log compaction at work: which log is next, the child process that rewrites, the swap."""
+"""Log compaction: choice of the next log, the child process that rewrites it, the swap."""

@@ -1,4 +1,4 @@
-"""Which log is cleaned next (Kafka's `LogCleanerManager.grabFilthiestCompactedLog`)."""
+"""Chooses the next log to clean (Kafka's `LogCleanerManager.grabFilthiestCompactedLog`)."""
 
 from dataclasses import dataclass
 
@@ -9,19 +9,19 @@ from highwater.partition.storage.log.log import PartitionLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A log of a compacted topic, and what of it may be cleaned now."""
+    """A log of a compacted topic, and its part that may be cleaned now."""
 
     entry: HostedLog
     part: Cleanable
     due: bool
-    """Whether it is to be cleaned, as soon as it is its turn."""
+    """Whether to clean it."""
 
 
-def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
-    """None if the log is not to be compacted. Raises LogDirFailure, CorruptLogError.
+def candidate_of(entry: HostedLog, now_ms: int) -> Candidate | None:
+    """None if there is nothing to compact. Raises LogDirFailure, CorruptLogError.
 
-    The high watermark bounds what is cleaned; it is the last stable offset as well, as long as
-    there are no transactions.
+    Only records below the high watermark are cleaned. Without transactions it is also the last
+    stable offset.
     """
     log = entry.log
     config = log.config
@@ -46,6 +46,6 @@ def look_at(entry: HostedLog, now_ms: int) -> Candidate | None:
 
 def _waiting_since(log: PartitionLog, part: Cleanable, now_ms: int) -> int:
     if not part.dirty_bytes or log.config.max_compaction_lag_ms >= now_ms:
-        return now_ms  # As a rule there is no limit, and no need to read anything.
+        return now_ms  # Usually there is no limit, so nothing need be read.
     since = log.cleaning.waiting_since(part.first_dirty, part.end)
     return now_ms if since is None else since

@@ -1,8 +1,7 @@
 """The child process that cleans one log: `python -m highwater.partition.storage.cleaning.child`.
 
-Reads one job from its standard input, reports on its standard output (`job`), and ends. It is nice
-to everybody else and does not outlive the node: the kernel kills it when the thread that started it
-is gone.
+Reads one job from standard input, reports on standard output (`job`), and ends. It runs with low
+priority and does not outlive the node: the kernel kills it when the thread that started it ends.
 """
 
 import ctypes
@@ -31,7 +30,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def clean_log(job_line: bytes, output: BinaryIO) -> int:
-    """Carries out the job in `job_line`, with reports to `output`; the exit code."""
+    """Carries out the job in `job_line` and reports to `output`; returns the exit code."""
 
     def tell(report: Report) -> None:
         output.write(encode_report(report))
@@ -43,8 +42,7 @@ def clean_log(job_line: bytes, output: BinaryIO) -> int:
         tell(CleaningFailed(kind=IO, error=str(error)))
     except (StorageError, RecordsError) as error:
         tell(CleaningFailed(kind=UNREADABLE, error=str(error)))
-    except Exception:  # noqa: BLE001 - told to the node, which logs it.
-        # Whatever it is, the node logs it and goes on without cleaning this log.
+    except Exception:  # noqa: BLE001 - the node logs it and goes on without cleaning this log.
         tell(CleaningFailed(kind=BUG, error=traceback.format_exc()))
     else:
         return 0
@@ -52,15 +50,15 @@ def clean_log(job_line: bytes, output: BinaryIO) -> int:
 
 
 def main() -> int:
-    """The process."""
+    """Runs the process."""
     parent = int(sys.argv[1])
     _die_with_parent()
     if os.getppid() != parent:
-        return 1  # It was gone before the kernel was asked to tell.
+        return 1  # The parent ended before the kernel was asked to watch it.
     os.nice(NICENESS)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the node ends us.
+    )  # Ctrl-C reaches the whole group; the node ends this process.
     return clean_log(sys.stdin.buffer.readline(LINE_BYTES_MAX), sys.stdout.buffer)
 
 

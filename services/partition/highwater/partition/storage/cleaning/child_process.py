@@ -1,7 +1,7 @@
-"""The node's end of a child process that cleans (`child`): started, heard, ended and reaped.
+"""The node's handle on a cleaning child process (`child`): start, read reports, kill, reap.
 
-Reading, decompressing and rewriting a log takes seconds of a processor, which the node's loop has
-not to spare. The child is another process and not a thread, since threads share the interpreter.
+Reading, decompressing and rewriting a log takes seconds of CPU time, which would stop the node's
+loop. A thread would share the interpreter with it, so the child is a process.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from highwater.partition.storage.cleaning.job import (
 
 COMMAND: Final = (sys.executable, "-m", "highwater.partition.storage.cleaning.child")
 SILENCE_S_MAX: Final = 120.0
-"""Without any report, which come every few MiB: the disk hangs, or the child does."""
+"""Without a report, which comes every few MiB, the disk or the child hangs."""
 PASS_S_MAX: Final = 6 * 3600.0
-"""Of one pass over one log, whatever it reports; on top of it comes what its rate makes it take."""
+"""For one pass over one log, whatever it reports; time that its rate limit costs is added."""
 _PASSED_MAX: Final = 3
-"""How often a byte of a log is read or written: for the offset map, for the new segment, into it."""
+"""Each byte is read for the offset map, read again for the copy, and written."""
 END_S_MAX: Final = 10.0
-"""For a process that was killed to be gone; only one that hangs in the kernel takes longer."""
+"""For a killed process to end; only one that hangs in the kernel takes longer."""
 
 
 class ChildError(Exception):
-    """The child broke off, hung, or said what is no report."""
+    """The child ended early, hung, or sent something that is no report."""
 
 
 def pass_s_max(job: CleaningJob) -> float:
-    """How long a pass may take: a slow rate is no fault of the child's."""
+    """How long a pass may take; time for a low rate limit is added."""
     if not job.io_bytes_per_s:
         return PASS_S_MAX
     nbytes = sum(size for _, _, size in job.segments)
@@ -43,7 +43,7 @@ def pass_s_max(job: CleaningJob) -> float:
 
 
 class CleanerProcess:
-    """One child for one job: `start`, `next_report` until the last one, `end` in any case."""
+    """One child for one job: `start`, `next_report` until the last one, `end` in every case."""
 
     def __init__(
         self, command: Sequence[str] = COMMAND, *, silence_s_max: float = SILENCE_S_MAX
@@ -56,7 +56,7 @@ class CleanerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the child; None if there is none."""
+        """The child's process id; None if there is none."""
         return None if self._process is None else self._process.pid
 
     async def start(self, job: CleaningJob) -> None:
@@ -75,7 +75,7 @@ class CleanerProcess:
             raise ChildError(f"it took no job: {error!r}") from error
 
     async def next_report(self) -> Report:
-        """What the child says next. Raises ChildError."""
+        """The child's next report. Raises ChildError."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -99,12 +99,12 @@ class CleanerProcess:
             try:
                 self._process.kill()
             except ProcessLookupError:
-                return  # It has just ended by itself.
+                return  # It has just ended.
 
     async def end(self) -> bool:
-        """Kills the child if it still lives and reaps it; False if it does not go.
+        """Kills the child if it still runs and reaps it; False if it does not end.
 
-        Who is cancelled meanwhile is so only afterwards: nobody else would reap it.
+        A cancellation takes effect only afterwards, as nobody else would reap the child.
         """
         if self._process is None:
             return True

@@ -1,8 +1,8 @@
 """The cleaner of a node: compacts its logs one at a time, the dirtiest first (Kafka's LogCleaner).
 
 It runs on the loop that owns the logs and only decides and renames; a child process does the work.
-A log that cannot be cleaned is left alone from then on, and the others go on. Nothing of it is
-remembered over a restart but the checkpoint, as in Kafka.
+A log that cannot be cleaned is left alone from then on, and the others go on. As in Kafka, only the
+cleaner's checkpoint survives a restart.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from highwater.model.time import Clock
-from highwater.partition.storage.cleaning.candidates import Candidate, look_at
+from highwater.partition.storage.cleaning.candidates import Candidate, candidate_of
 from highwater.partition.storage.cleaning.child_process import ChildError, CleanerProcess
 from highwater.partition.storage.cleaning.job import (
     IO,
@@ -33,37 +33,37 @@ from highwater.partition.storage.names import CLEANED_SUFFIX
 from highwater.runtime.logging import Logger
 
 LOGS_PER_STEP: Final = 50
-"""Looked at before the loop gets to do something else."""
+"""Logs examined before the loop runs something else."""
 BYTES_PER_KEY: Final = 200
-"""Of the offset map in the child: a digest, an offset and their share of a dict. Measured are 130 at
-670 000 keys; a dict that grows holds its former table as well for a moment."""
+"""Memory per key of the child's offset map: a digest, an offset and their share of a dict.
+Measured: 130 at 670 000 keys; a growing dict briefly keeps its former table as well."""
 ATTEMPTS_MAX: Final = 3
-"""Of a log whose cleaning breaks off in a row, before it counts as uncleanable. What the system
-refuses is tried for ever: a full disk may have room again."""
+"""Consecutive failures before a log counts as uncleanable. Errors of the system do not count: a
+full disk may have room again."""
 RETRY_MS_MAX: Final = 600_000
-"""Between two attempts; they are twice as far apart each time."""
+"""Pause between two attempts; it doubles each time."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CleanerStats:
-    """Since the start, for metrics. Bytes are those of `.log` files."""
+    """Counts since the start, for metrics. Bytes are those of `.log` files."""
 
     runs: int = 0
-    """Passes that came to their end."""
+    """Completed passes."""
     failed_runs: int = 0
     aborted_runs: int = 0
-    """Because the log changed or went."""
+    """Passes that ended because the log changed or was deleted."""
     bytes_before: int = 0
     bytes_after: int = 0
     records_dropped: int = 0
     uncleanable: int = 0
-    """Partitions that are left alone."""
+    """Logs that are not cleaned any more."""
     dirty_ratio_max: float = 0.0
-    """Of the dirtiest log at the last look."""
+    """The ratio of the dirtiest log at the last look."""
 
 
 class Cleaner:
-    """See the module. `run` as a task; all else is for reading."""
+    """See the module. Start `run` as a task; everything else is for reading."""
 
     def __init__(
         self,
@@ -74,27 +74,27 @@ class Cleaner:
         settings: CleanerSettings,
         enable: bool = True,
     ) -> None:
-        """`enable` is log.cleaner.enable: without it `run` does nothing."""
+        """With `enable` (log.cleaner.enable) false, `run` does nothing."""
         self.stats = CleanerStats()
         self.process: CleanerProcess | None = None
-        """The child that is at work."""
+        """The running child."""
         self._manager = manager
         self._clock = clock
         self._log = log
         self.settings = settings
-        """As last configured."""
+        """The last settings."""
         self._enable = enable
         self._reconfigured = asyncio.Event()
         self._failures: dict[HostedLog, _Failures] = {}
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """Goes by other settings from the next pass on; a pause takes its new length at once."""
+        """Uses new settings from the next pass on; a changed pause applies at once."""
         if settings != self.settings:
             self.settings = settings
             self._reconfigured.set()
 
     async def run(self) -> None:
-        """Looks and cleans for ever; to be cancelled. The child is gone when it ends."""
+        """Looks and cleans until it is cancelled; the child has ended when this returns."""
         if not self._enable:
             return
         while True:
@@ -102,10 +102,10 @@ class Cleaner:
             tried: set[HostedLog] = set()
             while (found := await self._next(tried)) is not None:
                 if not await self._clean(found):
-                    tried.add(found.entry)  # Not at once again, whatever was wrong with it.
+                    tried.add(found.entry)  # Not again in this round, whatever the reason.
 
     async def _pause(self) -> None:
-        """`backoff_ms` from now on, whatever that becomes meanwhile."""
+        """Waits `backoff_ms`, counted from now, even if the setting changes meanwhile."""
         began_s = asyncio.get_running_loop().time()
         while True:
             self._reconfigured.clear()
@@ -119,7 +119,7 @@ class Cleaner:
                 return
 
     async def _next(self, tried: set[HostedLog]) -> Candidate | None:
-        """The dirtiest log that is due."""
+        """The dirtiest log that should be cleaned."""
         for entry in [e for e in self._failures if not self._manager.holds(e)]:
             del self._failures[entry]
         self._count_uncleanable()
@@ -142,23 +142,23 @@ class Cleaner:
         return best
 
     def _look_at(self, entry: HostedLog) -> Candidate | None:
-        if not self._usable(entry) or self._rests(entry):
+        if not self._usable(entry) or self._is_backing_off(entry):
             return None
         found: Candidate | None = None
         with self._manager.guard(entry.directory):
             try:
-                found = look_at(entry, self._clock.wall_ms())
+                found = candidate_of(entry, self._clock.wall_ms())
             except CorruptLogError as error:
                 self._failed(entry, str(error), attempts_max=1)
         return found
 
     def try_again(self, log: PartitionLog) -> None:
-        """Damage of a log was repaired, so what could not be cleaned for it can be."""
+        """Damage of this log was repaired, so it may be cleanable again."""
         for entry in [entry for entry in self._failures if entry.log is log]:
             del self._failures[entry]
         self._count_uncleanable()
 
-    def _rests(self, entry: HostedLog) -> bool:
+    def _is_backing_off(self, entry: HostedLog) -> bool:
         failures = self._failures.get(entry)
         return failures is not None and (
             failures.uncleanable or self._clock.monotonic_ms() < failures.retry_ms
@@ -168,11 +168,11 @@ class Cleaner:
         return entry.directory.failure is None and self._manager.holds(entry)
 
     async def _clean(self, found: Candidate) -> bool:
-        """One pass over one log; whether it came to its end."""
+        """One pass over one log; True if it was completed."""
         entry = found.entry
         log = entry.log
         if not self._usable(entry) or log.cleaning.running is not None:
-            return False  # Others had the loop since it was looked at.
+            return False  # The log has changed since it was examined.
         process = self.process = CleanerProcess()
         run = CleaningRun(
             entry,
@@ -228,7 +228,7 @@ class Cleaner:
                     assert_never(report)
 
     def _done(self, entry: HostedLog, report: CleaningDone, before: int, after: int) -> None:
-        # Who has a place in the checkpoint has a marker, even if nothing was removed yet.
+        # A log in the checkpoint must have a marker, even if nothing was removed yet.
         with self._manager.guard(entry.directory):
             entry.log.cleaning.mark_gaps()
         entry.log.cleaning.first_dirty = report.next_dirty
@@ -249,7 +249,7 @@ class Cleaner:
         )
 
     async def _end(self, run: CleaningRun, process: CleanerProcess) -> None:
-        """Whatever became of the pass: the child is gone, and what it left behind."""
+        """Ends the child and removes what it left, however the pass ended."""
         entry = run.entry
         log = entry.log
         if log.cleaning.running is run:
@@ -282,7 +282,7 @@ class Cleaner:
         )
 
     def _failed(self, entry: HostedLog, error: str, *, attempts_max: int | None) -> None:
-        """Notes a pass that did not work; after so many in a row the log is left alone."""
+        """Notes a failed pass; after `attempts_max` in a row the log is left alone."""
         self.stats.failed_runs += 1
         failures = self._failures.setdefault(entry, _Failures())
         failures.count += 1
@@ -301,16 +301,16 @@ class Cleaner:
 
 @dataclass(slots=True)
 class _Failures:
-    """Of one log, in a row."""
+    """Consecutive failures of one log."""
 
     count: int = 0
     uncleanable: bool = False
     retry_ms: int = 0
-    """Not before this time of the monotonic clock."""
+    """The next attempt is not before this time of the monotonic clock."""
 
 
 class _PassFailedError(Exception):
-    """The child could not do it."""
+    """The child reported a failure."""
 
     def __init__(self, report: CleaningFailed) -> None:
         super().__init__(report.error)
@@ -318,7 +318,7 @@ class _PassFailedError(Exception):
 
 
 def _remove_leftovers(entry: HostedLog) -> None:
-    """New files that will not be used. What cannot be removed now goes at the next start."""
+    """Removes new files that will not be used. Those that remain are removed at the next start."""
     filesystem, directory = entry.directory.filesystem, entry.log.directory
     try:
         for name in filesystem.listdir(directory):

@@ -1,20 +1,20 @@
 """What compaction keeps of a log: the newest record of every key (Kafka's `Cleaner`), pure.
 
-Two passes. First the dirty part of the log, oldest batch first, fills an `OffsetMap`: key -> offset
-of its newest record. Then all batches up to there are written anew without the records that the
-map knows a newer one for. Offsets never change: what is left of a batch has its first and last
+There are two passes. First the dirty part of the log, oldest batch first, fills an `OffsetMap`: key
+-> offset of its newest record. Then all batches up to there are written again without the records
+that are older than the map's. Offsets never change: the rest of a batch keeps its first and last
 offset, its epoch, its producer and its sequence.
 
 * A record without a value, a tombstone, deletes its key. It stays for delete.retention.ms after
-  the first pass that met it, so that consumers in the middle of the log hear of it (KIP-534): that
-  pass sets the time into the header, in place of the base timestamp, and flags it (bit 6).
-* A record without a key has no place in a compacted log and goes.
-* The header of a producer's newest batch stays even if it holds nothing any more, as the producer's
-  last sequence can be read from nothing else. Here, unlike in Kafka, so does the last header of
-  every written file: the file then says up to where it replaces older ones (`compaction_swap`).
-* Control batches stay as they are, since nothing tells yet which transactions are still there.
+ the first pass that met it, so that consumers in the middle of the log see it (KIP-534): that
+ pass writes the time into the header, in place of the base timestamp, and sets bit 6.
+* A record without a key has no place in a compacted log and is dropped.
+* The header of a producer's newest batch stays even without records, because only it has the
+ producer's last sequence. Unlike in Kafka, so does the last header of every written file: it
+ shows up to where the file replaces older ones (`compaction_swap`).
+* Control batches stay, since nothing shows yet which transactions are still there.
 
-`cleaning` has what calls this.
+The other modules of `cleaning` call this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,14 +50,14 @@ _CRC: Final = Struct(">I")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningRules:
-    """One pass's view of time and limits."""
+    """The time and the limits of one pass."""
 
     now_ms: int
     """Wall clock."""
     delete_retention_ms: int
     """How long tombstones stay [delete.retention.ms]."""
     decompressed_bytes_max: int = 64 * 1024 * 1024
-    """Of one batch; more is not decompressed but an error."""
+    """Of one batch; a larger one is an error."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,17 +71,17 @@ class CleaningReport:
 
 
 class OffsetMap:
-    """Key -> offset of its newest record, for so many keys at most.
+    """Key -> offset of its newest record, for at most `keys_max` keys.
 
-    Keys are kept as 128-bit digests, so that the memory does not depend on how long they are; that
-    two keys share one is as unlikely as a broken disk that nobody notices (Kafka takes MD5).
+    Keys are kept as 128-bit digests, so that memory does not depend on their length. A collision
+    is as unlikely as an unnoticed disk error (Kafka uses MD5).
     """
 
     def __init__(self, keys_max: int) -> None:
         self._keys_max = keys_max
         self._offsets: dict[bytes, int] = {}
         self.latest = NO_OFFSET
-        """Offset of the last record that was looked at: nothing is known of those behind it."""
+        """Offset of the last record added; the map knows nothing of later ones."""
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -91,9 +91,9 @@ class OffsetMap:
         return self._offsets.get(_digest(key), NO_OFFSET)
 
     def add(self, batch: RecordBatchView, rules: CleaningRules) -> bool:
-        """Notes all records of the log's next batch, or none if they might not find room.
+        """Adds all records of the log's next batch, or none if they might not fit.
 
-        Raises RecordsError if it cannot be read.
+        Raises RecordsError if the batch cannot be read.
         """
         header = batch.header()
         if is_control(header.attributes):
@@ -109,7 +109,7 @@ class OffsetMap:
 
 
 class CleanedBatch(NamedTuple):
-    """What is left of a batch; `data` is None if it goes as a whole."""
+    """What remains of a batch; `data` is None if nothing does."""
 
     data: Buffer | None
     kept: int
@@ -119,10 +119,10 @@ class CleanedBatch(NamedTuple):
 def clean_batch(
     batch: RecordBatchView, offsets: OffsetMap, rules: CleaningRules, *, keep_header: bool
 ) -> CleanedBatch:
-    """The batch without the records that compaction drops; the very bytes if it drops none.
+    """The batch without the records that compaction drops; the same bytes if it drops none.
 
-    `keep_header`: something has to stay even if no record does. Raises RecordsError if the batch
-    cannot be read.
+    `keep_header`: keep the header even without records. Raises RecordsError if the batch cannot
+    be read.
     """
     header = batch.header()
     whole = memoryview(batch.buf)[batch.start : batch.end]
@@ -157,7 +157,7 @@ def clean(
 ) -> Iterator[Buffer]:
     """The batches of one new file, from those of the segments that it replaces, in order.
 
-    `producers`: for every active producer the last offset of its newest batch.
+    `producers`: the last offset of every active producer's newest batch.
     """
     previous: RecordBatchView | None = None
     for batch in batches:
@@ -203,7 +203,7 @@ def _records(
 
 
 def _rebuilt(header: BatchHeader, records: list[RawRecord], horizon_ms: int | None) -> bytes:
-    """A batch in the same place with fewer records, or with the time its tombstones have."""
+    """The batch with fewer records, or with the deletion time of its tombstones."""
     base = header.base_timestamp if horizon_ms is None else horizon_ms
     shift = header.base_timestamp - base
     payload = b"".join(
@@ -224,7 +224,7 @@ def _rebuilt(header: BatchHeader, records: list[RawRecord], horizon_ms: int | No
 
 
 def _empty(header: BatchHeader) -> bytes:
-    """A header that only says where the batch was, and whose (Kafka's `writeEmptyHeader`)."""
+    """A header that keeps only the batch's offsets and producer (Kafka's `writeEmptyHeader`)."""
     return _sealed(
         header._replace(
             attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT),

@@ -1,4 +1,4 @@
-"""Which part of a log compaction takes next (Kafka's `LogCleanerManager`, `Cleaner`), pure."""
+"""Chooses the part of a log to compact next (Kafka's `LogCleanerManager`, `Cleaner`), pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Final
 from highwater.partition.storage.segment.segment import SegmentSpan
 
 OFFSET_DELTA_MAX: Final = (1 << 31) - 1
-"""Offsets of one segment, relative to its base: what its index can hold."""
+"""Offsets of one segment, relative to its base offset: the range of an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """Offsets that may be cleaned: [start, end), of which [first_dirty, end) has not been yet."""
+    """Offsets [start, end) that may be cleaned; [first_dirty, end) was not cleaned yet."""
 
     start: int
     first_dirty: int
@@ -22,7 +22,7 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of bytes that were written since the last pass; 0 if there is nothing to do."""
+        """Share of bytes written since the last pass; 0 if there is nothing to do."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -35,12 +35,12 @@ def cleanable(
     now_ms: int,
     lag_ms_min: int,
 ) -> Cleanable:
-    """What of the sealed `segments`, oldest first, may be cleaned now.
+    """The part of the sealed `segments`, oldest first, that may be cleaned now.
 
-    `first_dirty` is where the last pass has ended, by its checkpoint: one that lies outside the
-    log (which was truncated, or deleted from) means from the start. Whole segments only, and none
-    that is not committed in full: what may be truncated must not have replaced anything. Records
-    younger than `lag_ms_min` [min.compaction.lag.ms] keep their segment, and those after it, away.
+    `first_dirty` is the checkpointed end of the last pass; if it lies outside the log, which was
+    truncated or deleted from, cleaning begins at the start. Only whole, fully committed segments
+    are cleaned: a record that may be truncated must not replace another. A record younger than
+    `lag_ms_min` [min.compaction.lag.ms] excludes its segment and those after it.
     """
     start = segments[0].base_offset if segments else 0
     end = start
@@ -65,10 +65,10 @@ def cleanable(
 def must_clean(
     dirty_since_ms: int, *, now_ms: int, lag_ms_max: int, ratio: float, ratio_min: float
 ) -> bool:
-    """Whether a log with this dirty ratio is due.
+    """Whether a log with this dirty ratio should be cleaned.
 
-    Because its ratio is above [min.cleanable.dirty.ratio], or because its oldest dirty record, written
-    at `dirty_since_ms`, has waited for longer than `lag_ms_max` [max.compaction.lag.ms].
+    True if the ratio is above [min.cleanable.dirty.ratio], or if the oldest dirty record, written
+    at `dirty_since_ms`, has waited longer than `lag_ms_max` [max.compaction.lag.ms].
     """
     if ratio <= 0:
         return False
@@ -78,10 +78,10 @@ def must_clean(
 def grouped(
     segments: Sequence[SegmentSpan], *, segment_bytes: int, index_bytes_max: int
 ) -> list[list[SegmentSpan]]:
-    """Neighbours that become one segment, because cleaning has made them small.
+    """Groups neighbouring segments to be written as one, because cleaning has made them small.
 
-    Judged by their sizes before the pass, so the result can only be smaller; a segment that is too
-    large by itself is a group of its own.
+    Sizes before the pass count, so the result can only be smaller. A segment that is too large by
+    itself is a group of its own.
     """
     groups: list[list[SegmentSpan]] = []
     size = index_bytes = 0

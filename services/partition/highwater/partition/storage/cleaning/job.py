@@ -1,8 +1,8 @@
-"""What the node and the child process that cleans for it tell each other: lines of JSON.
+"""The messages between the node and its cleaning child process: lines of JSON.
 
 * to the child: one CleaningJob;
 * to the node: Progress, at least every few seconds, and GroupWritten for every group of segments
-  whose new files are on disk; in the end CleaningDone or CleaningFailed.
+ whose new files are on disk; at the end CleaningDone or CleaningFailed.
 """
 
 import json
@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 LINE_BYTES_MAX: Final = 64 << 20
-"""A job names every segment and every active producer; both take some 30 bytes."""
+"""A job lists every segment and every active producer, at about 30 bytes each."""
 
 UNREADABLE: Final = "unreadable"
-"""Cleaning this log cannot succeed: its data are damaged, or one batch is too large."""
+"""This log cannot be cleaned: it is damaged, or one batch is too large."""
 IO: Final = "io"
-"""The system refused something; it may work next time."""
+"""The system reported an error; the next attempt may succeed."""
 BUG: Final = "bug"
 
 
@@ -26,35 +26,35 @@ class CleaningJob:
 
     directory: str
     segments: Sequence[tuple[int, int, int]]
-    """(base offset, offset that follows, bytes) of each."""
+    """(base offset, next segment's base offset, bytes) of each."""
     index_bytes: Sequence[int]
-    """The larger index of each."""
+    """The size of each segment's larger index."""
     first_dirty: int
-    """Where the last pass has ended."""
+    """Where the last pass ended."""
     now_ms: int
     delete_retention_ms: int
     keys_max: int
-    """Of the offset map."""
+    """Limit of the offset map."""
     segment_bytes: int
     index_bytes_max: int
     index_interval: int
     producers: Mapping[int, int]
-    """Of every active producer the last offset of its newest batch."""
+    """The last offset of every active producer's newest batch."""
     io_bytes_per_s: int = 0
-    """How fast to read and write, both together; 0 is no limit."""
+    """Limit for reading and writing together; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """It is alive."""
+    """The child works."""
 
     nbytes: int
-    """Read so far."""
+    """Bytes read so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWritten:
-    """These neighbours are to give way to `<first of bases>.*.cleaned`."""
+    """`<first of bases>.*.cleaned` is to replace these neighbouring segments."""
 
     bases: Sequence[int]
     bytes_before: int
@@ -63,17 +63,17 @@ class GroupWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningDone:
-    """The end of a pass. Bytes are those of `.log` files; 0 where nothing had to change."""
+    """The end of a pass. Bytes are those of `.log` files; 0 if nothing had to change."""
 
     next_dirty: int
-    """The offset map had no room for anything from here on, or there is nothing more."""
+    """Everything before this offset is clean."""
     records_kept: int
     records_dropped: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningFailed:
-    """The end of a pass that did not work."""
+    """The end of a failed pass."""
 
     kind: str
     error: str
@@ -91,12 +91,12 @@ _NAMES: Final = {report: name for name, report in _REPORTS.items()}
 
 
 def encode_job(job: CleaningJob) -> bytes:
-    """One line."""
+    """Encodes a job as one line."""
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
 def decode_job(line: bytes) -> CleaningJob:
-    """The inverse of `encode_job`; ValueError, KeyError or TypeError if it is none."""
+    """The inverse of `encode_job`; raises ValueError, KeyError or TypeError."""
     fields = json.loads(line)
     fields["segments"] = [tuple(segment) for segment in fields["segments"]]
     fields["producers"] = {int(key): value for key, value in fields["producers"].items()}
@@ -104,12 +104,12 @@ def decode_job(line: bytes) -> CleaningJob:
 
 
 def encode_report(report: Report) -> bytes:
-    """One line."""
+    """Encodes a report as one line."""
     return json.dumps({"report": _NAMES[type(report)], **asdict(report)}).encode() + b"\n"
 
 
 def decode_report(line: bytes) -> Report:
-    """The inverse of `encode_report`; ValueError if it is none."""
+    """The inverse of `encode_report`; raises ValueError."""
     try:
         fields = json.loads(line)
         made: Report = _REPORTS[fields.pop("report")](**fields)

@@ -1,7 +1,7 @@
-"""One pass over a log, as the child process does it: the offset map, then new files.
+"""One pass over a log in the child process: fills the offset map, then writes new files.
 
-Reads files that nobody changes and writes `<base>.*.cleaned`; all else is the node's. The files of
-a group are on disk when it is reported.
+It reads sealed segments and writes `<base>.*.cleaned`; the node does everything else. The files of
+a group are on disk when the group is reported.
 """
 
 import os
@@ -39,14 +39,14 @@ from highwater.partition.storage.segment.segment import Segment, SegmentFactory,
 from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 WRITE_BYTES: Final = 1 << 20
-"""Gathered before they are written."""
+"""Bytes gathered before a write."""
 PROGRESS_BYTES: Final = 4 << 20
-"""Read between two signs of life; less than a second's work, however the disk is."""
+"""Bytes read between two reports; takes less than a second, whatever the disk."""
 _OPEN_MAX: Final = 8
 
 
 class MapTooSmallError(StorageError):
-    """One batch alone may hold more keys than the offset map takes."""
+    """A single batch may hold more keys than the offset map takes."""
 
 
 class LogCleaner:
@@ -59,7 +59,7 @@ class LogCleaner:
         filesystem: FileSystem | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """`tell` passes a report on to the node; `pace` is what the job says unless given."""
+        """`tell` sends a report to the node; `pace` defaults to the job's rate."""
         self._job = job
         self._tell = tell
         self._filesystem = filesystem or FileSystem()
@@ -77,10 +77,10 @@ class LogCleaner:
         )
 
     def run(self) -> CleaningDone:
-        """The whole pass.
+        """Runs the whole pass.
 
         Raises OSError, CorruptLogError, RecordsError (a batch whose records cannot be read) and
-        MapTooSmallError; groups that were reported before are good all the same.
+        MapTooSmallError; groups reported before stay valid.
         """
         offsets = self._dirty_keys()
         next_dirty = offsets.latest + 1
@@ -113,7 +113,7 @@ class LogCleaner:
         ]
 
     def _dirty_keys(self) -> OffsetMap:
-        """The newest offset of every key in the dirty part, or in as much of it as has room."""
+        """The newest offset of every key in the dirty part, or in as much of it as fits."""
         offsets = OffsetMap(self._job.keys_max)
         dirty = [s for s in self._job.segments if s[1] > self._job.first_dirty]
         for base, following, size in dirty:
@@ -125,7 +125,7 @@ class LogCleaner:
                             f"records, the offset map takes {self._job.keys_max} keys"
                         )
                     return offsets
-            # What a gap at the segment's end had was seen by an earlier pass, here or elsewhere.
+            # An earlier pass has seen the records of a gap at the segment's end.
             offsets.latest = max(offsets.latest, following - 1)
         return offsets
 
@@ -150,7 +150,7 @@ class LogCleaner:
         changed = len(group) > 1
         try:
             for data in clean(batches, offsets, self._rules, self._job.producers, self._report):
-                # What is kept as it was is a view of what was read.
+                # An unchanged batch is a view of what was read.
                 changed = changed or not isinstance(data, memoryview)
                 file.add(bytes(data))
             before = sum(span.size for span in group)
@@ -173,7 +173,7 @@ class LogCleaner:
         )
 
     def _newest_change(self, group: Iterable[SegmentSpan]) -> int:
-        """When the newest of the old files was written, in nanoseconds: for segment ages."""
+        """When the newest of the old files was written, in nanoseconds; it dates the new file."""
         paths = [offset_file(span.base_offset, LOG_SUFFIX) for span in group]
         return max(
             self._filesystem.stat(os.path.join(self._job.directory, path)).st_mtime_ns
@@ -182,7 +182,7 @@ class LogCleaner:
 
 
 class _NewFile:
-    """A segment that is being written, with both indexes."""
+    """A segment being written, with both indexes."""
 
     def __init__(
         self, filesystem: FileSystem, segment: Segment, index_interval: int, pace: Pace
@@ -202,13 +202,13 @@ class _NewFile:
 
     @property
     def size(self) -> int:
-        """Bytes that were added."""
+        """Bytes added so far."""
         return self._written + self._waiting_bytes
 
     def add(self, batch: bytes) -> None:
         """Appends a batch."""
         view = RecordBatchView(batch, 0, len(batch))
-        # As in Kafka, a header without records is nothing that a timestamp could lead to.
+        # As in Kafka: a header without records is nothing that a timestamp could lead to.
         timestamp = view.max_timestamp if view.record_count else NO_TIMESTAMP
         self._builder.add(self.size, len(batch), view.last_offset, timestamp)
         self._waiting.append(batch)
@@ -225,7 +225,7 @@ class _NewFile:
         self._waiting_bytes = 0
 
     def finish(self, changed_ns: int) -> None:
-        """Writes what is left and syncs all files."""
+        """Writes the rest and syncs all files."""
         self._write()
         os.utime(self._fd, ns=(changed_ns, changed_ns))
         self._segment.seal()
@@ -237,5 +237,5 @@ class _NewFile:
                 self._filesystem.close(fd)
 
     def close(self) -> None:
-        """Closes the file, whatever became of it."""
+        """Closes the file, finished or not."""
         self._filesystem.close(self._fd)

@@ -1,4 +1,4 @@
-"""All batches of a segment file in order, checked, in bounded memory."""
+"""Reads all batches of a segment file in order, checked, in bounded memory."""
 
 import os
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ WINDOW_BYTES: Final = 1 << 20
 def batches_of(
     filesystem: FileSystem, path: str, size: int, *, from_offset: int = 0
 ) -> Iterator[RecordBatchView]:
-    """Batches that end at or after `from_offset`; a view keeps the window that it is in.
+    """Batches that end at or after `from_offset`; each view keeps its read buffer alive.
 
-    Raises CorruptLogError if the file does not consist of batches whose checksums hold (damage
-    must not get a new checksum), OSError.
+    Raises CorruptLogError if a batch is not whole or its checksum does not match (damage must not
+    get a new checksum), OSError.
     """
     fd = filesystem.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -42,7 +42,7 @@ def batches_of(
 
 
 def _extent(window: bytes, at: int, left: int, path: str, position: int) -> tuple[int, int]:
-    """(bytes, next offset) of the batch whose header stands at `at`."""
+    """(bytes, next offset) of the batch whose header is at `at`."""
     if len(window) - at < HEADER_BYTES:
         raise CorruptLogError(f"{path} ends inside a batch header at position {position}")
     fields = HEADER.unpack_from(window, at)

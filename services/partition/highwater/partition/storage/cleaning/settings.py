@@ -1,4 +1,4 @@
-"""Settings of the log cleaner, which follow the broker configs `log.cleaner.*` of its node."""
+"""Settings of the log cleaner, from the broker configs `log.cleaner.*` of its node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from typing import Final
 from highwater.model.dynamic_config import broker_number
 
 BACKOFF_MS_MIN: Final = 100
-"""Kafka takes 0; a cleaner that looks at all logs without a pause would do nothing else."""
+"""Kafka allows 0; here the cleaner would then do nothing but look at all logs."""
 NO_LIMIT_BYTES_PER_S: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
-    """What a pass goes by; the one that runs goes on with what it began with."""
+    """The settings of a pass, which keeps those that it began with."""
 
     backoff_ms: int = 15_000
-    """[log.cleaner.backoff.ms] Between looks when nothing is to be cleaned."""
+    """[log.cleaner.backoff.ms] Pause when nothing is to be cleaned."""
     dedupe_buffer_bytes: int = 128 << 20
-    """[log.cleaner.dedupe.buffer.size] Of the offset map; what does not fit waits for the next pass."""
+    """[log.cleaner.dedupe.buffer.size] Of the offset map; other keys wait for the next pass."""
     io_bytes_per_s: int = 0
-    """[log.cleaner.io.max.bytes.per.second] Read and written, both together; 0 is no limit."""
+    """[log.cleaner.io.max.bytes.per.second] Reading and writing together; 0 is no limit."""
 
 
 def cleaner_settings(broker_configs: Mapping[str, str]) -> CleanerSettings:
-    """From a node's broker configs under Kafka's names; what is not among them has its default."""
+    """From a node's broker configs under Kafka's names; missing ones have their defaults."""
 
     def number(name: str) -> float:
         return broker_number(f"log.cleaner.{name}", broker_configs)

@@ -1,9 +1,9 @@
-"""A cleaning of one log as the node sees it, and how its new segments get into the log.
+"""Tracks one cleaning of a log on the node, and puts its new segments into the log.
 
-Renames are made on the owner's loop, as those of deletion are, and the syncs between them on the
-directory's worker, in the order of `compaction_swap.swap` but for one step: the log takes the new
-segment over under its `.swap` name, in the same turn in which the old files lose theirs, so that at
-no moment a reader finds nothing. It gets its own name after the next sync.
+Renames run on the owner's loop, as for deletion, and the syncs between them on the directory's
+worker. The order is that of `compaction_swap.swap` but for one step: the log takes over the new
+segment under its `.swap` name, in the same turn in which the old files are renamed, so that a
+reader always finds a file. The segment gets its own name after the next sync.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from highwater.partition.storage.names import (
 from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 SYNC_S_MAX: Final = 120.0
-"""For the directory's worker to come round; a disk that hangs longer has other problems."""
+"""For the directory's worker to run the job; a disk that hangs longer fails elsewhere."""
 _T = TypeVar("_T")
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-"""The log comes first: without it the indexes mean nothing."""
+"""The log file comes first: without it the indexes mean nothing."""
 
 
 def _nothing() -> None:
-    """Comes after a sync that nothing follows."""
+    """Follows a sync after which nothing is to be done."""
 
 
 class AbortedError(Exception):
@@ -42,9 +42,9 @@ class AbortedError(Exception):
 
 
 class CleaningRun:
-    """Implements `log_cleaning.Cleaning`; from the job's making to its last swap. One loop owns it.
+    """Implements `log_cleaning.Cleaning`, from the job's creation to its last swap; on one loop.
 
-    `on_abort` is called at most once, on the loop, from within whatever changes the log.
+    `on_abort` is called at most once, on the loop, from within the call that changes the log.
     """
 
     def __init__(
@@ -55,18 +55,17 @@ class CleaningRun:
         on_abort: Callable[[], None],
         fail: Callable[[LogDirFailure], None],
     ) -> None:
-        """Of a log that no other cleaning works on. `fail` takes its directory offline."""
+        """`entry`'s log must have no other cleaning. `fail` takes its directory offline."""
         self.entry = entry
         self.end_offset = end_offset
         self.aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_abort = on_abort
         self.fail = fail
-        """Takes the directory offline."""
         self._swapping: int | None = None
-        """Base offset of new files that may count after a crash, and are not in the log yet."""
+        """Base offset of new files that count after a crash but are not in the log yet."""
 
     def abort(self) -> None:
-        """See `Cleaning`. What a crash might take for the log's own is gone afterwards.
+        """See `Cleaning`. Removes the new files that a crash would make part of the log.
 
         Raises LogDirFailure.
         """
@@ -89,7 +88,7 @@ class CleaningRun:
                 raise LogDirFailure(log.directory, error) from error
 
     async def swap(self, group: GroupWritten, *, index_bytes: int) -> None:
-        """Puts the new files of a group into the log, whose segments they replace.
+        """Puts the new files of a group into the log in place of its segments.
 
         Raises AbortedError, TimeoutError.
         """
@@ -111,7 +110,7 @@ class CleaningRun:
         for suffix in _SUFFIXES[1:]:
             self._guarded(partial(self._rename, base, suffix))
         await self._sync()
-        # The moment of decision: after a crash the new files are the log from now on.
+        # From this rename on, the new files are the log after a crash.
         self._guarded(partial(self._rename, base, LOG_SUFFIX))
         await self._sync()
         new = self._guarded(partial(self._take_over, base, old, index_bytes))
@@ -137,7 +136,7 @@ class CleaningRun:
         return new
 
     def _finish(self, new: Segment) -> None:
-        """The new segment gets its own name, unless it has gone meanwhile; also after `abort`."""
+        """Gives the new segment its own name, unless it was removed; also after `abort`."""
         if new.deleted:
             return
         rename = self.entry.directory.filesystem.rename
@@ -150,12 +149,12 @@ class CleaningRun:
         new.without_suffix(SWAP_SUFFIX)
 
     def check(self) -> None:
-        """Raises AbortedError if it was aborted."""
+        """Raises AbortedError if the cleaning was aborted."""
         if self.aborted.done():
             raise AbortedError
 
     def _guarded(self, work: Callable[[], _T]) -> _T:
-        """Does something to the files, unless the cleaning was aborted."""
+        """Runs `work` on the files, unless the cleaning was aborted."""
         self.check()
         try:
             return work()
@@ -167,7 +166,7 @@ class CleaningRun:
             raise AbortedError from error
 
     async def _sync(self, then: Callable[[], None] = _nothing) -> None:
-        """Waits until the directory's names are on disk; `then` comes first, also if aborted."""
+        """Waits until the directory's names are on disk; first runs `then`, even if aborted."""
         log, filesystem = self.entry.log, self.entry.directory.filesystem
         path = log.directory
         synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,1 +1,1 @@
-"""Log directories: their locks, checkpoints, workers, and the logs that they hold."""
+"""Log directories: locks, checkpoints, workers, and the logs in them."""

@@ -1,7 +1,7 @@
-"""Damaged logs that were set aside: kept until another copy of their partition is in sync (R13).
+"""Damaged logs that were set aside, until another copy of their partition is in sync (R13).
 
-They stay in the log directory that they were in, as `<partition>.<token>-damaged`, also over a
-restart; nothing reads them. Single owner, the thread that owns the logs.
+Each stays in its log directory as `<partition>.<token>-damaged`, also after a restart; nothing
+reads it. Used on the thread that owns the logs.
 """
 
 import os
@@ -14,7 +14,7 @@ from highwater.partition.storage.names import parse_damaged_directory
 
 
 class DamagedLogs:
-    """By the name of the partition's directory; true if there are any."""
+    """Damaged logs by the name of their partition's directory; true if there are any."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
@@ -24,7 +24,7 @@ class DamagedLogs:
         return sum(len(places) for places in self._found.values())
 
     def find(self) -> None:
-        """Takes note of those that an earlier process has left; after `LogManager.open`.
+        """Finds those that an earlier process has left; call it after `LogManager.open`.
 
         A directory that cannot be listed is offline.
         """
@@ -41,7 +41,7 @@ class DamagedLogs:
                     self._add(partition, hosted, os.path.join(path, name))
 
     def set_aside(self, log: PartitionLog) -> None:
-        """Keeps a log that is in use, under another name."""
+        """Renames the directory of a log that is in use, and keeps it."""
         name = os.path.basename(log.directory)
         hosted = self._manager.dirs[self._manager.dir_index(log)]
         self._manager.rename_away(log, log.closing.set_damaged_aside)
@@ -51,7 +51,7 @@ class DamagedLogs:
         self._found.setdefault(name, []).append((hosted, directory))
 
     def remove(self, name: str) -> list[str]:
-        """Has all that was kept of a partition removed, off the loop; their directories."""
+        """Removes, off the loop, all damaged logs of a partition; returns their directories."""
         places = self._found.pop(name, [])
         for hosted, directory in places:
             hosted.delete_later([directory], 0)

@@ -1,12 +1,12 @@
-"""Remembers outside of a log directory that a write to it has failed.
+"""Remembers, outside of a log directory, that a write to it has failed.
 
-Nothing can be noted on a disk that fails, and with one log directory there is no other to note it in.
-A note is an empty file in a runtime directory, which need not survive more than the kernel:
+A failing disk cannot keep a note, and with one log directory there is no other to keep it in. A
+note is an empty file in a runtime directory, which must survive only until the kernel restarts:
 
     <directory>/<32 hexadecimal digits>     a digest of boot id, device and inode of a log directory
 
-Where that directory does not live as long as the kernel (a container's own file system that is made
-anew), the note is lost; `lineage_notes_dir` names one that does.
+The note is lost if that directory does not live as long as the kernel (such as a container's own
+file system); `lineage_notes_dir` names one that does.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 NOTES_MAX: Final = 1000
-"""Notes of other kernels and of directories that are gone stay behind; the oldest go."""
+"""Notes of other kernels and of removed directories stay behind; the oldest are removed."""
 _MODE: Final = 0o700
 
 
@@ -27,15 +27,15 @@ class FailureNotes(Protocol):
     """Notes that live as long as the kernel. `place` is a directory's device and inode."""
 
     def remember(self, place: str) -> None:
-        """Notes that a write to the directory has failed; as well as it can be."""
+        """Notes that a write to the directory has failed; a failure to note it is ignored."""
         ...
 
     def known(self, place: str) -> bool:
-        """Whether that was noted and not forgotten."""
+        """Whether a note for the directory exists."""
         ...
 
     def forget(self, place: str) -> None:
-        """The directory itself says it now."""
+        """Removes the note, because the directory itself records the failure now."""
         ...
 
 
@@ -46,7 +46,7 @@ class NoNotes:
         """Does nothing."""
 
     def known(self, place: str) -> bool:  # noqa: ARG002 - a port's signature.
-        """Never."""
+        """Never true."""
         return False
 
     def forget(self, place: str) -> None:
@@ -54,11 +54,11 @@ class NoNotes:
 
 
 class RuntimeNotes:
-    """Notes in the first of some directories that takes them; read in all of them."""
+    """Writes notes to the first directory that takes them; reads all directories."""
 
     def __init__(self, directories: Sequence[Path], *, boot_id: str) -> None:
-        """Directories are made when they are needed. Without a boot id nothing is noted: then
-        nothing is believed either.
+        """Creates the directories when needed. Without a boot id it keeps no notes; lineage then
+        proves nothing anyway.
         """
         self._directories = directories
         self._boot_id = boot_id
@@ -91,7 +91,7 @@ class RuntimeNotes:
 
 
 def runtime_directories(chosen: Path | None) -> list[Path]:
-    """Where notes go: the configured directory, or /run, the user's runtime directory, /tmp."""
+    """Where notes are kept: the chosen directory, or /run, the user's runtime directory, /tmp."""
     if chosen is not None:
         return [chosen]
     user = os.environ.get("XDG_RUNTIME_DIR")
@@ -103,7 +103,7 @@ def runtime_directories(chosen: Path | None) -> list[Path]:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Whether nobody else can have put a note, or a link, there: /tmp is everybody's."""
+    """Whether nobody else can have put a note, or a link, there: everybody may write to /tmp."""
     try:
         found = directory.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""How many files and maps the logs of a directory keep open."""
+"""How many files and memory maps the logs of a directory keep open."""
 
 import resource
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Final, Self
 FILES_MIN: Final = 64
 MAPS_MIN: Final = 32
 MAPS_MAX: Final = 32_000
-"""Half of what Linux allows a process (vm.max_map_count is 65 530): the next one would be ENOMEM,
+"""Half of what Linux allows a process (vm.max_map_count is 65 530). One map too many is ENOMEM,
 which takes the directory offline."""
 RESERVED_DESCRIPTORS: Final = 256
-"""Left for sockets and everything else that a node opens, however low the process's limit."""
+"""Kept free for sockets and everything else that a node opens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleLimits:
-    """How many segment files and index maps may be open at once."""
+    """How many segment files and index maps may be open at a time."""
 
     files: int
     maps: int

@@ -1,6 +1,6 @@
-"""A log directory in service: its logs' environment, its worker, its checkpoints.
+"""A log directory in use: its logs' environment, worker and checkpoints.
 
-`open_logs` runs once, on any thread, before `start`; all else on the owner's thread.
+`open_logs` runs once, on any thread, before `start`; everything else on the owner's thread.
 """
 
 import os
@@ -32,12 +32,12 @@ from highwater.partition.storage.names import (
 from highwater.partition.storage.segment.handles import HandleClock
 
 REMOVED_AT_ONCE: Final = 20
-"""Files and directories in one job; an orderly stop waits for that job, and leaves the others to the
-next start. Removing a large file takes some 15 ms."""
+"""Files and directories per job. An orderly stop waits for one job and leaves the rest to the next
+start. Removing a large file takes some 15 ms."""
 
 
 class HostedLog:
-    """A log, its directory and its topic's id."""
+    """A log, its directory and its topic id."""
 
     __slots__ = ("directory", "flush_waiters", "flushing", "log", "topic_id")
 
@@ -51,7 +51,7 @@ class HostedLog:
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """The name of the log's directory."""
         return os.path.basename(self.log.directory)
 
 
@@ -66,7 +66,7 @@ def _remove_all(paths: Sequence[str]) -> None:
 
 
 def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""
+    """Nothing is left to do on the owner's thread."""
 
 
 class HostedDirectory:
@@ -83,7 +83,7 @@ class HostedDirectory:
         entries: Callable[["HostedDirectory"], list[HostedLog]],
         limits: HandleLimits,
     ) -> None:
-        """`entries` gives the usable logs of a directory at the moment."""
+        """`entries` gives a directory's usable logs now."""
         self.index = index
         self.directory = directory
         self.filesystem = directory.filesystem
@@ -94,28 +94,27 @@ class HostedDirectory:
         self.failure: LogDirFailure | None = None
         """Why it is offline; None while it is online."""
         self.names: set[str] | None = None
-        """Directories of all partitions that live here; None if it could never be read."""
+        """Names of all partitions' directories here; None if the directory was never readable."""
         self.log_count = 0
         self.cache_intact = False
-        """Whether nothing that was written here was lost when the last process ended; set before
-        `open_logs`."""
+        """Whether every write of the last process is still there; set it before `open_logs`."""
         self.on_loss: Callable[[], None] = _nothing
-        """Called by `open_logs` before a log is cut that has lost more than a killed process leaves
-        unwritten (`recovery.findings`), as often as there are such logs. Raises LogDirFailure."""
+        """`open_logs` calls it before cutting a log that lost more than a killed process leaves
+        unwritten (`recovery.findings`), once per such log. Raises LogDirFailure."""
         self.closed_clean = False
-        """After `close`: everything is on disk, and nothing failed or was under way."""
+        """After `close`: everything is on disk, nothing failed, no write was unfinished."""
         self._cleaned: dict[Partition, int] = {}
-        """What the cleaner's checkpoint says."""
+        """The content of the cleaner's checkpoint."""
         self._unopened: dict[Partition, int] = {}
-        """What it said of logs that could not be opened."""
+        """Its entries of logs that could not be opened."""
         self._names_changed = False
-        """Whether logs were made since the directory itself was last synced."""
+        """Whether logs were created since the directory was last synced."""
         self._checkpoints_stale = False
-        """Whether `checkpoint_soon` was asked for and is not under way."""
+        """Whether `checkpoint_soon` was called and its write has not begun."""
         self._checkpoints_begun = False
-        """Whether it is under way, or about to be."""
+        """Whether its write runs, or is queued."""
         self._high_watermarks: dict[Partition, int] = {}
-        """As last written, or about to be."""
+        """The last values written, or queued for writing."""
         self._writing_high_watermarks = False
         self._entries = entries
         self._clock = clock
@@ -123,15 +122,15 @@ class HostedDirectory:
         self._on_failure = on_failure
         self._worker: DirectoryWorker | None = None
         self._writer: DirectoryWorker | None = None
-        """Made when the directory stalls for the first time."""
+        """Created when the directory stalls for the first time."""
         self._remover: DirectoryWorker | None = None
-        """Made when something is to be removed for the first time."""
+        """Created when something is removed for the first time."""
         self._removing = False
 
     # -- start and stop -------------------------------------------------------------------------
 
     def open_logs(self, config: LogConfig) -> tuple[list[HostedLog], dict[str, StorageError]]:
-        """Opens and recovers all logs: those that work, and why the others do not (by name).
+        """Opens and recovers all logs; returns the usable ones, and the errors of others by name.
 
         If the directory itself fails, `failure` is set and there are no logs.
         """
@@ -165,9 +164,9 @@ class HostedDirectory:
         return logs, unusable
 
     def _check_high_watermarks(self, logs: Sequence[HostedLog], offsets: DirectoryOffsets) -> None:
-        """Logs are not cut below their high watermarks: one that ends before has lost records.
+        """A log is never cut below its high watermark: one that ends before it has lost records.
 
-        What is true now is written at once, or the next start would tell of the same loss again.
+        Writes the true offsets at once; otherwise the next start would report the loss again.
         """
         if any(
             offsets.high_watermarks.get((log.topic, log.partition), 0) > log.log_end_offset
@@ -220,9 +219,9 @@ class HostedDirectory:
     def close(
         self, entries: Sequence[HostedLog], node_epoch: int, *, timeout_s: float
     ) -> LogDirFailure | None:
-        """Closes the logs; marks the directory clean if all went well. The failure if not.
+        """Closes the logs and marks the directory clean if all went well; else the failure.
 
-        After a write that was still under way it is not clean, which is no failure. The directory
+        An unfinished write leaves the directory not clean, without being a failure. The directory
         stays locked.
         """
         failure = self.failure
@@ -230,7 +229,7 @@ class HostedDirectory:
             if worker is not None and not worker.stop(timeout_s=timeout_s):
                 hung = OSError(f"its worker did not end within {timeout_s} s")
                 failure = failure or LogDirFailure(self.directory.path, hung)
-        # What the writer wrote last may not be in its log yet, as the owner's thread is busy here.
+        # The writer's last write may not be noted in its log yet: that takes the owner's thread.
         clean = failure is None and not any(entry.log.late_writer.writing for entry in entries)
         for entry in entries:
             try:
@@ -253,7 +252,7 @@ class HostedDirectory:
     # -- logs -----------------------------------------------------------------------------------
 
     def create(self, name: str, *, topic_id: TopicId, config: LogConfig) -> HostedLog:
-        """Makes an empty log. Raises LogDirFailure."""
+        """Creates an empty log. Raises LogDirFailure."""
         parsed = parse_partition_directory(name)
         assert parsed is not None
         path = os.path.join(self.directory.path, name)
@@ -280,7 +279,7 @@ class HostedDirectory:
             raise LogDirFailure(path, error) from error
 
     def topic_id_of(self, name: str) -> TopicId:
-        """What the `partition.metadata` of a partition's directory says; `NO_TOPIC_ID` if none.
+        """The topic id in a partition's `partition.metadata`; `NO_TOPIC_ID` if there is none.
 
         Raises LogDirFailure, CorruptCheckpointError.
         """
@@ -309,7 +308,7 @@ class HostedDirectory:
     def flush(self, entry: HostedLog, done: Callable[[], None] | None = None) -> None:
         """Syncs a log up to its present end, then calls `done`.
 
-        One sync at a time for each log: whoever comes meanwhile shares the next one. Raises
+        Each log has one sync at a time; calls that come meanwhile share the next one. Raises
         LogDirFailure; `done` is never called if the directory fails later.
         """
         if done is not None:
@@ -338,7 +337,7 @@ class HostedDirectory:
         self.run_later(job.run, done)
 
     def offsets(self, entries: Sequence[HostedLog]) -> DirectoryOffsets:
-        """What the checkpoints of these logs say now."""
+        """The checkpoint values of these logs now."""
         logs = [entry.log for entry in entries]
         return DirectoryOffsets(
             recovery_points={
@@ -353,7 +352,7 @@ class HostedDirectory:
         )
 
     def checkpoint(self, entries: Sequence[HostedLog], done: Callable[[], None] = _nothing) -> None:
-        """Writes the checkpoints on the worker, and makes new logs' names durable; then `done`."""
+        """Writes the checkpoints and new logs' names on the worker, then calls `done`."""
         self._sync_names()
         self.checkpoint_cleaned(entries)
         offsets = self.offsets(entries)
@@ -361,13 +360,13 @@ class HostedDirectory:
         self.run_later(partial(self.directory.write_offsets, offsets), done)
 
     def checkpoint_high_watermarks(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the high watermarks on the worker, if any has moved and no write is under way.
+        """Writes the high watermarks on the worker, if any has moved and no write is unfinished.
 
-        All of them are taken at one moment: a log that is cut or goes comes with the next
-        checkpoint, which the worker writes after this one.
+        All values are taken at one time. A truncation or deletion during the write is in the
+        next checkpoint, which the worker writes after this one.
         """
         if self._writing_high_watermarks:
-            return  # The disk is slow; the next pass has newer ones.
+            return  # The disk is slow; the next call has newer values.
         offsets = _high_watermarks(entries)
         if offsets != self._high_watermarks:
             self._high_watermarks = offsets
@@ -381,13 +380,13 @@ class HostedDirectory:
         self._writing_high_watermarks = False
 
     def _sync_names(self) -> None:
-        """Comes before anybody is told that records of a new log are on disk."""
+        """Makes new logs' names durable, before any of their records are reported durable."""
         if self._names_changed:
             self._names_changed = False
             self.run_later(self.directory.sync, _nothing)
 
     def _replace_checkpoints(self) -> None:
-        """One write for all that were asked for in a turn of the loop, or during the last write."""
+        """Writes once for all calls of a loop turn, or of the time since the last write began."""
         online = self._worker is not None and self.failure is None
         self._checkpoints_begun = self._checkpoints_stale and online
         if self._checkpoints_begun:
@@ -402,18 +401,18 @@ class HostedDirectory:
         }
 
     def checkpoint_cleaned(self, entries: Sequence[HostedLog]) -> None:
-        """Writes the cleaner's checkpoint on the worker, if there is anything new."""
+        """Writes the cleaner's checkpoint on the worker, if it has changed."""
         cleaned = self._cleaned_now(entries)
         if cleaned != self._cleaned:
             self._cleaned = cleaned
             self.run_later(partial(self.directory.write_cleaned, cleaned), _nothing)
 
     def remove_due(self) -> int:
-        """Begins to remove what has waited long enough; how many paths go first.
+        """Begins to remove paths that are due; returns how many this job takes.
 
-        On a thread of its own: syncs that take long must not keep a full disk full. One job at a
-        time: thousands of segments may be due at once, which is no reason to count the disk as
-        broken, nor to keep an orderly stop waiting for all of them.
+        It has its own thread: long syncs must not keep a full disk full. It runs one job at a
+        time: thousands of segments may be due at once, and must not make the disk seem stalled,
+        nor delay an orderly stop.
         """
         if self._removing:
             return 0
@@ -434,7 +433,7 @@ class HostedDirectory:
     # -- LogEnvironment -------------------------------------------------------------------------
 
     def run_later(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        """Runs `work` on the worker (`LogEnvironment`); nothing happens once it is offline."""
+        """Runs `work` on the worker (`LogEnvironment`), unless the directory is offline."""
         assert self._worker is not None, "the directory was not started"
         self._worker.submit(work, partial(self._guarded, done))
 
@@ -449,10 +448,10 @@ class HostedDirectory:
         self.deletions.add(paths, self._clock.monotonic_ms() + delay_ms)
 
     def checkpoint_soon(self) -> None:
-        """Replaces the checkpoints before the next pass would (`LogEnvironment`), as Kafka does in
+        """Writes the checkpoints before the next regular time (`LogEnvironment`), as Kafka does in
         `LogManager.truncateTo` and `asyncDelete`.
 
-        A topic made anew within seconds would else be recovered by its former one's log start.
+        Otherwise a topic created again within seconds would get its predecessor's log start.
         """
         self._checkpoints_stale = True
         if not self._checkpoints_begun:
@@ -461,13 +460,13 @@ class HostedDirectory:
 
     @property
     def hangs(self) -> bool:
-        """Whether a write of the writer does not come to an end; from any thread."""
+        """Whether a write of the writer does not end; may be called from any thread."""
         writer = self._writer
         return writer is not None and writer.busy_ms() >= HUNG_WRITE_MS
 
     @property
     def waiting_jobs(self) -> int:
-        """Jobs that the worker and the writer have not begun."""
+        """Queued jobs of the worker and the writer."""
         return sum(w.waiting for w in (self._worker, self._writer) if w is not None)
 
     def _failed(self, failure: LogDirFailure) -> None:

@@ -1,19 +1,19 @@
-"""What the running kernel says of a directory's file system (`core.lineage.Volume`), on Linux.
+"""What the running Linux kernel knows of a directory's file system (`core.lineage.Volume`).
 
-A file system that is unmounted and mounted again, or whose device goes, forgets what it had not
-written, though the kernel runs on. Three things tell:
+A file system that is unmounted and mounted again, or whose device disappears, loses unwritten data
+although the kernel keeps running. Three things show this:
 
-- The directory `/sys/fs/<type>/<device>` comes with a mounted file system and goes with it. Its inode
-  number is never used twice by a kernel, and is the same in every container. ext4, xfs and f2fs have
-  one.
-- STATX_MNT_ID_UNIQUE (Linux 6.8) names a mount for as long as the kernel runs. It is compared for
-  file systems without the former, and only between processes in one mount namespace, whose id is
-  unique as well (NS_GET_MNTNS_ID, Linux 6.11): a container is given new mounts at each start.
-- ext4 counts its errors and warnings, and a write that fails in the background is one of them;
-  /proc/self/mountinfo says whether an error has made a file system read-only.
+- The directory `/sys/fs/<type>/<device>` exists while the file system is mounted. A kernel never
+ uses its inode number twice, and shows the same number in every container. ext4, xfs and f2fs
+ have one.
+- STATX_MNT_ID_UNIQUE (Linux 6.8) identifies a mount while the kernel runs. It is used for other
+ file systems, and only between processes in one mount namespace, whose id is unique as well
+ (NS_GET_MNTNS_ID, Linux 6.11), because a container gets new mounts at each start.
+- ext4 counts its errors and warnings, including failed background writes; /proc/self/mountinfo
+ shows whether an error has made a file system read-only.
 
-syncfs, which reports errors of the whole file system, is not asked: it would write all that anybody
-has in memory of it before a killed node may start.
+syncfs, which reports errors of the whole file system, is not used: it would write everybody's
+unwritten data to that file system before a killed node could start.
 """
 
 import ctypes
@@ -41,15 +41,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Volumes(Protocol):
-    """Looks at the file systems of directories."""
+    """Reads the state of directories' file systems."""
 
     def look(self, path: str) -> Volume:
-        """What is known of the one that `path` is on, now."""
+        """What is known now of the file system that holds `path`."""
         ...
 
 
 class UnknownVolumes:
-    """Says nothing: device, inode and boot id have to do."""
+    """Knows nothing: only device, inode and boot id are compared."""
 
     def look(self, path: str) -> Volume:  # noqa: ARG002 - a port's signature.
         """Unknown."""
@@ -57,17 +57,17 @@ class UnknownVolumes:
 
 
 class KernelVolumes:
-    """Asks the kernel; what it does not say is unknown."""
+    """Asks the kernel; what it does not tell is unknown."""
 
     def __init__(
         self, *, sysfs: Path = Path("/sys"), mounts: Path = Path("/proc/self/mountinfo")
     ) -> None:
-        """The paths are for tests."""
+        """Tests replace the paths."""
         self._sysfs = sysfs
         self._mounts = mounts
 
     def look(self, path: str) -> Volume:
-        """See `Volumes`. A few system calls that do no I/O on the file system itself."""
+        """See `Volumes`. A few system calls without I/O on the file system itself."""
         try:
             device = os.stat(path).st_dev
         except OSError:
@@ -95,13 +95,13 @@ class KernelVolumes:
         return None
 
     def _read_only(self, number: str) -> bool:
-        """Whether the options of the file system itself, not of a mount of it, say so."""
+        """Whether the file system itself is read-only, not only its mount."""
         try:
             lines = self._mounts.read_text(errors="replace").splitlines()
         except OSError:
             return False
         for line in lines:
-            # id, parent, major:minor, root, mount point, options, fields ..., "-", type, source, options
+            # id, parent, major:minor, root, mount point, options, ..., "-", type, source, options
             fields = line.split(" ")
             if len(fields) > 6 and fields[2] == number and "-" in fields:
                 return not _READ_ONLY.isdisjoint(fields[-1].split(","))

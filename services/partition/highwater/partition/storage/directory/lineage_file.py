@@ -1,4 +1,4 @@
-"""The file `.highwater_lineage` of a log directory: whose records it holds without a gap.
+"""The file `.highwater_lineage` of a log directory: whose records it has without a gap.
 
     {"version": 1, "directory": "<id>", "directories": ["<id>", ...],
      "boot_id": "<the kernel's>", "incarnations": ["<hex>", ...], "clean": false,
@@ -6,7 +6,7 @@
      "volume": {"superblock": "ext4:18263", "mount_namespace": "4", "mount": "2147483693",
                 "errors": "0:0:0"}}
 
-See `highwater.partition.core.lineage` for what it means.
+`highwater.partition.core.lineage` explains the fields.
 """
 
 import json
@@ -17,7 +17,7 @@ from highwater.partition.core.lineage import DirectoryRecord, Lineage, Volume
 LINEAGE_FILE: Final = ".highwater_lineage"
 VERSION: Final = 1
 _VOLUME: Final = ("superblock", "mount_namespace", "mount", "errors")
-"""What is compared with what is true at the next start."""
+"""Fields that the next start compares with what it finds."""
 
 
 def encode(record: DirectoryRecord) -> bytes:
@@ -37,7 +37,7 @@ def encode(record: DirectoryRecord) -> bytes:
 
 
 def decode(content: bytes) -> DirectoryRecord | None:
-    """The inverse of `encode`; None if that is not what was written, which proves nothing."""
+    """The inverse of `encode`; None for any other content, which proves nothing."""
     try:
         values: Any = json.loads(content)
         if values["version"] != VERSION or not isinstance(values["clean"], bool):
@@ -59,7 +59,7 @@ def decode(content: bytes) -> DirectoryRecord | None:
 
 
 def _volume(values: Any) -> Volume:
-    """What is not known is empty, as in files of earlier versions."""
+    """Unknown fields are empty, as in files of earlier versions."""
     return Volume(
         superblock=_text(values.get("superblock", "")),
         mount_namespace=_text(values.get("mount_namespace", "")),

@@ -1,9 +1,9 @@
-"""One log directory: its lock, its identity, how it was left, and its checkpoints.
+"""One log directory: its lock, identity, checkpoints, and whether it was closed in order.
 
     .lock                              locked while a process uses the directory
     meta.properties                    node.id, cluster.id, directory.id (KRaft's version 1)
     .kafka_cleanshutdown               {"version":0,"brokerEpoch":13}: everything was closed
-    .highwater_lineage                 whose records are here without a gap (see lineage_file)
+   .highwater_lineage                 whose records are here without a gap (see lineage_file)
     recovery-point-offset-checkpoint   replication-offset-checkpoint   log-start-offset-checkpoint
     cleaner-offset-checkpoint          up to where partitions were compacted
     <topic>-<partition>/               a log          <...>-delete/     one to be removed
@@ -50,7 +50,7 @@ from highwater.partition.storage.names import (
 )
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
-"""Kafka's own metadata log may lie beside the partitions; it is not one of ours."""
+"""Kafka's own metadata log may be beside the partitions; it is not ours."""
 SMALL_FILE_MAX: Final = 64 << 10
 NO_EPOCH: Final = -1
 
@@ -59,7 +59,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryIdentity:
-    """What `meta.properties` says. Unset values are -1 and empty."""
+    """The content of `meta.properties`. Unset values are -1 and empty."""
 
     node_id: int = -1
     cluster_id: str = ""
@@ -84,13 +84,13 @@ class LogDirectory:
         self.filesystem = filesystem
         self.identity = DirectoryIdentity()
         self.clean = False
-        """Whether the process that used it before closed everything."""
+        """Whether its last process closed everything in order."""
         self.previous_node_epoch = NO_EPOCH
-        """The node's epoch then; -1 unless `clean`."""
+        """The node epoch of that process; -1 unless `clean`."""
         self._lock_fd = -1
 
     def open(self) -> None:
-        """Creates and locks the directory and reads how it was left.
+        """Creates and locks the directory and reads whether it was closed in order.
 
         The clean-shutdown file is removed at once: a crash from now on is not clean. Raises
         LogDirInUseError, CorruptCheckpointError, LogDirFailure.
@@ -104,7 +104,7 @@ class LogDirectory:
             raise LogDirFailure(self.path, error) from error
 
     def close(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         if self._lock_fd >= 0:
             fd, self._lock_fd = self._lock_fd, -1
             os.close(fd)
@@ -120,7 +120,7 @@ class LogDirectory:
         return sorted(found)
 
     def deleted_directories(self) -> list[str]:
-        """Paths of partitions that were deleted and not yet removed. Raises OSError."""
+        """Paths of deleted partitions that are not yet removed. Raises OSError."""
         return [
             entry.path
             for entry in os.scandir(self.path)
@@ -128,8 +128,8 @@ class LogDirectory:
         ]
 
     def offsets(self) -> DirectoryOffsets:
-        """The three checkpoints. One that is missing or damaged counts as empty: recovery then
-        begins at 0, which is slow but safe. Raises OSError.
+        """The three checkpoints. A missing or damaged one counts as empty: recovery then begins
+        at 0, which is slow but safe. Raises OSError.
         """
         return DirectoryOffsets(
             recovery_points=self._read_offsets(RECOVERY_POINT_CHECKPOINT),
@@ -138,7 +138,7 @@ class LogDirectory:
         )
 
     def cleaned(self) -> dict[Partition, int]:
-        """Up to where a cleaner has worked on partitions: their offsets have gaps. Raises OSError."""
+        """The ends of the cleaned parts of logs, which have gaps. Raises OSError."""
         return self._read_offsets(CLEANER_CHECKPOINT)
 
     def write_cleaned(self, offsets: Mapping[Partition, int]) -> None:
@@ -155,7 +155,7 @@ class LogDirectory:
             self._write_offsets(name, values)
 
     def write_high_watermarks(self, offsets: Mapping[Partition, int]) -> None:
-        """Replaces one of them, durably. Raises LogDirFailure. Any thread."""
+        """Replaces the high watermarks' checkpoint, durably. Raises LogDirFailure. Any thread."""
         self._write_offsets(HIGH_WATERMARK_CHECKPOINT, offsets)
 
     def _write_offsets(self, name: str, values: Mapping[Partition, int]) -> None:
@@ -182,12 +182,12 @@ class LogDirectory:
         self.identity = identity
 
     def write_clean_shutdown(self, node_epoch: int) -> None:
-        """Says that everything here was closed. The last write before `close`."""
+        """Notes that everything here was closed. The last write before `close`."""
         text = json.dumps({"version": 0, "brokerEpoch": node_epoch}, separators=(",", ":"))
         self._replace(os.path.join(self.path, CLEAN_SHUTDOWN), text)
 
     def read_lineage(self) -> DirectoryRecord | None:
-        """The lineage that is kept here; None if there is none. Raises LogDirFailure."""
+        """The lineage in the directory; None if there is none. Raises LogDirFailure."""
         path = os.path.join(self.path, lineage_file.LINEAGE_FILE)
         try:
             return lineage_file.decode(read_file(self.filesystem, path, limit=SMALL_FILE_MAX))
@@ -202,7 +202,7 @@ class LogDirectory:
         self._replace(os.path.join(self.path, lineage_file.LINEAGE_FILE), text, durable=durable)
 
     def place(self) -> str:
-        """Device and inode of the directory: no copy of it has the same. Empty if unknown."""
+        """Device and inode of the directory, which no copy of it shares. Empty if unknown."""
         try:
             found = self.filesystem.stat(self.path)
         except OSError:
@@ -210,7 +210,7 @@ class LogDirectory:
         return f"{found.st_dev}:{found.st_ino}"
 
     def sync(self) -> None:
-        """Makes the names of partitions' directories survive a power cut. Any thread."""
+        """Makes the names of partitions' directories durable. Any thread."""
         try:
             sync_directory(self.filesystem, self.path)
         except OSError as error:
@@ -232,7 +232,7 @@ class LogDirectory:
         path = os.path.join(self.path, LOCK)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            # flock keeps out other users in this process, lockf is what Kafka itself asks for.
+            # flock excludes other users in this process; Kafka itself uses lockf.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
@@ -276,10 +276,10 @@ class LogDirectory:
             values = json.loads(text)
             self.previous_node_epoch = int(values["brokerEpoch"])
         except (ValueError, TypeError, KeyError):
-            # Kafka before 3.6 left an empty file; what it says of the logs holds all the same.
+            # Kafka before 3.6 left an empty file; it still means that the logs were closed.
             self.previous_node_epoch = NO_EPOCH
         unlink_if_present(self.filesystem, path)
-        # Nothing is written before that is on disk: nobody would look at it after a power cut.
+        # Its removal must be on disk before any write: a power cut must not bring it back.
         sync_directory(self.filesystem, self.path)
 
     def _read_offsets(self, name: str) -> dict[Partition, int]:

@@ -1,7 +1,7 @@
 """The periodic work on a node's logs: retention, flush.ms, checkpoints, removals, old producers.
 
-It runs on the loop that owns the logs, a few logs at a time, and leaves the disk work to the
-directories' workers. Defaults are Kafka's (`log.retention.check.interval.ms` and so on).
+It runs on the loop that owns the logs, a few logs at a time; the directories' workers do the disk
+work. Defaults are Kafka's (`log.retention.check.interval.ms` and so on).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from highwater.partition.storage.directory.log_manager import LogManager
 from highwater.runtime.logging import Logger
 
 LOGS_PER_STEP: Final = 50
-"""Looked at before the loop gets to do something else; about half a millisecond's work."""
+"""Logs examined before the loop runs something else; about half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +25,18 @@ class MaintenanceIntervals:
 
     retention_ms: int = 300_000
     checkpoint_ms: int = 60_000
-    """Recovery points and log starts; high watermarks in one go."""
+    """Recovery points, log starts and high watermarks."""
     high_watermark_ms: int = 5_000
-    """They tell a start what readers have seen: below min.insync.replicas nothing moves them on."""
+    """High watermarks alone. A start needs them: below min.insync.replicas they do not advance."""
     flush_ms: int = 500
-    """How often flush.ms is looked after: it is kept to this precision."""
+    """Precision of flush.ms."""
     tails_ms: int = 2_000
-    """How far what a start after kill -9 reads may fall behind: see `PartitionLog.shorten_tail`."""
+    """Limits how much a start after kill -9 has to read: see `PartitionLog.shorten_tail`."""
     removal_ms: int = 200
-    """How late file.delete.delay.ms may be: space that nobody uses is wanted back."""
+    """Precision of file.delete.delay.ms."""
     producer_expiration_ms: int = 600_000
     evictions_ms: int = 60_000
-    """How often producers that were evicted are told of, if there were any."""
+    """Between logs of evicted producers, if there were any."""
 
 
 def _evictions(entry: HostedLog) -> int:
@@ -56,7 +56,7 @@ class LogMaintenance:
         self._evictions_told = 0
 
     async def run(self) -> None:
-        """Runs all passes for ever, each at its interval; to be cancelled."""
+        """Runs all passes at their intervals until it is cancelled."""
         intervals = self._intervals
         async with asyncio.TaskGroup() as group:
             for make_pass, interval_ms in (
@@ -82,7 +82,7 @@ class LogMaintenance:
         return self._each(lambda entry: entry.log.apply_retention())
 
     def producers(self) -> Iterator[None]:
-        """Forgets producers that have been silent for producer.id.expiration.ms."""
+        """Expires producers that were silent for producer.id.expiration.ms."""
         for number, entry in enumerate(self._manager.entries(), start=1):
             for part, _ in enumerate(entry.log.producers.expire()):
                 if part:
@@ -91,7 +91,7 @@ class LogMaintenance:
                 yield
 
     def evictions(self) -> Iterator[None]:
-        """Tells, once each interval, that there were too many producers."""
+        """Logs, once per interval, that too many producers were evicted."""
         evicted = self._manager.producers.evicted
         if evicted > self._evictions_told:
             worst = max(self._manager.entries(), key=_evictions, default=None)
@@ -107,7 +107,7 @@ class LogMaintenance:
         yield
 
     def flushes(self) -> Iterator[None]:
-        """Starts a sync of logs whose last one is flush.ms ago."""
+        """Syncs logs whose last sync is flush.ms ago."""
         now_ms = self._clock.monotonic_ms()
 
         def look(entry: HostedLog) -> None:
@@ -121,7 +121,7 @@ class LogMaintenance:
         return self._each(look)
 
     def tails(self) -> Iterator[None]:
-        """Writes index entries and producers that a start would have to find out."""
+        """Writes index entries and producer states that a start would have to recompute."""
         return self._each(lambda entry: entry.log.shorten_tail())
 
     def checkpoints(self) -> Iterator[None]:
@@ -137,13 +137,13 @@ class LogMaintenance:
             yield
 
     def removals(self) -> Iterator[None]:
-        """Removes files whose delay is over."""
+        """Removes files whose deletion delay is over."""
         for hosted in self._manager.online():
             hosted.remove_due()
             yield
 
     def _each(self, work: Callable[[HostedLog], object]) -> Iterator[None]:
-        """Does something with every log that is there now and still there when its turn comes."""
+        """Calls `work` with every log that exists now and still does at its turn."""
         for number, entry in enumerate(self._manager.entries(), start=1):
             if entry.directory.failure is None and self._manager.holds(entry):
                 with self._manager.guard(entry.directory):

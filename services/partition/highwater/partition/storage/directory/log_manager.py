@@ -1,8 +1,8 @@
 """The logs of one node, in one or several directories (Kafka's `LogManager`).
 
 Lifecycle: `open` (on any thread) -> `start` -> logs and maintenance -> `close`. After `open` one
-thread, the node's loop, owns all of it. Disk work that may take long runs on each directory's
-worker. A directory that fails goes offline with its logs; the others go on.
+thread, the node's loop, owns everything. Long disk work runs on each directory's worker. A
+directory that fails goes offline with its logs; the others go on.
 """
 
 import os
@@ -43,7 +43,7 @@ from highwater.partition.storage.log.log import PartitionLog
 from highwater.partition.storage.names import partition_directory
 
 STOP_TIMEOUT_S: Final = 10.0
-"""How long a directory's worker may take to finish at shutdown before it is left behind."""
+"""How long shutdown waits for a directory's worker."""
 _TOKEN_BYTES: Final = 16
 
 
@@ -64,8 +64,8 @@ class LogManager:
         lineage: NodeLineage | None = None,
     ) -> None:
         """`post` runs a callback on the owner's thread, from any thread. `on_dir_failure` is called
-        there once for each directory, when its logs are gone. `jitter_share` draws a number in
-        [0, 1) for each log (segment.jitter.ms). `lineage` is kept in the directories, if given.
+        there once per directory, after its logs are removed from use. `jitter_share` draws a number
+        in [0, 1) per log (segment.jitter.ms). `lineage`, if given, is kept in the directories.
         """
         self._lineage = lineage
         self._on_dir_failure = on_dir_failure
@@ -73,13 +73,13 @@ class LogManager:
         self._producer_limits = producer_limits or ProducerLimits()
         self._default_config = LogConfig.default(self._producer_limits)
         self.producers = ProducerBudget(self._producer_limits.per_node)
-        """Of all usable logs."""
+        """All usable logs by name."""
         self._logs: dict[str, HostedLog] = {}
         self._doubles: list[HostedLog] = []
-        """Logs of the same name as one of `_logs`, of other topics, in other directories."""
+        """Logs with the same name as one of `_logs`, but of other topics and directories."""
         self._broker_configs: Mapping[str, str] = {}
         self.unusable: dict[str, StorageError] = {}
-        """Partitions' directories that could not be opened, by name, and why."""
+        """Names of partitions' directories that could not be opened, and why."""
         share = (limits or HandleLimits.of_process()).split(len(dirs))
         self.dirs = [
             HostedDirectory(
@@ -97,7 +97,7 @@ class LogManager:
     # -- start and stop -------------------------------------------------------------------------
 
     def open(self) -> DirectoryIdentity:
-        """Opens and recovers every log in every directory; the identity that they agree on.
+        """Opens and recovers every log in every directory; returns their common identity.
 
         A directory that cannot be read goes offline. Raises LogDirInUseError, or StorageError if
         the directories belong to different nodes or hold the same partition twice.
@@ -110,7 +110,7 @@ class LogManager:
             if self._lineage is not None:
                 self._lineage.begin(opened, unreadable=len(self.dirs) - len(opened))
                 for hosted in opened:
-                    hosted.on_loss = partial(self._lineage.lost, hosted)
+                    hosted.on_loss = partial(self._lineage.record_loss, hosted)
             usable = [hosted for hosted in opened if hosted.failure is None]
             with ThreadPoolExecutor(max(len(usable), 1), "recovery") as pool:
                 found = list(pool.map(lambda h: h.open_logs(self._default_config), usable))
@@ -137,7 +137,7 @@ class LogManager:
             opened.append(hosted)
 
     def start(self) -> None:
-        """Starts the workers and reports directories that failed while they were opened."""
+        """Starts the workers and reports directories that failed during `open`."""
         for hosted in self.dirs:
             if hosted.failure is None:
                 hosted.start()
@@ -151,8 +151,8 @@ class LogManager:
     ) -> list[LogDirFailure]:
         """Closes all logs, writes checkpoints and marks directories as shut down in order.
 
-        Blocks for as long as the disks take, for each worker at most `timeout_s`. Returns what
-        went wrong; those directories are recovered at the next start.
+        Blocks while the disks work, at most `timeout_s` per worker. Returns the failures; those
+        directories are recovered at the next start.
         """
         failures = [
             hosted.close(self._in(hosted), node_epoch, timeout_s=timeout_s) for hosted in self.dirs
@@ -184,21 +184,21 @@ class LogManager:
 
     @property
     def hangs(self) -> bool:
-        """Whether no directory takes a write any more, though none has failed; from any thread.
+        """Whether writes hang in every directory, though none has failed; from any thread.
 
-        What is being written may still reach the disks, and the node goes on when it has.
+        The writes may still end, and the node then goes on.
         """
         online = self.online()
         return bool(online) and all(hosted.hangs for hosted in online)
 
     def write_identity(self, *, node_id: int, cluster_id: str) -> None:
-        """Notes whose directories these are, once the controller has said it."""
+        """Writes the node's identity into the directories, once the controller has given it."""
         for hosted in self.online():
             with self.guard(hosted):
                 hosted.directory.write_identity(node_id=node_id, cluster_id=cluster_id)
 
     def registered(self) -> None:
-        """The controller knows the incarnation of the node."""
+        """The controller has registered this incarnation of the node."""
         lineage = self._lineage
         if lineage is not None:
             lineage.registered()
@@ -213,10 +213,10 @@ class LogManager:
     # -- logs -----------------------------------------------------------------------------------
 
     def open_log(self, topic: TopicState, partition: int) -> tuple[PartitionLog, int]:
-        """The log of a partition and the index of its directory; made if there is none.
+        """The log of a partition and the index of its directory; created if there is none.
 
         A new log goes to the directory with the fewest logs. Raises StorageError if its files are
-        unusable, if it may be in a directory that is offline, or if no directory is online.
+        unusable, if it may be in an offline directory, or if no directory is online.
         """
         name = partition_directory(
             topic.name, partition, topic_id=topic.topic_id, instance=topic.instance
@@ -226,7 +226,7 @@ class LogManager:
             entry.directory.write_topic_id(entry.log, topic.topic_id)
             entry.topic_id = topic.topic_id
         if entry is not None and entry.topic_id != topic.topic_id:
-            # A topic of the same name that was deleted while this node was away.
+            # An earlier topic of this name, which was deleted while this node was away.
             self.rename_away(entry.log, entry.log.closing.set_aside)
             entry = self._take_double(name, topic)
         if entry is None:
@@ -239,7 +239,7 @@ class LogManager:
         self.rename_away(log, log.closing.delete)
 
     def rename_away(self, log: PartitionLog, rename: Callable[[str], None]) -> None:
-        """Takes a log out of use; `rename` is the one of its methods that renames its directory."""
+        """Takes a log out of use; `rename` is its method that renames the directory."""
         entry = self._entry(log)
         if entry is None:
             return
@@ -251,11 +251,11 @@ class LogManager:
         entry.directory.checkpoint_soon()
 
     def set_strays_aside(self, image: ClusterImage, node_id: NodeId) -> list[str]:
-        """Renames logs that the image has no replica for on this node; their new directories.
+        """Renames stray logs, for which the image has no replica on this node; returns their paths.
 
-        They are kept, for people to look at: what is missing may be the metadata (Kafka 4's
-        `LogManager.isStrayReplica`, which keeps them, too). A log without a topic's id that
-        nobody has claimed is one of them.
+        They are kept, because the metadata may be what is wrong (Kafka 4's
+        `LogManager.isStrayReplica` keeps them, too). A log without a topic id that the image does
+        not assign is stray as well.
         """
         self._doubles, doubles = [], self._doubles
         strays = [entry for entry in self._logs.values() if _is_stray(entry, image, node_id)]
@@ -267,26 +267,26 @@ class LogManager:
         return [entry.log.directory for entry in (*strays, *doubles)]
 
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
-        """Follows a topic's changed configs, or changed broker configs."""
+        """Applies a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
             effective(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
             producers=self._producer_limits,
         )
         if topic.internal and not config.compact:
-            # Nothing may expire that coordinators still need, whatever somebody has configured.
+            # Coordinators need all their records, so retention never applies to their topics.
             config = replace(config, delete_policy=False)
         log.reconfigure(config)
 
     def set_broker_configs(self, configs: Mapping[str, str]) -> None:
-        """The node's broker configs, which are topics' defaults; then `reconfigure` the logs."""
+        """Sets the node's broker configs, topics' defaults; then `reconfigure` the logs."""
         self._broker_configs = configs
         expiration_ms = int(broker_number("producer.id.expiration.ms", configs))
         self._producer_limits = replace(self._producer_limits, expiration_ms=expiration_ms)
         self._default_config = LogConfig.default(self._producer_limits)
 
     def dir_index(self, log: PartitionLog) -> int:
-        """The index of the directory that a log is in."""
+        """The index of a log's directory."""
         entry = self._entry(log)
         assert entry is not None
         return entry.directory.index
@@ -295,7 +295,7 @@ class LogManager:
         """Makes a log durable up to its present end, then calls `done` on the owner's thread.
 
         Runs on the directory's worker; calls that come meanwhile share one sync. `done` is never
-        called if the directory fails: its replicas hear of that by `on_dir_failure`.
+        called if the directory fails; `on_dir_failure` is called instead.
         """
         entry = self._entry(log)
         if entry is not None:
@@ -321,7 +321,7 @@ class LogManager:
         return [hosted for hosted in self.dirs if hosted.failure is None]
 
     def entries(self) -> list[HostedLog]:
-        """All usable logs, at this moment."""
+        """All usable logs now."""
         return list(self._logs.values())
 
     def holds(self, entry: HostedLog) -> bool:
@@ -351,19 +351,19 @@ class LogManager:
         hosted.checkpoint_high_watermarks(self._in(hosted))
 
     def keep_flushed(self, log: PartitionLog) -> None:
-        """Makes a log durable up to its present end, and its recovery point, too: a start after
-        kill -9 reads the log from there on only. On the directory's worker.
+        """Makes a log and its recovery point durable up to the present end, on the worker, so
+        that a start after kill -9 reads the log only from there.
         """
         entry = self._entry(log)
         if entry is not None:
             self.flush(log, entry.directory.checkpoint_soon)
 
     def checkpoint_cleaned(self, hosted: HostedDirectory) -> None:
-        """Writes down how far a directory's logs were compacted, on its worker."""
+        """Writes how far a directory's logs were compacted, on its worker."""
         hosted.checkpoint_cleaned(self._in(hosted))
 
     def stats(self) -> StorageStats:
-        """Sums for metrics; walks over all logs."""
+        """Sums for metrics; visits all logs."""
         logs = [entry.log for entry in self._logs.values()]
         online = self.online()
         return StorageStats(
@@ -389,7 +389,7 @@ class LogManager:
         for hosted in self.dirs:
             may_be_here = not is_new if hosted.names is None else name in hosted.names
             if hosted.failure is not None and may_be_here:
-                # An empty log in its place would be worse than none.
+                # An existing log may be here; an empty one must not replace it.
                 raise hosted.failure
         online = self.online()
         if not online:
@@ -406,7 +406,7 @@ class LogManager:
     def _add(self, entry: HostedLog) -> None:
         other = self._logs.get(entry.name)
         if other is not None and NO_TOPIC_ID != entry.topic_id != other.topic_id != NO_TOPIC_ID:
-            # Made while this directory could not be read; the image will tell which one counts.
+            # Created while this directory could not be read; the image decides which one counts.
             self._doubles.append(entry)
             return
         if other is not None:
@@ -417,7 +417,7 @@ class LogManager:
         self.producers.adopt(entry.log.producers.states)
 
     def _set_unusable_aside(self, name: str, topic: TopicState) -> bool:
-        """Makes way for a topic if a log that cannot be opened is a former one's."""
+        """Sets aside a log that cannot be opened if it belongs to an earlier topic."""
         for hosted in self.online():
             if hosted.names is not None and name in hosted.names:
                 with self.guard(hosted):
@@ -457,9 +457,9 @@ class LogManager:
 
 
 def _is_new(topic: TopicState, partition: int) -> bool:
-    """Whether this partition's log cannot have been made before the node's present start.
+    """Whether this partition's log cannot have existed before this start of the node.
 
-    A start fences the former incarnation, which changes the leader and with it the epoch.
+    A start fences the earlier incarnation, which changes the leader and so the epoch.
     """
     for state in topic.partitions[partition : partition + 1]:
         return state.leader_epoch == 0 and state.partition_epoch == 0

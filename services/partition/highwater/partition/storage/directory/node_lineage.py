@@ -1,7 +1,7 @@
-"""The node's side of `core.lineage`: what its log directories prove, and what is kept in them.
+"""Reads and keeps lineage (`core.lineage`) in a node's log directories.
 
-Lifecycle: `begin` (before recovery) -> `recovered` -> `registered` -> `close`, with `failed` at any time after
-`begin`. On the owner's thread, but for `begin`.
+Lifecycle: `begin` (before recovery) -> `recovered` -> `registered` -> `close`, with `failed` at any
+time after `begin`. All but `begin` run on the owner's thread.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from highwater.partition.storage.directory.log_directory import LogDirectory
 from highwater.partition.storage.errors import LogDirFailure
 
 NOTE_TIMEOUT_S: Final = 0.2
-"""A runtime directory is in memory; one that hangs like the disk that failed is not waited for."""
+"""A runtime directory is in memory; do not wait long for one that hangs like the failed disk."""
 
 
 def _new_id() -> str:
@@ -34,7 +34,7 @@ def _new_id() -> str:
 
 
 class NodeLineage:
-    """One incarnation of a node."""
+    """The lineage of one incarnation of a node."""
 
     def __init__(
         self,
@@ -45,41 +45,41 @@ class NodeLineage:
         volumes: Volumes | None = None,
         notes: FailureNotes | None = None,
     ) -> None:
-        """`boot_id` is the kernel's, empty if unknown; `new_id` names a directory for ever.
-        `volumes` and `notes` say what the kernel knows of file systems, and remember failures
-        outside of the directories; without them nothing is known, or remembered.
+        """`boot_id` is the kernel's, empty if unknown; `new_id` creates a directory id.
+        `volumes` tells what the kernel knows of file systems, `notes` keeps failures outside of
+        the directories; without them nothing is known or kept.
         """
         self._look = (volumes or UnknownVolumes()).look
         self._notes = notes or NoNotes()
         self._volumes: dict[HostedDirectory, Volume] = {}
-        """Of the directories' file systems at the start."""
+        """State of the directories' file systems at the start."""
         self.incarnation = incarnation
         self.boot_id = boot_id
         self.evidence: tuple[str, ...] = ()
-        """Incarnations whose records are all here; what every registration has to say."""
+        """Incarnations whose records are all here; every registration tells them."""
         self._new_id = new_id
         self._present: Lineage = NOTHING
         self._ids: dict[HostedDirectory, str] = {}
-        """Of the directories that take part: they could be read and written at the start."""
+        """Ids of the directories that were readable and writable at the start."""
         self._places: dict[HostedDirectory, str] = {}
-        """What may be said of where a directory is; nothing until its logs are recovered."""
+        """The place to record for each directory; empty until its logs are recovered."""
         self._homes: dict[HostedDirectory, str] = {}
         """Where each directory is, whatever it holds."""
         self._directories: tuple[str, ...] = ()
         self._begun_with_evidence = False
-        """Whether the records in the directories name earlier incarnations."""
-        self._told: set[HostedDirectory] = set()
-        """Where it was noted that these have lost records."""
+        """Whether the directories' records name earlier incarnations."""
+        self._loss_recorded: set[HostedDirectory] = set()
+        """Directories where a loss of records was recorded."""
 
     def begin(self, opened: Sequence[HostedDirectory], *, unreadable: int) -> None:
-        """Notes in all directories that this incarnation writes now; `failure` is set where it
-        cannot be. Nothing else may be written before.
+        """Records in all directories that this incarnation writes now; sets `failure` where that
+        fails. Nothing else may be written before.
 
-        `unreadable` is how many other directories there are.
+        `unreadable` is the number of other directories.
         """
         found: dict[HostedDirectory, DirectoryRecord | None] = {}
         proved: dict[HostedDirectory, str] = {}
-        """Where directories are that may hold what a killed process wrote to them."""
+        """Places of directories that may still hold what a killed process wrote."""
         for hosted in opened:
             try:
                 found[hosted] = hosted.directory.read_lineage()
@@ -91,7 +91,7 @@ class NodeLineage:
             self._volumes[hosted] = self._look(hosted.directory.path)
             before = UNKNOWN_VOLUME if record is None else record.volume
             if self._notes.known(place) or not lineage.survived(before, self._volumes[hosted]):
-                place = ""  # It is where it was, and may not hold what it did.
+                place = ""  # The directory is in its place, but may have lost writes.
             proved[hosted] = place
             hosted.cache_intact = lineage.cache_intact(record, boot_id=self.boot_id, place=place)
             self._places[hosted] = place if hosted.cache_intact else ""
@@ -106,14 +106,14 @@ class NodeLineage:
         )
         self._begun_with_evidence = bool(self.evidence)
         for hosted, record in found.items():
-            # Where nothing is proved, the ids may be copies.
+            # Without proof the ids may be copies.
             known = record is not None and agreed is not NOTHING
             self._ids[hosted] = record.directory if record and known else self._new_id()
         self._directories = (*sorted(self._ids.values()), *missing)
         for hosted, record in found.items():
             try:
-                # A record of a running process that is lost leaves one of another such behind,
-                # which proves no more after a power cut than this one.
+                # A power cut may undo this write. An earlier running process's record then remains
+                # and proves no more than this one; only a clean record must be replaced durably.
                 self._write(hosted, durable=record is None or record.lineage.clean)
                 self._notes.forget(self._homes[hosted])
             except LogDirFailure as failure:
@@ -121,40 +121,40 @@ class NodeLineage:
                 del self._ids[hosted]
 
     def recovered(self, hosted: HostedDirectory) -> None:
-        """All logs of a directory are open and checked: the next start on this kernel may rely on
-        that. Whoever is killed before leaves a directory to be checked as before.
+        """All logs of a directory are open and checked, so the next start on this kernel may rely
+        on them. A process killed before this leaves a directory that has to be checked again.
         """
         if hosted in self._places:
             self._places[hosted] = hosted.directory.place()
 
-    def lost(self, hosted: HostedDirectory) -> None:
-        """A log of a directory that is being opened holds less than earlier incarnations wrote.
+    def record_loss(self, hosted: HostedDirectory) -> None:
+        """A log of a directory being opened has less than earlier incarnations wrote.
 
-        Written down there before anything is cut off, because the next start could not see it any
-        more. By the thread that opens the directory. Raises LogDirFailure.
+        Recorded before anything is cut, because the next start could not see the loss. Called by
+        the thread that opens the directory. Raises LogDirFailure.
         """
-        if hosted in self._told or not self._begun_with_evidence:
+        if hosted in self._loss_recorded or not self._begun_with_evidence:
             return
-        self._told.add(hosted)
+        self._loss_recorded.add(hosted)
         self._present = lineage.lost(self._present, incarnation=self.incarnation)
         self.evidence = ()
         self._write(hosted, durable=False)
 
     def registered(self) -> None:
-        """The controller knows this incarnation; `keep` it everywhere."""
+        """The controller has registered this incarnation; now `keep` every directory."""
         self._present = lineage.registered(self._present, incarnation=self.incarnation)
         self.evidence = self._present.incarnations
 
     def doubt(self) -> None:
-        """A directory that took part has failed: nothing is sure of what it holds."""
+        """A directory has failed: the node cannot be sure of its records any more."""
         self._present = lineage.failed(self._present)
         self.evidence = ()
 
     def failed(self, online: Sequence[HostedDirectory], broken: HostedDirectory) -> None:
-        """As `doubt`, and has it noted in the others; in the broken one, too, if that works.
+        """Does what `doubt` does, and records it in the other directories and in the broken one.
 
-        By other threads: one disk that hangs must not stop the loop. For the note outside of all
-        directories it waits a little, as the process may be about to end.
+        Other threads write, as a hanging disk must not stop the loop. It waits shortly for the
+        note outside of all directories, because the process may be about to end.
         """
         self.doubt()
         if broken in self._ids:
@@ -180,9 +180,9 @@ class NodeLineage:
     def close(
         self, dirs: Sequence[HostedDirectory], failures: Sequence[LogDirFailure | None]
     ) -> list[LogDirFailure]:
-        """After all directories were closed, with the failure of each; what fails now.
+        """Call it after all directories were closed, with their failures; returns new failures.
 
-        Who could not write everything leaves the record of a killed process, or of a failed disk.
+        A directory that could not be written keeps the record of a killed process or failed disk.
         """
         took_part = [hosted for hosted in dirs if hosted in self._ids]
         if all(hosted.closed_clean for hosted in took_part):
@@ -202,9 +202,9 @@ class NodeLineage:
         return later
 
     def keep(self, hosted: HostedDirectory) -> None:
-        """Writes what a directory has to keep now. Raises LogDirFailure.
+        """Writes a directory's present record. Raises LogDirFailure.
 
-        Only a clean end has to survive a power cut; `begin` cares for what it replaces.
+        Only a clean record must survive a power cut; `begin` replaces it durably.
         """
         self._write(hosted, durable=self._present.clean)
 
@@ -213,7 +213,7 @@ class NodeLineage:
             hosted.directory.write_lineage(self._record_of(hosted), durable=durable)
 
     def took_part(self, hosted: HostedDirectory) -> bool:
-        """Whether the directory could be read and written at the start."""
+        """Whether the directory was readable and writable at the start."""
         return hosted in self._ids
 
     def _record_of(self, hosted: HostedDirectory) -> DirectoryRecord:
@@ -228,9 +228,9 @@ class NodeLineage:
 
 
 def _try_to_write(directory: LogDirectory, record: DirectoryRecord) -> None:
-    with contextlib.suppress(LogDirFailure):  # As may be expected of it.
+    with contextlib.suppress(LogDirFailure):  # The directory has failed already.
         directory.write_lineage(record, durable=False)
 
 
 def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""
+    """Nothing is left to do on the owner's thread."""

@@ -1,4 +1,4 @@
-"""What a node's logs come to, for metrics."""
+"""Sums over a node's logs, for metrics."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ class StorageStats:
     segments: int
     size_bytes: int
     records_not_synced: int
-    """Records that are not yet known to be on disk."""
+    """Records that may not be on disk yet."""
     open_files: int
     open_maps: int
     handle_evictions: int
     waiting_jobs: int
-    """Disk work that the directories' workers have not begun."""
+    """Queued disk work of the directories' workers."""
     waiting_deletions: int
     unusable_logs: int
     offline_dirs: int
     stalled_dirs: int
-    """Directories whose writes hang and run on a thread of their own."""
+    """Directories whose writes hang and run on their own thread."""

@@ -1,6 +1,6 @@
 """The thread of a log directory: fsync, checkpoints, snapshots and removals, off the data path.
 
-One thread a directory, so that a disk that hangs holds up nobody but its own partitions.
+Each directory has one, so that a hanging disk stops only its own partitions.
 """
 
 import queue
@@ -11,13 +11,13 @@ from typing import Final
 from highwater.partition.storage.errors import LogDirFailure
 
 WAITING_MAX: Final = 20_000
-"""Jobs that may wait; a directory that far behind does not work any more."""
+"""Jobs that may wait; a directory that is further behind has failed."""
 
 Work = Callable[[], None]
 
 
 class DirectoryWorker:
-    """Runs jobs in order on a thread of its own; owned by the thread that calls `submit`.
+    """Runs jobs in order on its own thread; owned by the thread that calls `submit`.
 
     `post` runs a callback on the owner's thread and may be called from any thread. After the
     first failure no job runs: the directory is offline.
@@ -38,7 +38,7 @@ class DirectoryWorker:
         self._on_failure = on_failure
         self._monotonic_ms = monotonic_ms
         self._begun_ms: int | None = None
-        """When the present job began, None between jobs. The thread sets it, others read it."""
+        """When the running job began, None between jobs. Set by the thread, read by others."""
         self._waiting_max = waiting_max
         self._jobs: queue.SimpleQueue[tuple[Work, Work] | None] = queue.SimpleQueue()
         self._failed = threading.Event()
@@ -47,11 +47,11 @@ class DirectoryWorker:
 
     @property
     def waiting(self) -> int:
-        """Jobs that have not begun."""
+        """Queued jobs."""
         return self._jobs.qsize()
 
     def busy_ms(self) -> int:
-        """For how long the present job has been under way; from any thread."""
+        """For how long the running job has run; may be called from any thread."""
         begun_ms = self._begun_ms
         return 0 if begun_ms is None else self._monotonic_ms() - begun_ms
 
@@ -65,7 +65,7 @@ class DirectoryWorker:
         self._jobs.put((work, done))
 
     def stop(self, *, timeout_s: float) -> bool:
-        """Lets the jobs that wait finish; False if the thread still hangs after the timeout."""
+        """Lets queued jobs finish; False if the thread still runs after the timeout."""
         self._jobs.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()

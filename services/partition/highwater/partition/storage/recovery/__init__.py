@@ -1,1 +1,1 @@
-"""From the files of a directory to a log that can be used."""
+"""Turns the files of a directory into a usable log."""

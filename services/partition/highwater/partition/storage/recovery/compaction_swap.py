@@ -1,16 +1,16 @@
-"""How a cleaned segment takes the place of those it was made of, whatever moment the power goes.
+"""The steps that put a cleaned segment in place of the old ones, safe against a power cut.
 
-New files are new inodes under Kafka's names; nothing is ever written in place:
+New files are new inodes under Kafka's names; nothing is written in place:
 
     <base>.log.cleaned    being written; worth nothing after a crash
-    <base>.log.swap       whole and on disk; from this moment on it counts, and will replace
+   <base>.log.swap       whole and on disk; from now on it counts, and will replace
     <base>.log            the segment
-    <base>.log.deleted    replaced; readers who hold it may finish, a crash removes it
+   <base>.log.deleted    replaced; current readers may finish, a crash removes it
 
-The rename of the `.log` file to `.swap` is the moment of decision: it comes after its indexes have
-that suffix and are on disk. Before it the old segments are the log, after it the new one is, and
-`recovery` finishes what was begun. A new file's last header is that of the last batch which it
-replaces (see `compaction`), so it says by itself which segments those are.
+The rename of the `.log` file to `.swap` decides: it follows the renames of the indexes, which are
+on disk by then. Before it the old segments are the log, after it the new one is, and `recovery`
+completes the swap. A new file's last header is that of the last batch that it replaces (see
+`compaction`), so the file itself shows which segments those are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,12 +30,12 @@ from highwater.partition.storage.names import (
 
 _INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _FILES: Final = (*_INDEXES, LOG_SUFFIX)
-"""The log comes last: whoever finds it may rely on the others."""
+"""The log comes last: when it is there, the others are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Within the partition's directory; replaces a file of the new name."""
+    """Renames within the partition's directory; replaces a file of the new name."""
 
     old: str
     new: str
@@ -43,7 +43,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Unlink:
-    """Of a file that may be gone already."""
+    """Removes a file, which may be gone already."""
 
     name: str
 
@@ -57,23 +57,23 @@ class SyncFile:
 
 @dataclass(frozen=True, slots=True)
 class SyncDirectory:
-    """All names are on disk as they are now before the next step."""
+    """All present names are on disk before the next step."""
 
 
 Step = Rename | Unlink | SyncFile | SyncDirectory
 
 
 def swap(bases: Sequence[int]) -> list[Step]:
-    """The steps after `.cleaned` files of the first of `bases` were written, in order.
+    """The steps after the `.cleaned` files of the first of `bases` were written, in order.
 
-    The new segment replaces those with these base offsets, which are neighbours. The `.deleted`
-    files are the caller's to remove once nobody reads them.
+    The new segment replaces the neighbouring segments with these base offsets. The caller removes
+    the `.deleted` files once nobody reads them.
     """
     base = bases[0]
     names = [offset_file(base, suffix) for suffix in _FILES]
     steps: list[Step] = [SyncFile(name + CLEANED_SUFFIX) for name in names]
     steps += [Rename(name + CLEANED_SUFFIX, name + SWAP_SUFFIX) for name in names[:-1]]
-    # The names of the indexes must not be lost where that of the log is not.
+    # Otherwise a crash could keep the name of the log and lose those of its indexes.
     steps.append(SyncDirectory())
     steps.append(Rename(names[-1] + CLEANED_SUFFIX, names[-1] + SWAP_SUFFIX))
     steps.append(SyncDirectory())
@@ -88,10 +88,10 @@ def swap(bases: Sequence[int]) -> list[Step]:
 
 
 def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
-    """The steps with which a start finishes or undoes what a crash has cut off, in order.
+    """The steps with which a start completes or undoes an interrupted swap, in order.
 
-    `names` are those of the directory; `end_of(base)` reads the offset after the last batch of
-    `<base>.log.swap`. Recovery may be cut off as well: done again, it goes on.
+    `names` are the directory's files; `end_of(base)` reads the offset after the last batch of
+    `<base>.log.swap`. A recovery that is interrupted can be repeated.
     """
     present = sorted(names)
     swapped = sorted(
@@ -110,7 +110,7 @@ def recovery(names: Iterable[str], end_of: Callable[[int], int]) -> list[Step]:
         end = end_of(new)
         for name in present:
             base = _segment_file(name)
-            # Indexes of the new segment that have their names already go too, and are made again.
+            # Renamed indexes of the new segment are removed too, and rebuilt.
             if base is not None and new <= base < end:
                 steps.append(Unlink(name))
         steps.append(SyncDirectory())

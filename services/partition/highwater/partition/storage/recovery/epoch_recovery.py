@@ -1,4 +1,4 @@
-"""A log's leader epochs at a start: from their checkpoint, or else from the batches."""
+"""Restores a log's leader epochs at a start, from their checkpoint or else from the batches."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ from highwater.partition.storage.segment.segment import Segment
 
 
 def read_epochs(filesystem: FileSystem, path: str) -> tuple[LeaderEpochCache, bool]:
-    """(the checkpoint's epochs, whether it could be used). Raises OSError.
+    """(the checkpoint's epochs, whether it was usable). Raises OSError.
 
-    One without entries tells nothing: a power cut empties a file that was not synced.
+    A checkpoint without entries is unusable: a power cut empties a file that was not synced.
     """
     try:
         entries = checkpoint.read_epochs(filesystem, path)
@@ -23,7 +23,7 @@ def read_epochs(filesystem: FileSystem, path: str) -> tuple[LeaderEpochCache, bo
 
 
 def rebuild_epochs(filesystem: FileSystem, segments: Sequence[Segment]) -> LeaderEpochCache:
-    """Epochs from the batches; a segment whose neighbours agree is not walked through.
+    """Epochs from the batches; skips a segment if its neighbours have the same epoch.
 
     Raises OSError, CorruptLogError.
     """

@@ -1,4 +1,4 @@
-"""What the start of a log may find, what is done about it, and what the node then says of itself.
+"""What recovery may find in a log, what it does about it, and whether the node reports a loss.
 
     found                                              done                        lost?
     -------------------------------------------------  --------------------------  --------------
@@ -32,17 +32,17 @@
     checkpointed, or after an orderly stop before
     the recovery point
 
-"Lost" means that more is gone than a killed process leaves unwritten. The node's directories then
-prove no records of its earlier incarnations any more (`NodeLineage.lost`), which is written down
-before anything is cut, so that the controller takes its replicas out of the ISRs and does not let
-them lead. After a power cut the directories prove nothing anyway, and the same words cost nothing.
+"Lost" means that more is gone than a killed process leaves unwritten. Before anything is cut, the
+node records that its directories no longer prove the records of earlier incarnations
+(`NodeLineage.record_loss`), so that the controller removes its replicas from the ISRs and does not elect
+them. After a power cut the directories prove nothing anyway, and the record changes nothing.
 
-What goes though no power cut can explain it (after an orderly stop, on a kernel that runs on, or
-before the recovery point) is set aside and not deleted: with one replica it is all there is.
+Records that are dropped although no power cut explains it (after an orderly stop, on a kernel that
+kept running, or before the recovery point) are set aside, not deleted: they may be the only copy.
 
-Not seen: a last segment that is missing or ends early at a batch boundary, if it is not in its index
-and the high watermark was not past it when it was last written down; a first one, if the epochs'
-checkpoint is gone too.
+Not noticed: a last segment that is missing or ends early at a batch boundary, if its index does not
+show it and the last checkpointed high watermark was not beyond it; a missing first segment, if the
+leader epoch checkpoint is gone too.
 """
 
 from dataclasses import dataclass
@@ -50,11 +50,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Findings:
-    """Sums of one start of one log."""
+    """Sums of one recovery of one log."""
 
     recovered_segments: int = 0
     """How many segments were checked batch by batch."""
     truncated_bytes: int = 0
     """Bytes cut off or set aside, in all segments."""
     lost: bool = False
-    """Whether anything of the last column's "yes" was found."""
+    """Whether anything with "yes" in the last column was found."""

@@ -1,17 +1,17 @@
-"""Opens a partition's directory: which segments there are, where the log ends, what is derived from it.
+"""Opens a partition's directory: finds its segments, the log's end, and all derived state.
 
 In this order:
 
-1. `partition_files`: a cleaning or deletion that was cut off is finished or undone.
+1. `partition_files`: an interrupted cleaning or deletion is completed or undone.
 2. The front: does the log begin where its leader epochs say?
-3. `segment_ends`: does each segment that is not read anyway end where the next one begins? After a
-   clean stop, and on a kernel that ran on, none but a doubtful one is read.
-4. The tail: after a clean stop the headers behind the last index entry are looked at; on a kernel
-   that ran on the batches there are checked; after a power cut all from the recovery point on.
-5. Producers come from the newest snapshot that is not beyond the end and the headers after it,
-   leader epochs from their checkpoint and the headers that were seen.
+3. `segment_ends`: does each segment that need not be read end where the next one begins? After a
+  clean stop, or if the kernel kept running, only a doubtful segment is read.
+4. The tail: after a clean stop the headers after the last index entry are read; if the kernel kept
+  running, the batches there are checked; after a power cut everything from the recovery point on.
+5. Producers come from the newest snapshot within the log and the headers after it, leader epochs
+  from their checkpoint and the headers that were read.
 
-`findings` has the table of what may be found and what each finding means.
+`findings` has the table of findings and their meaning.
 """
 
 import contextlib
@@ -62,10 +62,10 @@ from highwater.partition.storage.segment.segment import Segment, SegmentFactory
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What `load` found; the log takes these objects over."""
+    """What `load` found; the log takes over these objects."""
 
     segments: list[Segment]
-    """Ascending by base offset, at least one; the last is the active one."""
+    """Ascending by base offset, at least one; the last is active."""
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
@@ -74,13 +74,13 @@ class LoadedLog:
     recovered_segments: int
     """How many segments were checked batch by batch."""
     gaps: bool
-    """Whether a marker says that offsets may be missing."""
+    """Whether compaction may have left offsets without a record."""
     files_created: bool
-    """Whether names in the directory may not be on disk yet."""
+    """Whether names in the directory may not be durable yet."""
     truncated_bytes: int
-    """Bytes cut off behind the last whole batch, in all segments."""
+    """Bytes cut off after the last whole batch, in all segments."""
     damaged: bool
-    """Whether more is gone than a process that was killed leaves unwritten (see `findings`)."""
+    """Whether more is gone than a killed process leaves unwritten (see `findings`)."""
     lost: tuple[tuple[int, int], ...]
     """[first, end) offsets of records that were found damaged before."""
 
@@ -104,9 +104,9 @@ class LogLoader:
     ) -> None:
         """`recovery_point` and `log_start_offset` come from the checkpoints, 0 if unknown.
 
-        `compacted`: the cleaner's checkpoint has the log. `cache_intact`: every write is there which
-        ended before the last process did. `on_loss` is called, at most once, before anything is cut
-        off whose loss the node has to tell of; it may raise LogDirFailure.
+        `compacted`: the cleaner's checkpoint lists the log. `cache_intact`: every completed write
+        of the last process is there. `on_loss` is called, at most once, before records are cut off
+        whose loss the node must report; it may raise LogDirFailure.
         """
         self._directory = directory
         self._config = config
@@ -124,14 +124,14 @@ class LogLoader:
         self._gaps = Gaps.NOWHERE
         self._epochs_known = False
         self._first_base = 0
-        """Where the first segment begins."""
+        """The first segment's base offset."""
         self._whole_up_to = 0
-        """Position in the last segment: an index entry says that what is before was written."""
+        """Position in the last segment up to which its index proves that everything was written."""
 
     def load(self) -> LoadedLog:
         """Reads the directory.
 
-        Raises OSError, CorruptLogError, UnsupportedFormatError, and LogDirFailure of `on_loss`.
+        Raises OSError, CorruptLogError, UnsupportedFormatError, and LogDirFailure from `on_loss`.
         """
         files = PartitionFiles(self._directory, self._factory)
         self._files = files
@@ -171,7 +171,7 @@ class LogLoader:
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(start)
         if epochs.entries() != before:
-            # Also when the scan has found some: the next start may not look at their batches.
+            # Also if the scan found new epochs: the next start may not read those batches.
             self._write_epochs(epochs)
         return LoadedLog(
             segments=segments,
@@ -188,13 +188,13 @@ class LogLoader:
             lost=self._lost(end) if DAMAGE in files.names else (),
         )
 
-    # -- what is looked at ----------------------------------------------------------------------
+    # -- what is read ---------------------------------------------------------------------------
 
     def _front_missing(self, epochs: LeaderEpochCache) -> bool:
-        """Whether segments before the first one are gone that nobody has deleted.
+        """Whether segments before the first one are missing that were not deleted.
 
-        A deletion drops the epochs of what it deletes, too. One that was cut off between the two is
-        known by files that wait to be removed; the epochs follow at once, as these files go next.
+        A deletion also drops the epochs of the deleted segments. If it was interrupted before
+        that, files still wait to be removed; the epochs are then dropped before those files.
         """
         first, base = next(iter(epochs.entries()), None), self._files.first_base()
         if first is None:
@@ -210,9 +210,9 @@ class LogLoader:
         return False
 
     def _read_gaps(self) -> None:
-        """Takes note of the marker; a log that only the cleaner's checkpoint knows gets one.
+        """Reads the marker; creates one if only the cleaner's checkpoint lists the log.
 
-        That checkpoint is Kafka's, or of an earlier version, and may be lost some day.
+        That checkpoint was written by Kafka or an earlier version and may get lost.
         """
         self._gaps = read_gaps(self._filesystem, self._directory, self._files.names)
         if self._compacted and self._gaps is Gaps.NOWHERE:
@@ -220,7 +220,7 @@ class LogLoader:
             write_gaps(self._filesystem, self._directory, self._gaps)
 
     def _find_end(self, segments: list[Segment], batch_replay: BatchReplay) -> int:
-        """The log end offset; segments behind a hole are dropped, producers brought up to it."""
+        """The log end offset. Drops segments after a hole and brings producers up to the end."""
         if not segments:
             return self._log_start_offset
         self._drop_deleted(segments)
@@ -247,7 +247,7 @@ class LogLoader:
         return self._check_segments(segments, unchecked, batch_replay)
 
     def _drop_deleted(self, segments: list[Segment]) -> None:
-        """Drops what lies before a hole in records that were deleted: no hole in the log, then."""
+        """Drops segments before a hole in deleted records; the remaining log has no hole."""
         for number in range(len(segments) - 2, -1, -1):
             following = segments[number + 1].base_offset
             if following <= self._log_start_offset and (
@@ -261,7 +261,7 @@ class LogLoader:
     def _first_to_check(self, segments: list[Segment]) -> int:
         """Index of the first segment whose batches must be checked; len(segments) if there is none.
 
-        That is the one with the recovery point, unless the last process can have left nothing
+        It is the segment with the recovery point, or the last one if the last process left nothing
         unwritten, or an earlier one that does not end where the next one begins.
         """
         recovery = 0
@@ -281,18 +281,18 @@ class LogLoader:
             if (self._clean or number < recovery) and self._bytes_changed(
                 segments[number], end, following
             ):
-                continue  # Readers and the scrubber find it, and other replicas may mend it.
+                continue  # Readers and the scrubber find it, and other replicas may heal it.
             return number
         return len(segments) if self._clean else stop
 
     def _bytes_changed(self, segment: Segment, end: int | End, following: int) -> bool:
-        """Whether a segment that was on disk as a whole has other bytes now, but not fewer."""
+        """Whether a segment that was whole on disk has changed, without becoming shorter."""
         if not isinstance(end, int):
             return end is End.UNREADABLE
         return end > following or not offsets_rise(self._filesystem, segment)
 
     def _end_after_clean_stop(self, segments: list[Segment], unchecked: int) -> int | None:
-        """The end offset if the log is as it was left; None if batches have to be checked."""
+        """The end offset if the log is as it was closed; None if batches have to be checked."""
         if unchecked == len(segments):
             segment = segments[-1]
             end = segment_end(self._filesystem, segment)
@@ -308,7 +308,7 @@ class LogLoader:
     def _check_segments(
         self, segments: list[Segment], unchecked: int, batch_replay: BatchReplay
     ) -> int:
-        """Checks segments from number `unchecked` on, drops what follows a hole; the end offset."""
+        """Checks segments from number `unchecked` on, drops all after a hole; the end offset."""
         expected = segments[unchecked].base_offset
         for number in range(unchecked, len(segments)):
             segment = segments[number]
@@ -325,13 +325,13 @@ class LogLoader:
                 self._cut(segment, end_position, expected, last=last)
                 self._drop_from(segments, number + 1, hole=expected)
                 break
-            segment.preallocated = True  # It may be; sealing gives back what was reserved.
+            segment.preallocated = True  # It may be; sealing it frees the reserved space.
             segment.seal()
         return expected
 
     def _check_tail(self, segments: list[Segment], batch_replay: BatchReplay) -> int | None:
-        """Checks the last segment behind its last index entry; the end offset, or None if that
-        entry cannot be relied on. Leaves the segment as it is, to be appended to.
+        """Checks the last segment after its last index entry; the end offset, or None if that
+        entry is unreliable. Leaves the segment ready for appends.
         """
         segment = segments[-1]
         start = resume_point(self._filesystem, segment)
@@ -350,7 +350,7 @@ class LogLoader:
             return None
         if end_position < segment.size:
             self._cut(segment, end_position, end, last=True)
-        segment.preallocated = True  # It may be; sealing gives back what was reserved.
+        segment.preallocated = True  # It may be; sealing it frees the reserved space.
         return end
 
     def _recover(
@@ -367,9 +367,9 @@ class LogLoader:
         )
 
     def _complete_indexes(self, segment: Segment, following: int | None) -> None:
-        """Rebuilds the indexes of a segment that is not checked, if files are missing.
+        """Rebuilds the indexes of an unchecked segment, if files are missing.
 
-        Damage is for those to meet who read it, if there is a segment behind, at offset `following`.
+        With another segment after it, at offset `following`, readers find damage later.
         """
         if not segment.size:
             segment.index.reset()
@@ -392,13 +392,13 @@ class LogLoader:
     # -- what is cut off ------------------------------------------------------------------------
 
     def _note_loss(self) -> None:
-        """More is gone than a killed process leaves unwritten: told before it can be forgotten."""
+        """Reports, before the cut, that more is gone than a killed process leaves unwritten."""
         if not self._found.lost:
             self._found.lost = True
             self._on_loss()
 
     def _cut(self, segment: Segment, end_position: int, expected: int, *, last: bool) -> None:
-        """Cuts a segment behind its last whole batch, which ends at offset `expected`."""
+        """Cuts a segment after its last whole batch, which ends at offset `expected`."""
         torn = last and not self._stopped_clean and end_position >= self._whole_up_to
         if not torn or not looks_torn(self._filesystem, segment, end_position, expected):
             self._note_loss()
@@ -412,7 +412,7 @@ class LogLoader:
         del segments[number:]
 
     def _discard(self, segments: list[Segment], *, hole: int) -> None:
-        """Takes away segments that no longer belong to the log, which ends at offset `hole`.
+        """Removes segments from the log, which ends at offset `hole`.
 
         They are kept beside it if no power cut explains the hole.
         """
@@ -459,7 +459,7 @@ class LogLoader:
         try:
             ranges = checkpoint.read_ranges(self._filesystem, self._files.path(DAMAGE))
         except CorruptCheckpointError:
-            return ((0, end),)  # Something is lost, and where is not known.
+            return ((0, end),)  # Something is lost, but it is not known where.
         return tuple(found for found in ranges if found[0] < end)
 
     def _write_epochs(self, epochs: LeaderEpochCache) -> None:

@@ -1,6 +1,6 @@
-"""The files in a partition's directory at a start: what is finished, what is removed, what is a segment.
+"""A partition's directory at a start: completes a cleaning, lists segments, removes files.
 
-Nothing here looks at records, but for the end of a segment that a cleaner had just written.
+It does not read records, except for the end of a segment that a cleaner has just written.
 """
 
 import os
@@ -30,7 +30,7 @@ _INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 class PartitionFiles:
-    """One partition's directory, for as long as it is loaded."""
+    """One partition's directory while it is loaded."""
 
     def __init__(self, directory: str, factory: SegmentFactory) -> None:
         """Lists the directory. Raises OSError."""
@@ -40,9 +40,9 @@ class PartitionFiles:
         self.names = self.filesystem.listdir(directory)
 
     def deleted_before(self, offset: int) -> bool:
-        """Whether a deletion of segments that begin before `offset` was under way.
+        """Whether a deletion of segments with a base offset below `offset` was interrupted.
 
-        Their files wait under another name. Ask before `finish_cleaning`, which removes them.
+        Their files wait under another name. Call it before `finish_cleaning`, which removes them.
         """
         for name in self.names:
             base = parse_offset_file(name, LOG_SUFFIX + DELETED_SUFFIX)
@@ -51,15 +51,15 @@ class PartitionFiles:
         return False
 
     def first_base(self) -> int | None:
-        """Where the first segment begins by its name, or one that a cleaner is about to put in its
-        place; None if there is no segment.
+        """The first segment's base offset by its name, or by that of a cleaned one that replaces
+        it; None if there is no segment.
         """
         suffixes = (LOG_SUFFIX, LOG_SUFFIX + SWAP_SUFFIX)
         bases = (parse_offset_file(name, suffix) for name in self.names for suffix in suffixes)
         return min((base for base in bases if base is not None), default=None)
 
     def finish_cleaning(self) -> None:
-        """Finishes or undoes what cleaning or deletion has begun. Raises OSError, CorruptLogError."""
+        """Completes or undoes a cut-off cleaning or deletion. Raises OSError, CorruptLogError."""
         steps = compaction_swap.recovery(self.names, self._end_of_swapped)
         for step in steps:
             match step:
@@ -100,11 +100,11 @@ class PartitionFiles:
                 unlink_if_present(self.filesystem, path)
 
     def set_aside(self, segments: Sequence[Segment], hole: int) -> None:
-        """Moves the files of segments into a directory beside this one, for people to look at.
+        """Moves segments' files into a directory beside this one, for an operator to examine.
 
-        `hole` is the offset where the log ends instead. The directory is named like that of a log
-        which no topic has, and stays until somebody removes it; a second loss at the same offset
-        uses it again. Raises OSError.
+        `hole` is the offset where the log now ends. The directory is named like that of a deleted
+        topic's log and stays until somebody removes it. A second loss at the same offset uses it
+        again. Raises OSError.
         """
         parent, name = os.path.split(self.directory)
         aside = os.path.join(parent, stray_directory(name, f"{hole:032x}"))

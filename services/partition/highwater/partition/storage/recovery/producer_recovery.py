@@ -1,12 +1,12 @@
-"""Rebuilds a partition's producers from the newest snapshot and the batches after it.
+"""Restores a partition's producer state from the newest snapshot and the batches after it.
 
-Snapshots are taken when a segment ends, which may be a gigabyte ago. `.highwater_producers` is one
-that is replaced every few hundred KiB and never synced: for a process that was killed, on the same
-kernel. After a power cut it may tell of batches that are gone, and is removed. The newest one whose
-offset was committed when it was replaced is kept beside it, for truncations. `log.producer_tail`
-writes them.
+A snapshot is taken when a segment is rolled, perhaps a gigabyte ago. `.highwater_producers` is a
+snapshot that is replaced every few hundred KiB and never synced: it serves a start after a killed
+process, on the same kernel. After a power cut it may describe batches that are gone, and is
+removed. Its newest version with a committed offset is kept beside it, for truncations.
+`log.producer_tail` writes them.
 
-    uint32 CRC-32C of all that follows, int64 offset, then what a snapshot file holds
+   uint32 CRC-32C of the rest, int64 offset, then the content of a snapshot file
 """
 
 import os
@@ -40,7 +40,7 @@ _OFFSET: Final = Struct(">q")
 
 
 def replay_batch(producers: ProducerStates, fields: Sequence[int]) -> None:
-    """Takes one batch, as `batches.HEADER` unpacks it; only idempotent ones count."""
+    """Applies one batch, as `batches.HEADER` unpacks it; only idempotent ones count."""
     producer_id, sequence = fields[9], fields[11]
     if producer_id >= 0 and sequence >= 0:
         base_offset, delta = fields[0], fields[6]
@@ -65,13 +65,13 @@ def load_newest_snapshot(
     first: int = 0,
     names: Sequence[str] | None = None,
 ) -> int:
-    """Makes `producers` what the newest readable snapshot from `first` up to `limit` says; its
+    """Sets `producers` to the newest readable snapshot from `first` up to `limit`; returns its
     offset, 0 if there is none.
 
-    Snapshots beyond `limit` are removed: they tell of batches that are not in the log. Those from
-    before `first`, where the log's first segment begins, are not used: of what came between nothing
-    is known here, and a producer whose sequence is behind would be refused (OUT_OF_ORDER), while one
-    without any may go on. `names` are those of the directory, if the caller knows them.
+    Removes snapshots beyond `limit`: they describe batches that are not in the log. Ignores those
+    before `first`, the first segment's base offset: the batches in between are unknown, and a
+    producer with an old sequence would be refused (OUT_OF_ORDER), while an unknown one may go on.
+    `names` are the directory's files, if the caller has listed them.
     """
     producers.clear()
     present = filesystem.listdir(directory) if names is None else names
@@ -100,7 +100,7 @@ def load_newest_snapshot(
 
 
 def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
-    """Removes all that a directory has of producers. Raises OSError."""
+    """Removes all files of producer state from a directory. Raises OSError."""
     names = filesystem.listdir(directory)
     for offset in producer_snapshots.offsets(names):
         unlink_if_present(filesystem, os.path.join(directory, offset_file(offset, SNAPSHOT_SUFFIX)))
@@ -110,7 +110,7 @@ def remove_snapshots(filesystem: FileSystem, directory: str) -> None:
 
 
 def encode_recent(offset: int, packed: Sequence[bytes]) -> bytes:
-    """What `.highwater_producers` holds of the producers as they are before `offset`."""
+    """The content of `.highwater_producers`: producers as they are before `offset`."""
     content = _OFFSET.pack(offset) + producer_snapshots.encode_history(packed)
     return _CRC.pack(crc32c(content)) + content
 
@@ -118,7 +118,7 @@ def encode_recent(offset: int, packed: Sequence[bytes]) -> bytes:
 def _recent(
     filesystem: FileSystem, directory: str, name: str, limit: int | None
 ) -> tuple[bytes, int]:
-    """What one of `RECENT` says, and its offset; (nothing, 0) if it is of no use."""
+    """The producers in a file of `RECENT`, and its offset; (nothing, 0) if it is unusable."""
     path = os.path.join(directory, name)
     try:
         data = read_file(filesystem, path, limit=producer_snapshots.FILE_BYTES_MAX)
@@ -143,8 +143,8 @@ def replay(
     end: int,
     limit: int | None = None,
 ) -> None:
-    """Feeds the batches of `segments` from offset `start` on; the last segment ends at `end`,
-    which is at position `limit` in it (None: at its own end).
+    """Applies the batches of `segments` from offset `start` on. The last segment ends at offset
+    `end`, which is at position `limit` in it (None: at the file's end).
     """
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)

@@ -1,13 +1,13 @@
 """Finds the last whole batch of a segment and rebuilds its indexes (Kafka's `LogSegment.recover`).
 
-After a power cut every byte behind the recovery point is in doubt, and is read. A process that was
-killed leaves every write that it completed in the kernel's memory, so that only its last one may be
-torn: while the kernel is the same (`core.lineage.cache_intact`) it is enough to look behind the
-last index entry on disk, which was written after its batch, and after everything else that recovery
-derives from the batches before it (`resume_point`). What is damaged before it is not a matter of
-crashes; the scrubber and whoever reads it find that.
+After a power cut every byte after the recovery point is in doubt, and is read. A killed process
+leaves every completed write in the kernel's memory; only its last write may be torn. While the
+kernel is the same (`core.lineage.cache_intact`), recovery reads only what follows the last index
+entry on disk, which was written after its batch and after everything that recovery derives from
+earlier batches (`resume_point`). Damage before it does not come from a crash; the scrubber and
+readers find it.
 
-Files are read, not mapped, so that a bad sector is an error of one log and not a signal.
+Files are read, not mapped: a bad sector is then an error of one log, not a signal.
 """
 
 import zlib
@@ -50,9 +50,9 @@ _OLD_SIZE_MIN: Final = 14
 
 
 class BatchReplay:
-    """Feeds batch headers, in order, to the state that is derived from them.
+    """Applies batch headers, in order, to the state derived from them.
 
-    Producers take batches from `producers_from` on: what is before stands in their snapshot.
+    Producers take batches from `producers_from` on; earlier ones are in their snapshot.
     """
 
     __slots__ = ("epochs", "epochs_agree", "producers", "producers_from")
@@ -63,17 +63,17 @@ class BatchReplay:
         """`epochs` and `producers` are changed in place."""
         self.epochs = epochs
         self.epochs_agree = True
-        """False once a batch is of another epoch than these say of its offset."""
+        """False once a batch has another epoch than `epochs` has for its offset."""
         self.producers = producers
         self.producers_from = producers_from
 
     def batch(self, fields: tuple[int, ...]) -> None:
-        """Takes one batch, as `HEADER` unpacks it."""
+        """Applies one batch, as `HEADER` unpacks it."""
         epoch = fields[2]
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, fields[0])
         elif epoch < self.epochs.latest:
-            # Before the first of them nothing is said: what was there may have been deleted.
+            # `epochs` has nothing before its first entry: older records may have been deleted.
             known = self.epochs.epoch_for(fields[0])
             self.epochs_agree &= known in (epoch, NO_EPOCH)
         if fields[0] >= self.producers_from:
@@ -82,7 +82,7 @@ class BatchReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The batch of a segment's last index entry, and what the indexes say up to there."""
+    """The batch of a segment's last index entry, and the largest timestamp up to it."""
 
     position: int
     base_offset: int
@@ -94,8 +94,8 @@ class ResumePoint:
 def resume_point(filesystem: FileSystem, segment: Segment) -> ResumePoint | None:
     """Where checking may begin if no completed write was lost; None: at the segment's beginning.
 
-    Index entries follow their batches, and an entry is on disk only when the time index is, up to
-    there. An entry that does not fit its batch proves nothing. Raises OSError.
+    An index entry is on disk only after its batch and after the time index up to there. An entry
+    that does not match its batch proves nothing. Raises OSError.
     """
     try:
         entry = segment.index.last_entry()
@@ -136,11 +136,11 @@ def recover_segment(
 ) -> tuple[int, int]:
     """Checks structure and CRC of every batch and rebuilds both indexes.
 
-    Returns (end position, next offset) of the valid prefix; the caller cuts what follows. The
-    first batch begins at `expected_offset` and each one where the one before ends, or later if
-    gaps are allowed. With `start` the batches before it and the indexes up to it are taken as they
-    are; an end at `start.position` then means that they cannot be. Raises UnsupportedFormatError on
-    sound messages of format 0 or 1, which must not be cut off as if they were torn, and OSError.
+    Returns (end position, next offset) of the valid prefix; the caller cuts the rest. The first
+    batch begins at `expected_offset` and each next one where the one before ends, or later if
+    gaps are allowed. With `start`, earlier batches and index entries are trusted; an end at
+    `start.position` then means that they cannot be. Raises UnsupportedFormatError for messages of
+    format 0 or 1 with a valid checksum, which must not be cut off as torn, and OSError.
     """
     builder = IndexBuilder(segment, index_interval, start)
     end, following = (0, expected_offset) if start is None else (start.position, start.base_offset)
@@ -161,9 +161,9 @@ def recover_segment(
 
 
 def looks_torn(filesystem: FileSystem, segment: Segment, position: int, expected: int) -> bool:
-    """Whether what follows a valid prefix may be the beginning of the batch that was to come.
+    """Whether the bytes after a valid prefix may be the beginning of the next batch.
 
-    That is all that a killed process can leave behind; anything else is damage. Raises OSError.
+    A killed process leaves nothing else; anything else is damage. Raises OSError.
     """
     left = segment.size - position
     if left < HEADER_BYTES:
@@ -179,18 +179,18 @@ def rebuild_indexes(
     """Rebuilds both indexes from headers alone, up to the first damage.
 
     Batches must follow one another up to the segment's end, and their offsets rise and stay below
-    `end_offset`, where the next segment begins. Raises DamagedHeaderError, OSError.
+    `end_offset`, the next segment's base offset. Raises DamagedHeaderError, OSError.
     """
     builder = IndexBuilder(segment, index_interval)
     fd = segment.open()
     sound, first = 0, segment.base_offset
     last: tuple[int, ...] | None = None
-    """The batch before, which is believed when another one stands where it ends."""
+    """The batch before; it is trusted once another batch begins where it ends."""
     try:
         for position, fields in headers(filesystem.pread, fd, position=0, limit=segment.size):
             following = first if last is None else last[0] + last[6] + 1
             if fields[0] < following and last is not None and last[0] > first:
-                last = None  # Either may be wrong: there is a gap before it.
+                last = None  # There is a gap, so one of the two is wrong.
             if fields[0] < following or fields[0] + fields[6] >= end_offset:
                 raise CorruptLogError(
                     f"offsets {fields[0]} to {fields[0] + fields[6]} at position {position}, "
@@ -218,7 +218,7 @@ def _add(builder: "IndexBuilder", position: int, fields: tuple[int, ...]) -> Non
 
 
 def checksum_holds(filesystem: FileSystem, fd: int, position: int, fields: tuple[int, ...]) -> bool:
-    """Whether a batch has the length that it says; it lies within its segment. Raises OSError."""
+    """Whether a batch, which lies within its segment, matches its checksum. Raises OSError."""
     left = fields[1] + LENGTH_OVERHEAD
     if left > BATCH_BYTES_MAX:
         return False
@@ -236,13 +236,13 @@ def checksum_holds(filesystem: FileSystem, fd: int, position: int, fields: tuple
 class IndexBuilder:
     """Applies Kafka's rule for index entries to the batches of a segment.
 
-    From its beginning, or from a batch on that has an entry already.
+    It begins at the segment's start, or at a batch that has an entry already.
     """
 
     __slots__ = ("_doubted", "_first_known", "_interval", "_segment")
 
     def __init__(self, segment: Segment, interval: int, start: ResumePoint | None = None) -> None:
-        """Without `start` empties the segment's indexes."""
+        """Empties the segment's indexes unless `start` is given."""
         segment.bytes_since_index = 0
         segment.first_timestamp = None
         if start is None:
@@ -255,12 +255,12 @@ class IndexBuilder:
             segment.max_timestamp_offset = start.max_timestamp_offset
         self._first_known = start is not None
         self._doubted = start
-        """Until its batch was seen, the stored largest timestamp is only what a file says."""
+        """Until its batch was read, the stored largest timestamp is unproven."""
         self._segment = segment
         self._interval = interval
 
     def add(self, position: int, nbytes: int, last_offset: int, max_timestamp: int) -> None:
-        """Takes the next batch."""
+        """Adds the next batch."""
         segment = self._segment
         if not self._first_known:
             self._first_known = True
@@ -282,7 +282,7 @@ class IndexBuilder:
         segment.bytes_since_index += nbytes
 
     def finish(self) -> None:
-        """After the last batch: whoever needs a largest timestamp that was not seen looks it up."""
+        """Call it after the last batch. An unproven largest timestamp is looked up when needed."""
         segment, doubted = self._segment, self._doubted
         if doubted is not None and segment.max_timestamp == doubted.max_timestamp:
             segment.max_timestamp = None
@@ -291,7 +291,7 @@ class IndexBuilder:
 def _whole_batches(
     filesystem: FileSystem, segment: Segment, position: int
 ) -> Iterator[tuple[int, memoryview]]:
-    """(position, bytes) of batches by their length field, up to what cannot be a whole batch."""
+    """(position, bytes) of batches by their length field, up to the first that is not whole."""
     fd = segment.open()
     pread: Callable[[int, int, int], bytes] = filesystem.pread
     size = segment.size

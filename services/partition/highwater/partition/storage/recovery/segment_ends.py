@@ -1,8 +1,8 @@
-"""Where segments end, by the headers behind their last index entries, and if they join one another.
+"""Finds where segments end, from the headers after their last index entries, and whether they join.
 
-A segment is rolled where the log ends, and a cleaner keeps the last header of what it replaces, so
-that every segment ends exactly where the next one begins. Kafka and earlier versions may have rolled
-behind a gap; what they wrote has an empty marker (see `Gaps`).
+The next segment begins where the log ends at a roll, and a cleaner keeps the last header of what it
+replaces, so every segment ends exactly where the next one begins. Kafka and earlier versions may
+have rolled after a gap; their logs have an empty marker (see `Gaps`).
 """
 
 import enum
@@ -27,11 +27,11 @@ from highwater.partition.storage.segment.segment import Segment
 
 _MARKER_BYTES_MAX: Final = 64
 _LEFT_BYTES_MAX: Final = 4 << 20
-"""Read of a batch that seems to be cut; as much as a batch of Kafka's default size four times."""
+"""Read of a batch that seems to be cut: four times Kafka's default batch size."""
 _MAGIC_AT: Final = 16
 _OFFSET_MAX: Final = (1 << 63) - 1
 INSIDE_ONLY: Final = b"inside\n"
-"""What the marker holds if segments join one another."""
+"""The marker's content if segments join one another."""
 
 
 class Gaps(enum.Enum):
@@ -40,16 +40,16 @@ class Gaps(enum.Enum):
     NOWHERE = enum.auto()
     """There is no marker."""
     INSIDE = enum.auto()
-    """Within segments, which join one another: the marker says `INSIDE_ONLY`."""
+    """Within segments, which join one another: the marker holds `INSIDE_ONLY`."""
     ANYWHERE = enum.auto()
-    """Between segments, too: a log of Kafka's or of an earlier version, with an empty marker."""
+    """Between segments, too: Kafka or an earlier version wrote the log; the marker is empty."""
 
 
 def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> Gaps:
-    """What the marker in a partition's directory says. Raises OSError.
+    """Reads the marker in a partition's directory. Raises OSError.
 
-    One that a power cut emptied allows more gaps than there are: then a hole is not noticed, but
-    nothing that is sound is cut off.
+    A marker that a power cut emptied allows too many gaps: a hole is then not noticed, but no
+    intact record is cut off.
     """
     if GAPS_MARKER not in names:
         return Gaps.NOWHERE
@@ -62,7 +62,7 @@ def read_gaps(filesystem: FileSystem, directory: str, names: Sequence[str]) -> G
 
 
 def write_gaps(filesystem: FileSystem, directory: str, gaps: Gaps) -> None:
-    """Makes the marker, before the first gap; not durable by itself. Raises OSError."""
+    """Creates the marker, before the first gap; does not make it durable. Raises OSError."""
     assert gaps is not Gaps.NOWHERE
     path = os.path.join(directory, GAPS_MARKER)
     fd = filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -74,18 +74,18 @@ def write_gaps(filesystem: FileSystem, directory: str, gaps: Gaps) -> None:
 
 
 class End(enum.Enum):
-    """Why a segment's end is not known by its headers."""
+    """Why a segment's headers do not show its end."""
 
     CUT = enum.auto()
     """The file is shorter than its last batch says."""
     UNREADABLE = enum.auto()
-    """What stands where a batch should is none, though there are bytes enough for one."""
+    """The bytes where a batch should be are no batch, though long enough for one."""
 
 
 def segment_end(filesystem: FileSystem, segment: Segment) -> int | End:
     """The offset after the segment's last batch, its base offset if it is empty. Raises OSError.
 
-    Reads the last index entry and the headers behind it; all headers if that entry does not fit.
+    Reads the last index entry and the headers after it; all headers if that entry does not match.
     """
     if not segment.size:
         return segment.base_offset
@@ -98,7 +98,7 @@ def segment_end(filesystem: FileSystem, segment: Segment) -> int | End:
     try:
         found = _end_behind(filesystem, fd, start, segment)
         if found is End.UNREADABLE and start:
-            found = _end_behind(filesystem, fd, 0, segment)  # The entry may be what is wrong.
+            found = _end_behind(filesystem, fd, 0, segment)  # The entry may be wrong instead.
     finally:
         filesystem.close(fd)
     return found
@@ -111,12 +111,12 @@ def _end_behind(filesystem: FileSystem, fd: int, position: int, segment: Segment
         return End.UNREADABLE
     if end != segment.size:
         left = filesystem.pread(fd, min(segment.size - end, _LEFT_BYTES_MAX), end)
-        return End.UNREADABLE if _goes_on(left) else End.CUT
+        return End.UNREADABLE if _is_whole(left) else End.CUT
     return following if following > segment.base_offset else End.UNREADABLE
 
 
-def _goes_on(left: bytes) -> bool:
-    """Whether the batch that seems to be cut is whole: then its length is wrong, not the file's."""
+def _is_whole(left: bytes) -> bool:
+    """Whether a batch that seems to be cut is whole: then its length is wrong, not the file's."""
     if len(left) < HEADER_BYTES:
         return False
     fields = HEADER.unpack_from(left)
@@ -128,9 +128,9 @@ def _goes_on(left: bytes) -> bool:
 
 
 def offsets_rise(filesystem: FileSystem, segment: Segment) -> bool:
-    """Whether each batch begins where the one before ends, or later: no checksum covers a base offset.
+    """Whether each batch begins at or after the end of the one before; checksums skip base offsets.
 
-    Reads all headers; asked only of a segment that does not end where the next one begins. Raises
+    Reads all headers; used only if a segment does not end where the next one begins. Raises
     OSError.
     """
     following = segment.base_offset
@@ -147,10 +147,10 @@ def offsets_rise(filesystem: FileSystem, segment: Segment) -> bool:
 
 
 def shorter_than_indexed(filesystem: FileSystem, segment: Segment) -> bool:
-    """Whether the index on disk leads behind the end of the file; entries follow their batches.
+    """Whether the index on disk points beyond the end of the file, so that batches are missing.
 
-    An index proves something only if one of its last two entries before that end fits the batch it
-    leads to; the last one's header may be cut. Raises OSError.
+    This is proven only if one of the index's last two entries within the file matches its batch;
+    the last one's header may be cut. Raises OSError.
     """
     try:
         last = segment.index.last_entry() if segment.size else None

@@ -1,1 +1,1 @@
-"""The search for bit rot in closed segments."""
+"""Finds bit rot in closed segments and repairs it."""

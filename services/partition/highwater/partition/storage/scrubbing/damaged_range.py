@@ -1,9 +1,9 @@
-"""Where the damaged bytes of a closed segment begin and end, and whether others may take their place.
+"""Finds the damaged bytes of a closed segment and checks batches that may replace them.
 
-No checksum covers a batch's offset, epoch and length. So the damaged range lies between sound
-neighbours, and what is put there has to tile it: batches whose checksums hold, whose offsets and
-epochs go on where the ones before ended, and which end at the byte and at the offset where the next
-sound batch begins. Runs on any thread; `DamagedRange` and `RangeCheck` know nothing of files.
+No checksum covers a batch's offset, epoch and length. So a damaged range lies between intact
+neighbours, and its replacement must fill it: batches with valid checksums, whose offsets and epochs
+continue those before, and which end at the byte and the offset where the next intact batch begins.
+Runs on any thread; `DamagedRange` and `RangeCheck` do not touch files.
 """
 
 from collections.abc import Callable
@@ -24,22 +24,22 @@ ANY_LENGTH: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedRange:
-    """Bytes [begin, end) of a segment, which hold the records [offset, end_offset)."""
+    """Bytes [begin, end) of a segment, which held the records [offset, end_offset)."""
 
     begin: int
     end: int
     offset: int
     end_offset: int
     gaps: bool
-    """Whether offsets may be missing, as compaction leaves a log."""
+    """Whether offsets may be missing because of compaction."""
     tail: bool
-    """It goes to the segment's end."""
+    """Whether the range ends at the segment's end."""
     cut: bool = False
-    """The segment may have lost its last bytes, so that only the offsets tell what is missing."""
+    """The segment may have lost its last bytes, so only the offsets show what is missing."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes have to come; `ANY_LENGTH` if the offsets alone tell."""
+        """How many bytes must come; `ANY_LENGTH` if only the offsets are known."""
         return ANY_LENGTH if self.cut else self.end - self.begin
 
 
@@ -56,8 +56,8 @@ def find_range(
 ) -> DamagedRange:
     """The range of whole batches that hold the records [first, end) of a closed segment.
 
-    It begins behind the last batch that is sound up to there by its headers, and ends where the
-    next sound one begins: the one behind the damaged batch, or else the next segment. Raises
+    The range begins after the last batch before them that is intact by its headers, and ends where
+    the next intact one begins: the one after the damaged batch, or else the next segment. Raises
     OSError.
     """
     begin, offset = _sound_before(filesystem, fd, size, base_offset, first, gaps=gaps)
@@ -75,7 +75,7 @@ def find_range(
 
 
 def to_segment_end(found: DamagedRange, size: int, next_base_offset: int) -> DamagedRange:
-    """The same range up to the segment's end: its neighbour was not as sound as it looked."""
+    """The same range up to the segment's end, because the batch after it was damaged as well."""
     return DamagedRange(
         begin=found.begin,
         end=size,
@@ -89,7 +89,7 @@ def to_segment_end(found: DamagedRange, size: int, next_base_offset: int) -> Dam
 def _sound_before(
     filesystem: FileSystem, fd: int, size: int, base_offset: int, first: int, *, gaps: bool
 ) -> tuple[int, int]:
-    """(position, offset) behind the batches that end before `first`."""
+    """(position, offset) after the batches that end before `first`."""
     position, following = 0, base_offset
     try:
         for position, fields in headers(filesystem.pread, fd, position=0, limit=size):
@@ -98,17 +98,17 @@ def _sound_before(
             if misplaced or after > first:
                 return position, following
             following = after
-            position += fields[1] + LENGTH_OVERHEAD  # noqa: PLW2901 - where it ends, if it is the last.
+            position += fields[1] + LENGTH_OVERHEAD  # noqa: PLW2901 - its end, if it is the last.
     except CorruptLogError:
-        pass  # What stands at `position` is no batch, so the range begins there.
+        pass  # There is no batch at `position`, so the range begins there.
     return position, following
 
 
 def _sound_behind(
     filesystem: FileSystem, fd: int, begin: int, size: int, end: int, next_base_offset: int
 ) -> tuple[int, int] | None:
-    """(position, offset) of the first sound batch at or behind offset `end`; None if there is none
-    to which the lengths of the batches from `begin` on lead.
+    """(position, offset) of the first intact batch at or after offset `end`; None if the batch
+    lengths from `begin` on do not lead to one.
     """
     if end >= next_base_offset:
         return None
@@ -130,19 +130,19 @@ class RangeCheck:
     __slots__ = ("_epoch", "_epoch_of", "_range", "nbytes", "offset")
 
     def __init__(self, wanted: DamagedRange, epoch_of: Callable[[int], int], before: int) -> None:
-        """`epoch_of` is the log's own knowledge of an offset's leader epoch, `NO_EPOCH` if it has
-        none; `before` is the epoch in front of the range.
+        """`epoch_of` tells an offset's leader epoch as the log knows it, else `NO_EPOCH`; `before`
+        is the epoch before the range.
         """
         self._range = wanted
         self._epoch_of = epoch_of
         self._epoch = before
         self.offset = wanted.offset
-        """Of the next record."""
+        """Offset of the next record."""
         self.nbytes = 0
-        """Sound bytes so far."""
+        """Checked bytes so far."""
 
     def take(self, data: bytes) -> str:
-        """Takes whole batches; says what is wrong with them, or nothing."""
+        """Checks whole batches; returns what is wrong with them, or an empty text."""
         view = memoryview(data)
         at = 0
         while at < len(view):
@@ -178,7 +178,7 @@ class RangeCheck:
 
     @property
     def filled(self) -> bool:
-        """Whether the range is whole."""
+        """Whether the range is complete."""
         wanted = self._range
         if wanted.nbytes != ANY_LENGTH:
             return self.nbytes == wanted.nbytes and (

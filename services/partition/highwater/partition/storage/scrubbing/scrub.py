@@ -1,8 +1,8 @@
-"""Reads one piece of a closed segment and checks its batches: CRC, lengths, order of offsets (R13).
+"""Checks one piece of a closed segment: CRC, lengths and order of offsets of its batches (R13).
 
-Runs on any thread and touches files only. Each piece opens the file anew and knows it by its inode,
-so that segments may be deleted, compacted or truncated meanwhile. What was not in the page cache
-before is not left there: a scrubber must not push out what consumers read.
+Runs on any thread and touches files only. Each piece opens the file again and identifies it by its
+inode, as segments may be deleted, compacted or truncated meanwhile. It leaves no pages in the page
+cache that were not there before: a scrubber must not push out what consumers read.
 """
 
 import os
@@ -29,12 +29,12 @@ class SegmentFile:
     size: int
     base_offset: int
     next_base_offset: int
-    """Where the segment after it begins."""
+    """The next segment's base offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What became of a piece; the next one begins at `position` and `next_offset`."""
+    """The result for one piece; the next one begins at `position` and `next_offset`."""
 
     position: int
     next_offset: int
@@ -43,14 +43,14 @@ class Piece:
     damage: str = ""
     """What is wrong with the batch at `position`; empty if nothing is."""
     damage_end: int = -1
-    """Where sound batches may go on behind it: an offset."""
+    """The offset after it where intact batches may go on."""
     gone: bool = False
-    """The file is not the one any more that was to be checked."""
+    """The file is no longer the one that was to be checked."""
 
 
 def check_piece(filesystem: FileSystem, file: SegmentFile, position: int, expected: int) -> Piece:
-    """Checks the batches from `position` on, the first of which begins at offset `expected` or, in
-    a compacted log, later. Raises LogDirFailure if the file cannot be read.
+    """Checks the batches from `position` on. The first begins at offset `expected` or, in a
+    compacted log, later. Raises LogDirFailure if the file cannot be read.
     """
     try:
         fd = filesystem.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -125,7 +125,7 @@ def _first_batch_bytes(data: bytes) -> int:
 
 
 def _read(filesystem: FileSystem, fd: int, position: int, nbytes: int) -> bytes:
-    """Reads without leaving pages behind that were not cached."""
+    """Reads, and removes pages from the page cache that were not there before."""
     cached = _is_cached(fd, position, nbytes)
     data = filesystem.pread(fd, nbytes, position)
     if not cached:
@@ -134,7 +134,7 @@ def _read(filesystem: FileSystem, fd: int, position: int, nbytes: int) -> bytes:
 
 
 def _is_cached(fd: int, position: int, nbytes: int) -> bool:
-    """Whether the range's last page is; who reads a log reads it to the end of a piece."""
+    """Whether the range's last page is cached; readers of a log read a piece to its end."""
     try:
         last = os.preadv(fd, [bytearray(1)], position + max(nbytes - 1, 0), os.RWF_NOWAIT)
     except OSError:

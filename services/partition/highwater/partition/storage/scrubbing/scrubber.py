@@ -1,8 +1,8 @@
-"""Looks through closed segments for bit rot, slowly and for ever (R13, F23).
+"""Searches closed segments for bit rot, slowly and in endless rounds (R13, F23).
 
-One round after another over each log directory, a piece at a time on a thread, no faster than the
-rate that is set. Which segment is next is kept in the directory, so that a round goes on after a
-restart. On the loop; what is found goes to `on_damage`.
+Each log directory is read in rounds, a piece at a time on a thread, at the configured rate. The
+directory keeps the place of the last segment, so that a round goes on after a restart. Runs on the
+loop; findings go to `on_damage`.
 
     .highwater_scrub    {"version": 1, "log": "<directory>", "segment": <base offset>}
 """
@@ -28,7 +28,7 @@ from highwater.partition.storage.segment.segment import Segment
 VERSION: Final = 1
 STATE_BYTES_MAX: Final = 4096
 FIRST_ROUND_S: Final = 60.0
-"""After the start, when there is other work, at the latest."""
+"""How long after the start the first round begins at the latest, whatever else runs."""
 
 Place = tuple[str, int]
 """A log's directory and a segment's base offset."""
@@ -57,7 +57,7 @@ class LogScrubber:
         pause_s: float,
         on_damage: Callable[[PartitionLog, Damage], None],
     ) -> None:
-        """At most `bytes_per_s` in each directory; `pause_s` between rounds."""
+        """Reads at most `bytes_per_s` per directory; pauses `pause_s` between rounds."""
         self._manager = manager
         self._bytes_per_s = bytes_per_s
         self._pause_s = pause_s
@@ -67,7 +67,7 @@ class LogScrubber:
         self.rounds = 0
 
     async def run(self) -> None:
-        """Runs for ever; to be cancelled."""
+        """Runs until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             for hosted in self._manager.dirs:
                 group.create_task(self._directory(hosted))
@@ -92,7 +92,7 @@ class LogScrubber:
                 if hosted.failure is not None or not self._manager.holds(entry):
                     break
                 if _is_known(entry.log, base):
-                    continue  # It is being repaired, or nobody has what it lost.
+                    continue  # It is being repaired, or no replica has its records.
                 await self._segment(entry, base)
                 self._keep_place(hosted, (entry.name, base))
             await asyncio.sleep(0)
@@ -112,7 +112,7 @@ class LogScrubber:
             if piece is None or piece.gone or closed_segment(entry.log, base) != found:
                 return
             if piece.damage:
-                # Once more: it may have been cut and written again while it was read.
+                # Check again: it may have been truncated and written again during the read.
                 again = await self._piece(entry, file, piece.position, piece.next_offset)
                 same = (
                     closed_segment(entry.log, base) == found
@@ -122,13 +122,13 @@ class LogScrubber:
                     self._found(entry.log, segment, again)
                 return
             if piece.position == position:
-                return  # Nothing was read of it: it is shorter than it was.
+                return  # Nothing was read: the segment became shorter.
             position, expected = piece.position, piece.next_offset
 
     async def _piece(
         self, entry: HostedLog, file: SegmentFile, position: int, expected: int
     ) -> Piece | None:
-        """One piece, and then a pause as long as its bytes may take; None if the disk fails."""
+        """Checks one piece, then pauses as long as its bytes may take; None if the disk fails."""
         hosted = entry.directory
         try:
             piece = await asyncio.to_thread(
@@ -169,7 +169,7 @@ def _is_known(log: PartitionLog, base: int) -> bool:
 
 
 def _read_place(hosted: HostedDirectory) -> Place:
-    """Where the last round was; a file that is missing or damaged begins a new one."""
+    """Where the last round was; a missing or damaged file begins a new round."""
     path = os.path.join(hosted.directory.path, SCRUB_STATE)
     try:
         values = json.loads(read_file(hosted.filesystem, path, limit=STATE_BYTES_MAX))
@@ -189,4 +189,4 @@ def _write_place(hosted: HostedDirectory, place: Place) -> None:
 
 
 def _nothing() -> None:
-    """There is nothing to do on the owner's thread."""
+    """Nothing is left to do on the owner's thread."""

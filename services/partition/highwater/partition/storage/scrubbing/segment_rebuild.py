@@ -1,8 +1,8 @@
-"""A closed segment written anew beside itself, with a damaged range replaced (R13).
+"""Writes a closed segment again beside itself, with a damaged range replaced (R13).
 
-The new file has the name that cleaned segments have before they count, `<base>.log.cleaned`, and a
-start removes it as it removes those; `cleaning.swap` puts it in the segment's place. Every method
-does a piece of work on files alone, on any thread, and raises OSError.
+The new file is named `<base>.log.cleaned`, as cleaned segments are before they count, so a start
+removes it; `cleaning.swap` puts it in the segment's place. Every method does one piece of work on
+files, on any thread, and raises OSError.
 """
 
 import os
@@ -25,16 +25,16 @@ from highwater.partition.storage.segment.segment import SegmentFactory
 
 PIECE_BYTES: Final = 1 << 20
 LOCAL_BYTES_MAX: Final = 8 << 20
-"""Of a longer range nobody looks whether it is sound by now."""
+"""A longer range is not checked for having become readable."""
 
 
 class SegmentGoneError(Exception):
-    """The file is not the one any more that was to be repaired."""
+    """The file is no longer the one that was to be repaired."""
 
 
 class SegmentRebuild:
     """One attempt at one segment: `find`, then `restart` and `take` for each source, `copy` until
-    nothing is left, `finish`; `close` in any case.
+    nothing is left, `finish`; `close` in every case.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class SegmentRebuild:
         index_interval: int,
         gaps: bool,
     ) -> None:
-        """`epochs` is a copy of the log's; the rest are the log's limits for indexes, and whether
-        offsets may be missing in it.
+        """`epochs` is a copy of the log's. The others are the log's limits for indexes, and
+        whether offsets may be missing in it.
         """
         self.busy = threading.Lock()
-        """To be held by whoever calls a method: files must not be closed under one's hands."""
+        """Hold it while calling a method, so that no other thread closes the files."""
         self._filesystem = filesystem
         self._file = file
         self._epochs = epochs
@@ -72,7 +72,7 @@ class SegmentRebuild:
         self.range = DamagedRange(begin=0, end=0, offset=0, end_offset=0, gaps=gaps, tail=False)
 
     def find(self, first: int, end: int) -> bool:
-        """Finds the `range` of the records [first, end); False if they are sound by now.
+        """Finds the `range` of the records [first, end); False if they are intact now.
 
         Raises SegmentGoneError.
         """
@@ -102,14 +102,14 @@ class SegmentRebuild:
         return bool(check.take(data)) or not check.filled
 
     def widen(self) -> bool:
-        """Takes the range up to the segment's end; False if it goes there already."""
+        """Extends the range to the segment's end; False if it ends there already."""
         if self.range.tail:
             return False
         self.range = to_segment_end(self.range, self._file.size, self._file.next_base_offset)
         return True
 
     def restart(self) -> None:
-        """Begins the new file; what another source gave is forgotten."""
+        """Begins the new file again, without what another source gave."""
         if self._new < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             self._new = self._filesystem.open(self._file.path + CLEANED_SUFFIX, flags, 0o644)
@@ -119,7 +119,7 @@ class SegmentRebuild:
         self._check = self._new_check()
 
     def take(self, data: bytes) -> str:
-        """Checks and writes the next batches of the range; says what is wrong with them."""
+        """Checks and writes the next batches of the range; returns what is wrong with them."""
         check = self._check
         assert check is not None
         position = self.range.begin + check.nbytes
@@ -130,18 +130,18 @@ class SegmentRebuild:
 
     @property
     def wanted(self) -> int:
-        """The offset of the next record that is to come."""
+        """The offset of the next record to take."""
         assert self._check is not None
         return self._check.offset
 
     @property
     def filled(self) -> bool:
-        """Whether the range is whole."""
+        """Whether the range is complete."""
         assert self._check is not None
         return self._check.filled
 
     def copy(self) -> int:
-        """Copies the next piece of what is sound; how many bytes, 0 if nothing is left."""
+        """Copies the next intact piece; returns how many bytes, 0 if nothing is left."""
         found, check = self.range, self._check
         assert check is not None
         if self._copied < found.begin:
@@ -156,7 +156,7 @@ class SegmentRebuild:
             return 0
         data = self._filesystem.pread(self._fd, nbytes, begin)
         if not data:
-            raise SegmentGoneError  # It was cut meanwhile.
+            raise SegmentGoneError  # It was truncated meanwhile.
         write_all(self._filesystem, self._new, data, begin + moved)
         self._copied = begin + len(data)
         return len(data)
@@ -164,10 +164,10 @@ class SegmentRebuild:
     def finish(self) -> None:
         """Builds the indexes and syncs all files.
 
-        Raises DamagedHeaderError if the whole is no segment: what was taken for sound is not.
+        Raises DamagedHeaderError if the result is no segment: the copied part was damaged as well.
         """
         status = self._filesystem.fstat(self._fd)
-        # Segments age by their files where there are no timestamps.
+        # Without timestamps, a segment's age is that of its file.
         os.utime(self._new, ns=(status.st_mtime_ns, status.st_mtime_ns))
         segment = self._factory.existing(self._file.base_offset, CLEANED_SUFFIX)
         try:
@@ -195,7 +195,7 @@ class SegmentRebuild:
         self._fd = self._new = -1
 
     def remove(self) -> None:
-        """Removes what was written, if it is not to be used."""
+        """Removes the new files, if they will not be used."""
         segment = self._factory.empty(self._file.base_offset, CLEANED_SUFFIX, now_ms=0)
         for path in segment.paths():
             unlink_if_present(self._filesystem, path)

@@ -1,8 +1,8 @@
-"""Heals a damaged range of a log in place: fetched from others, checked, swapped in (R13).
+"""Heals a damaged range of a log in place: fetches it from others, checks it, swaps it in (R13).
 
-On the loop that owns the log; all work on files runs on threads, a piece at a time and no faster
-than the rate that is set. While it runs, the log counts as being cleaned: nothing else replaces its
-segments, and whatever cuts or deletes them ends the repair.
+Runs on the loop that owns the log; all work on files runs on threads, a piece at a time and at the
+configured rate. During a repair the log counts as being cleaned: nothing else replaces its
+segments, and a truncation or deletion ends the repair.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from highwater.partition.storage.scrubbing.segment_rebuild import SegmentGoneErr
 from highwater.partition.storage.segment.segment import Segment
 
 REPAIR_BYTES_PER_S: Final = 32 << 20
-"""What one directory spends on a repair, written and read."""
+"""Bytes per second that one directory spends on repairs, written and read."""
 
 Ask = Callable[[int, int, int], Awaitable["bytes | Outcome"]]
-"""(node, offset, end offset) -> the next whole batches of that range, at least one; or why not."""
+"""(node, offset, end offset) -> the next whole batches of that range, at least one; or why none."""
 _T = TypeVar("_T")
 
 
 class NotNowError(Exception):
-    """The log cannot be repaired at the moment; it may be in a while."""
+    """The log cannot be repaired now, but perhaps later."""
 
 
 async def heal(
@@ -44,8 +44,8 @@ async def heal(
     fail: Callable[[LogDirFailure], None],
     bytes_per_s: int = REPAIR_BYTES_PER_S,
 ) -> tuple[bool, dict[int, Outcome]]:
-    """Heals the records [first, end) of the segment that begins at `base`: whether they are sound
-    now, and what each node's answer was good for. `nodes` are asked in order until one has them.
+    """Heals the records [first, end) of the segment that begins at `base`. Returns whether they
+    are intact now, and each asked node's outcome. `nodes` are asked in order until one has them.
 
     `fail` takes the log's directory offline. Raises NotNowError.
     """
@@ -69,10 +69,10 @@ async def heal(
     except (AbortedError, SegmentGoneError, TimeoutError) as error:
         raise NotNowError(str(error)) from error
     except OSError as error:
-        # A full disk, say: what is wrong with the directory others find out.
+        # A full disk, for example; other users of the directory notice if it fails.
         raise NotNowError(str(error)) from error
     finally:
-        await asyncio.to_thread(_end, rebuild)
+        await asyncio.to_thread(_remove_files, rebuild)
         if log.cleaning.running is run:
             log.cleaning.running = None
         try:
@@ -112,7 +112,7 @@ class _Repair:
         return False, outcomes
 
     async def _from(self, node: int) -> Outcome:
-        """Has one node fill the range, and completes the new file if it did."""
+        """Fills the range from one node, and completes the new file if that succeeds."""
         rebuild = self._rebuild
         if rebuild.range.end_offset > self._run.entry.log.high_watermark:
             raise NotNowError("not committed yet")
@@ -142,11 +142,11 @@ class _Repair:
 
     async def _work(self, work: Callable[[], _T]) -> _T:
         self._run.check()
-        result = await asyncio.to_thread(self._alone, work)
+        result = await asyncio.to_thread(self._with_lock, work)
         self._run.check()
         return result
 
-    def _alone(self, work: Callable[[], _T]) -> _T:
+    def _with_lock(self, work: Callable[[], _T]) -> _T:
         with self._rebuild.busy:
             return work()
 
@@ -155,8 +155,8 @@ class _Repair:
         self._run.check()
 
 
-def _end(rebuild: SegmentRebuild) -> None:
-    """Not before a piece of work has ended on whose thread nobody waits any more."""
+def _remove_files(rebuild: SegmentRebuild) -> None:
+    """Closes and removes the files, after a piece of work that may still run on its thread."""
     with rebuild.busy:
         rebuild.close()
         rebuild.remove()
