@@ -1,11 +1,12 @@
 """The port to a partition node, as gateways see it."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendRoute, AppendSink
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
+from highwater.kafka.primitives import Buffer
 from highwater.model.ids import NodeId
 
 
@@ -18,7 +19,7 @@ class NodeLink(Protocol):
         self,
         route: AppendRoute,
         acks: int,
-        batch: Any,
+        batch: Buffer,
         nbytes: int,
         sink: AppendSink,
         index: int,

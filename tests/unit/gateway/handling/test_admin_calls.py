@@ -3,7 +3,7 @@ import pytest
 from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
-    named_twice,
+    duplicates,
     propagation_ms,
 )
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend
@@ -16,12 +16,12 @@ def test_propagation_is_bounded(given, used):
     assert propagation_ms(given) == used
 
 
-def test_names_that_stand_there_twice():
-    assert named_twice(["a", "b", "a", "c", "a"]) == {"a"}
-    assert named_twice([]) == frozenset()
+def test_duplicate_names():
+    assert duplicates(["a", "b", "a", "c", "a"]) == {"a"}
+    assert duplicates([]) == frozenset()
 
 
-async def test_waiting_for_our_own_copy_ends():
+async def test_wait_for_the_image_ends():
     backend = FakeBackend()
     context = Client(backend).context(19, 7)
     await await_visible(context, backend.image.revision)
