@@ -11,7 +11,7 @@ from highwater.model.ids import NodeId
 
 
 class NodeLink(Protocol):
-    """One partition node, in process or behind gRPC. Nothing here blocks or raises for load."""
+    """One partition node, in process or behind gRPC. No method blocks, or raises under load."""
 
     node_id: NodeId
 
@@ -25,7 +25,7 @@ class NodeLink(Protocol):
         index: int,
         deadline_ms: int,
     ) -> None:
-        """Queues one batch; order per partition is the order of these calls."""
+        """Queues one batch; a partition's batches keep the order of the calls."""
         ...
 
     def fetch(self, work: FetchWork) -> None:
@@ -33,15 +33,15 @@ class NodeLink(Protocol):
         ...
 
     def cancel_fetch(self, work: FetchWork) -> None:
-        """Forgets a fetch whose client is gone."""
+        """Forgets a fetch whose client has disconnected."""
         ...
 
     def submit(self, call: CoordinatorCall) -> None:
-        """Hands over a coordinator call."""
+        """Sends a coordinator call."""
         ...
 
     def cancel(self, call: CoordinatorCall) -> None:
-        """Forgets a coordinator call whose client is gone."""
+        """Forgets a coordinator call whose client has disconnected."""
         ...
 
     async def list_offsets(
@@ -59,5 +59,5 @@ class NodeLink(Protocol):
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:
-        """All directories of the node; raises HighwaterError if the node is away."""
+        """All log directories of the node; raises HighwaterError if the node is away."""
         ...

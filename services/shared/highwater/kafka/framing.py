@@ -70,8 +70,8 @@ def split_frames(
 def decode_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
     """Decode the header of a request whose frame content is the rest of `buf` from `pos`.
 
-    Works for keys and versions that are not known too, so that the caller can decide what to do
-    with them; for those, `body_pos` is where a version 1 header would end.
+    Also decodes headers of unknown keys and versions, so that the caller can decide what to do; for
+    these, `body_pos` is where a version 1 header would end.
     """
     end = len(buf)
     if end - pos < _REQUEST_HEADER.size:

@@ -26,7 +26,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Service(Protocol):
-    """What every service is to its process: started once, stopped once, perhaps failed between."""
+    """A service as its process sees it: it starts once, stops once, and may fail in between."""
 
     @property
     def failed(self) -> asyncio.Future[None]:
@@ -68,7 +68,7 @@ async def _run(build: Callable[[], Awaitable[Service]], log: Logger, stop_timeou
     def on_signal(number: signal.Signals) -> None:
         if stop_asked.done():
             log.error("second_signal", signal=number.name)
-            os._exit(EXIT_FAILED)  # Whoever asks twice does not want to wait for the drain.
+            os._exit(EXIT_FAILED)  # The second signal: do not wait for the drain.
         stop_asked.set_result(number)
 
     for number in _SIGNALS:
