@@ -152,12 +152,6 @@ def effective_value(
     return _effective_value(TOPIC_CONFIGS[name], configs, broker_configs or {})
 
 
-def default_values(broker_configs: Mapping[str, str] | None = None) -> dict[str, str]:
-    """{name: value} of a topic that sets nothing."""
-    given = broker_configs or {}
-    return {entry.name: _default_text(entry, given) for entry in TOPIC_CONFIGS.values()}
-
-
 def changed_list(
     name: str,
     configs: Mapping[str, str],

@@ -10,7 +10,6 @@ from dataclasses import astuple, dataclass
 from struct import Struct
 from typing import Final
 
-NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 

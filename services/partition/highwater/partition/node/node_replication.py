@@ -70,11 +70,6 @@ class NodeReplication:
         self.follow = self._fetchers.follow
         self.stop_following = self._fetchers.stop_following
 
-    @property
-    def followed_count(self) -> int:
-        """How many replicas are fed by other nodes."""
-        return len(self._fetchers)
-
     def propose_isr(self, replica: PartitionReplica, proposal: ProposeIsr) -> None:
         """See ReplicationPort."""
         self.proposals.propose_isr(replica, proposal)

@@ -19,7 +19,6 @@ HEADER_SIZE = BATCH_HEADER.size
 LENGTH_OVERHEAD = 12
 """Bytes that batch_length does not count; the batch's size is batch_length + LENGTH_OVERHEAD."""
 MAGIC = 2
-NO_PRODUCER_ID = -1
 
 # Where each header field starts, counted from the start of the batch.
 BASE_OFFSET_AT = 0
@@ -132,11 +131,6 @@ def compression_of(attributes: int) -> int:
 def is_log_append_time(attributes: int) -> bool:
     """Say whether the broker stamped the batch (LogAppendTime) rather than the producer."""
     return bool(attributes & LOG_APPEND_TIME_BIT)
-
-
-def is_transactional(attributes: int) -> bool:
-    """Say whether the batch belongs to a transaction."""
-    return bool(attributes & TRANSACTIONAL_BIT)
 
 
 def is_control(attributes: int) -> bool:
