@@ -1,4 +1,4 @@
-# etcd from the distribution's package, on the base that the services use too.
+# etcd from the distribution's package, on the base image of the services.
 #
 #     docker build -t highwater-etcd -f deploy/etcd.Dockerfile deploy
 ARG BASE=python:3.11-slim-bookworm

@@ -1,7 +1,7 @@
-"""Makes the pages of docs/ that come from the code (run by `make docs` and `make verify-docs`).
+"""Generates pages of docs/ from the code (run by `make docs` and `make verify-docs`).
 
-Usage: python -m tools.gen_docs [--check]. With --check it writes nothing and exits 1 if a page
-differs from what the code now gives.
+Usage: python -m tools.gen_docs [--check]. With --check it writes nothing and exits 1 if a page is
+stale.
 """
 
 import sys
@@ -15,7 +15,7 @@ PAGES: Mapping[str, Callable[[], str]] = {"apis.md": apis.page, "metrics.md": me
 
 
 def stale() -> list[str]:
-    """Names of the pages that are not what the code gives."""
+    """Names of the pages that differ from the code."""
     return [
         name
         for name, make in PAGES.items()

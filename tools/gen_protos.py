@@ -18,7 +18,7 @@ OUT = PROTOS / "gen"
 
 
 def generate(out: Path) -> None:
-    """Runs protoc over every .proto of ours into `out`."""
+    """Runs protoc on all our .proto files, with `out` as output directory."""
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     files = sorted(str(p.relative_to(PROTOS)) for p in (PROTOS / "highwater").rglob("*.proto"))
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`make run`: a broker, a web server's log through it, a Spark report; then it serves on.
+"""`make run`: starts a broker, sends a web server's log through it, and has Spark report on it.
 
     .venv/bin/python tools/run_demo.py [--once] [--port 9092] [--data-dir .highwater]
 
@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    # Started as a script, Python looks only into this directory.
+    # For a script, Python's path has only the script's directory.
     sys.path.insert(0, str(REPOSITORY))
     from tools.demo.errors import DemoError
     from tools.demo.options import parse_options
@@ -28,7 +28,7 @@ def main() -> int:
     received: list[int] = []
 
     def leave(number: int, _frame: FrameType | None) -> None:
-        """Ends through all `finally` blocks, so that the broker is stopped."""
+        """Raises, so that all `finally` blocks run and the broker is stopped."""
         received.append(number)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
@@ -45,7 +45,7 @@ def main() -> int:
         print("Interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except Exception:
-        # Inside the Kafka client's C code a signal's exception can come out as another one.
+        # The Kafka client's C code can turn the signal's exception into another one.
         if not received:
             raise
         print("Interrupted", file=sys.stderr)

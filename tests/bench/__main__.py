@@ -25,7 +25,7 @@ QUICK = Settings(pairs=1, seconds=1.0, warmup_seconds=0.5, first_warmup_seconds=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKind:
-    """Peers with so many nodes: how they are called, warmed and written down."""
+    """Peers with so many nodes: their title, warm-up and section of the document."""
 
     nodes: int
     title: str
@@ -51,7 +51,7 @@ GROUP_KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One group: its peers run at the same time, and no others with them."""
+    """One group, whose peers run at the same time; groups run one after the other."""
 
     kind: GroupKind
     peers: tuple[Peer, ...]
@@ -59,7 +59,7 @@ class Plan:
 
 
 def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Plan]:
-    """The groups that have something to do. Without workloads all peers, for start and memory."""
+    """The groups with rows to run; without workloads all peers, for start and memory."""
     plans = [
         Plan(
             kind=kind,
@@ -72,7 +72,7 @@ def make_plans(peers: Sequence[Peer], workloads: Sequence[Workload]) -> list[Pla
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, 1 when a peer failed in a row, or 2 for a command line that cannot be."""
+    """Returns 0, 1 when a peer failed in a row, or 2 for an invalid command line."""
     options = _parser().parse_args(arguments)
     if options.list:
         sys.stdout.writelines(f"{row.name}\n" for row in all_workloads())

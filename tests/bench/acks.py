@@ -11,19 +11,19 @@ from itertools import pairwise
 class AckTimeline:
     """Sends and acknowledgements in seconds of one clock, of a producer that keeps their order.
 
-    An idempotent producer with one partition is acknowledged in the order in which it sent, so
-    both lists rise; `note` insists on it, because what follows searches by halving.
+    An idempotent producer with one partition is acknowledged in the order of its sends, so both
+    lists are sorted; `note` checks it, as the other methods use binary search.
     """
 
     _sent_at: list[float] = field(default_factory=list)
     _acked_at: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """How many records are acknowledged."""
+        """The number of acknowledged records."""
         return len(self._acked_at)
 
     def note(self, sent_at: float, acked_at: float) -> None:
-        """A record that was handed to the producer at `sent_at` is acknowledged."""
+        """Notes the acknowledgement of a record that was given to the producer at `sent_at`."""
         if self._sent_at and (sent_at < self._sent_at[-1] or acked_at < self._acked_at[-1]):
             raise ValueError(f"acknowledged out of order: sent {sent_at}, acknowledged {acked_at}")
         self._sent_at.append(sent_at)

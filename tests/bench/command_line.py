@@ -1,4 +1,4 @@
-"""What the commands that break nodes have in common: options, and lines of progress."""
+"""Common parts of the commands that break nodes: options, and lines of progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.document import DOCUMENT
 
 
 def parser_of(module: str, description: str | None, *, quick: str) -> argparse.ArgumentParser:
-    """With the options that all of them have; `quick` says what a quick run does."""
+    """A parser with the common options; `quick` describes a quick run."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}", description=description, allow_abbrev=False
     )
@@ -25,7 +25,7 @@ def parser_of(module: str, description: str | None, *, quick: str) -> argparse.A
 
 
 def command_of(module: str, arguments: Sequence[str] | None) -> str:
-    """As somebody would type it; `arguments` None means those of this process."""
+    """The command line as typed; `arguments` None means those of this process."""
     return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
 
 

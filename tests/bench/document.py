@@ -1,4 +1,4 @@
-"""Tables for the terminal and for docs/benchmarks.md, and what the machine was."""
+"""Tables for the terminal and for docs/benchmarks.md, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Section:
 
     @property
     def end(self) -> str:
-        """The mark behind it."""
+        """The mark after it."""
         return f"<!-- end of {self.name} -->"
 
 
@@ -65,7 +65,7 @@ def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> lis
 
 
 def save_json(name: str, content: object) -> Path:
-    """Keeps a run's every sample in the cache directory; returns the file."""
+    """Saves all samples of a run in the cache directory; returns the file."""
     path = CACHE / "bench" / f"{name}{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1))
@@ -81,7 +81,7 @@ def with_limit(value: float, limit: float | None, form: str) -> str:
 
 
 def machine() -> list[str]:
-    """What of this machine a reader needs to judge the numbers."""
+    """The properties of this machine that a reader of the numbers needs."""
     cpu = _field("/proc/cpuinfo", "model name") or platform.processor()
     memory_kb = int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0])
     read_ahead = sorted(

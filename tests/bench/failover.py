@@ -1,4 +1,4 @@
-"""`python -m tests.bench.failover`: a leader is killed, paused or ended; how long do writes wait?
+"""`python -m tests.bench.failover`: how long writes wait when a leader is killed, paused or stopped.
 
 A producer writes with idempotence and acks=all to one partition with three replicas. The peers
 run one after the other. Targets hold for Highwater with its default settings.
@@ -52,7 +52,7 @@ HEADER = ["peer", "fault", "rounds", "pause p50, s", "worst, s", "leader was con
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One peer's rounds, what the producer was told to have failed, and what the log holds."""
+    """One peer's rounds, the producer's failed records, and the records in the log."""
 
     peer: str
     version: str
@@ -136,7 +136,7 @@ def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """What became of the records, one line for each peer."""
+    """The failed, lost and duplicated records, one line for each peer."""
     lines = []
     for outcome in outcomes:
         read = outcome.read_back

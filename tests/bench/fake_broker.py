@@ -1,4 +1,4 @@
-"""A broker that checks every Produce v9 frame it gets, and knows who leads; it stores nothing."""
+"""A broker that checks every Produce v9 frame, and answers Metadata; it stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to the node that leads a partition, and how long its writer then waits."""
+"""The faults of a partition's leader, and how long the writer then waits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ACK_TIMEOUT_S = 150.0
 WHOLE_TIMEOUT_S = 120.0
 SIGNAL_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 60.0
-# Between two faults: a steady writer, and a node that came back without being wanted at once.
+# The pause between two faults, so that the writer is steady and the node back.
 SETTLE_S = 3.0
-# What follows from an orderly end belongs to it.
+# Time after an orderly end in which pauses still count.
 AFTER_END_S = 2.0
 
 
@@ -50,7 +50,7 @@ class Round:
 
 
 def run_round(peer: BreakablePeer, writer: Writer, fault: Fault) -> Round:
-    """Breaks the leader's node once, and mends it. Raises NoAck, TimeoutError."""
+    """Breaks the leader's node once, and brings it back. Raises NoAck, TimeoutError."""
     wait_until_whole(peer.addresses, writer.topic, WHOLE_TIMEOUT_S)
     time.sleep(SETTLE_S)
     # Meanwhile the leadership may have gone back to the preferred replica.

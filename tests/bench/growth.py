@@ -1,4 +1,4 @@
-"""The same load on topics of more and more partitions: what becomes of rate and memory?"""
+"""Rate and memory under the same load on topics of more and more partitions."""
 
 from __future__ import annotations
 

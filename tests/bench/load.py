@@ -53,7 +53,7 @@ class LoadResult:
     per_second: tuple[int, ...]
 
     def value(self, metric: Metric) -> float:
-        """The number that a row with this metric is judged by."""
+        """The number that a row with this metric compares."""
         if metric is Metric.MEGABYTES:
             return self.mb_per_s
         if metric is Metric.REQUESTS:
@@ -77,7 +77,7 @@ class Target:
 
 
 def build() -> Path:
-    """Compiles the generator when its sources are newer. Raises LoadFailed."""
+    """Compiles the generator if its sources have changed. Raises LoadFailed."""
     if shutil.which("make") is None or (shutil.which("cc") is None):
         raise LoadFailed("make and a C compiler are needed: apt-get install build-essential")
     (SOURCE / "build").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A node with many partitions and much data is killed and comes back: how long until it serves?"""
+"""How long a killed node with many partitions and much data takes until it serves again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTLE_S = 5.0
 
 
 class DataLost(RuntimeError):
-    """A partition ends earlier than before: whatever came back so fast is not what was there."""
+    """A partition ends earlier than before: records are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _kill_and_return(peer: BreakablePeer, partitions: int) -> float:
         peer.bring_back(NODE)
         _probe(peer, partitions, wait_s=SERVE_TIMEOUT_S)
     else:
-        # The others serve without it. It is back when it counts again, everywhere.
+        # The other nodes serve without it. It is back when it is in all ISRs.
         _wait_for_isr(peer, lambda found: is_in_no_isr(NODE, found), "the node out of all ISRs")
         started = time.monotonic()
         peer.bring_back(NODE)

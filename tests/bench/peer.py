@@ -1,4 +1,4 @@
-"""What a broker under measurement can be asked; those whose nodes can be broken can do more."""
+"""The interface of a broker under measurement, and of one whose nodes can be broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support import kafka_peer
 
 RETENTION_CHECK_MS = 500
-# A node is known, and its port open, a little before it may be given partitions.
+# A node is listed, and its port open, a little before it is unfenced.
 UNFENCE_TIMEOUT_S = 15.0
 UNFENCE_POLL_S = 0.1
 
@@ -55,7 +55,7 @@ class Peer(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """For the report."""
+        """A description for the report."""
 
     def create_topic(
         self,
@@ -102,7 +102,7 @@ class BreakablePeer(Peer):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """All of `bootstrap`, one by one: some answer while another is away."""
+        """The single addresses of `bootstrap`: some answer while another is away."""
         return tuple(self.bootstrap.split(","))
 
     @abstractmethod
@@ -111,19 +111,19 @@ class BreakablePeer(Peer):
 
     @abstractmethod
     def hold(self) -> None:
-        """From now on a node that ends stays away until `bring_back`."""
+        """Keeps nodes that end from restarting until `bring_back`."""
 
     @abstractmethod
     def bring_back(self, node_id: int) -> None:
         """Lets a node that has ended start again on its data; does not wait for it."""
 
     def active_controller(self) -> int | None:
-        """The node that also decides for the cluster; None if that is no node's job."""
+        """The node that is the active controller; None if controllers are processes of their own."""
         return None
 
 
 def first_line(command: list[str]) -> str:
-    """What a program says of its version, or why it does not."""
+    """The first line of a program's output (its version), or the error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except OSError as error:

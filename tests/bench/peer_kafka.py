@@ -19,8 +19,8 @@ ADMIN_TIMEOUT_MS = 10_000
 class ApacheKafka(BreakablePeer):
     """Combined KRaft nodes, heap 1 GiB each, threads as Kafka's defaults have them.
 
-    1 GiB is what Kafka's own start script gives, also to each of three on one machine: they touch
-    what they use, and a smaller heap would be our choice and not Kafka's.
+    1 GiB is the default of Kafka's own start script, also for each of three nodes on one machine; a
+    smaller heap would be our choice and not Kafka's.
     """
 
     def __init__(self, name: str = KAFKA) -> None:
@@ -42,7 +42,7 @@ class ApacheKafka(BreakablePeer):
         if self.nodes == 1:
             return
         deadline = time.monotonic() + START_TIMEOUT_S
-        # Every node must know all others, or the next topic has too few to be placed on.
+        # Every node must know all others, or the next topic cannot have its replicas.
         for address in self.addresses:
             host, _, port = address.rpartition(":")
             while not serves_all_nodes(host, int(port), self.nodes):

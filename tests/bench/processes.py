@@ -1,4 +1,4 @@
-"""Waits for what a signal does to a process: the kernel carries it out a little later."""
+"""Waits until a signal takes effect on a process, which the kernel does a little later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STOPPED = frozenset("tT")
 
 
 def end_orderly_on_sigterm() -> None:
-    """Has this process clean up when it is told to end: brokers would go on without it."""
+    """Makes SIGTERM clean up: otherwise brokers would outlive this process."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
@@ -28,12 +28,12 @@ def state(pid: int) -> str:
 
 
 def wait_until_ended(pid: int, timeout_s: float) -> float:
-    """Returns the time at which it was seen to be over, reaped or not. Raises TimeoutError."""
+    """Returns the time at which it was seen to have ended, reaped or not. Raises TimeoutError."""
     return _wait(pid, _ENDED, timeout_s, "end")
 
 
 def wait_until_stopped(pid: int, timeout_s: float) -> float:
-    """Returns the time at which it was seen to stand still. Raises TimeoutError."""
+    """Returns the time at which it was seen to be stopped. Raises TimeoutError."""
     return _wait(pid, _STOPPED, timeout_s, "stop")
 
 

@@ -16,7 +16,7 @@ from tests.bench.startup import TARGET_FIRST_ACK_S, TARGET_IDLE_MB, Startup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Peers that ran side by side and in turns, and the rows that they ran."""
+    """Peers that ran at the same time, measured in turns, and their rows."""
 
     title: str
     section: Section
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass(slots=True)
 class Results:
-    """Everything that a run of the benchmark found."""
+    """All results of a run of the benchmark."""
 
     command: str
     settings: Settings

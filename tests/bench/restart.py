@@ -106,7 +106,7 @@ def markdown(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, 1 when a peer failed, or 2 for a command line that cannot be."""
+    """Returns 0, 1 when a peer failed, or 2 for an invalid command line."""
     options = _parser().parse_args(arguments)
     try:
         peers = _peers(options.peers)
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Guard:
-    """Whatever one peer does, the others are measured; the problem is told in the end."""
+    """Catches one peer's failure, so that the others are measured; reports it in the end."""
 
     def __init__(self, what: str, problems: list[str]) -> None:
         self._what = what
@@ -198,7 +198,7 @@ def _finish(
 
 
 def _target(result: RestartResult) -> float | None:
-    """For the smaller size only: nothing was promised for ten times as many partitions."""
+    """The target, for the smaller size only; there is none for ten times as many partitions."""
     ours = result.peer in HIGHWATER_COMMANDS
     return TARGET_SERVE_S if ours and result.partitions <= RESTART_PARTITIONS[0] else None
 

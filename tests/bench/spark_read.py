@@ -1,4 +1,4 @@
-"""`python -m tests.bench.spark_read`: Spark's batch read of a topic, from us and from Apache Kafka.
+"""`python -m tests.bench.spark_read`: Spark's batch read of a topic, from Highwater and from Kafka.
 
 All brokers run at the same time, hold the same bytes, and are read in turn by one Spark session
 with its own Kafka connector on two threads. A read counts the records and adds up the sizes of
@@ -44,7 +44,7 @@ DRIVER_MEMORY = "2g"
 
 
 class ReadFailed(RuntimeError):
-    """Spark did not get what was written."""
+    """Spark did not read the records that were written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def measure(
     if len(set(written.values())) != 1 or written[peers[0].name][0] != batches * RECORDS_PER_BATCH:
         raise ReadFailed(f"{batches * RECORDS_PER_BATCH} records were written, read: {written}")
     for number in range(pairs):
-        # Whoever came second comes first the next time.
+        # Alternate the order.
         for peer in peers if number % 2 == 0 else reversed(peers):
             seconds, found = read(spark, peer)
             if found != written[peer.name]:

@@ -27,11 +27,11 @@ class Startup:
 
 
 def measure(peer: Peer, rounds: int, tell: Callable[[str], None]) -> Startup | None:
-    """Starts and stops `peer` `rounds` times; None for one that somebody else started.
+    """Starts and stops `peer` `rounds` times; None for an external one.
 
     The time runs from the process start to the answer of the first produce request to a topic
     that this producer's Metadata request created. Formatting Kafka's storage is not counted.
-    Idle memory is read before that, from a broker nobody has talked to, in a start of its own.
+    Idle memory is read before that, in a start of its own, from a broker without clients.
     """
     if isinstance(peer, External):
         return None

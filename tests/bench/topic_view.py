@@ -1,4 +1,4 @@
-"""What any of several addresses says of a topic's partitions."""
+"""A topic's partitions, as any of several addresses shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the cluster tests: clusters of their own, since they stop and break them."""
+"""Fixtures of the cluster tests, which stop and break clusters of their own."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def replicated(
 
 @pytest.fixture
 def whole(replicated: ReplicatedCluster) -> Iterator[ReplicatedCluster]:
-    """The same with everything running, before and after the test, whatever became of it."""
+    """The same cluster with all processes running and replicas in sync, before and after the test."""
     yield replicated
     three.heal(replicated)

@@ -1,4 +1,4 @@
-"""What tests of three replicas share: how long things take at most, and how a cluster is healed."""
+"""For tests with three replicas: time limits, and how a cluster is healed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ISR_S_MAX: Final = 30.0
 RECOVERY_S_MAX: Final = 45.0
 
 SHAPE: Final = Shape(controllers=1, etcd_members=1, settings={"controller": FAST_SESSIONS})
-"""One controller and one member of etcd: faults of theirs are tested elsewhere."""
+"""One controller and one member of etcd: their faults are tested elsewhere."""
 
 
 @contextmanager
 def running(directory: Path, shape: Shape) -> Iterator[ReplicatedCluster]:
-    """A cluster that runs, on a machine with etcd."""
+    """A running cluster; needs etcd."""
     if why := etcd_missing():
         pytest.skip(why)
     made = ReplicatedCluster(directory, shape)
@@ -36,7 +36,7 @@ def running(directory: Path, shape: Shape) -> Iterator[ReplicatedCluster]:
 
 
 def heal(cluster: ReplicatedCluster) -> None:
-    """Lets every process run; returns when all replicas are in sync."""
+    """Starts and resumes every process; returns when all replicas are in sync."""
     for name in cluster.names:
         process = cluster.process(name)
         if process.running:

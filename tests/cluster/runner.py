@@ -1,4 +1,4 @@
-"""`highwater up` in each of its modes, as these tests start, break and stop it."""
+"""Starts, breaks and stops `highwater up` in each of its modes."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ class Up:
         return self.process.log_path.read_text().count(READY) == self._starts
 
     def stop(self) -> int | None:
-        """SIGTERM; the exit code."""
+        """Sends SIGTERM; returns the exit code."""
         return self.process.stop(timeout_s=30)
 
     def kill(self) -> None:
-        """SIGKILL to the command alone, not to what it started."""
+        """Sends SIGKILL to the command alone, not to its children."""
         os.kill(self.process.pid, signal.SIGKILL)
         wait_until(lambda: not self.process.running, timeout_s=10, what="the end of the command")
 
     def pids(self) -> dict[str, int]:
-        """Process name -> pid, as the supervisor tells."""
+        """Process name -> pid, from the supervisor's file."""
         pids: dict[str, int] = json.loads((self.data_dir / "pids.json").read_text())
         return pids
 
@@ -91,7 +91,7 @@ def is_alive(pid: int) -> bool:
 
 
 def run(*arguments: str, timeout_s: float = 40) -> subprocess.CompletedProcess[str]:
-    """Runs a `highwater` command to its end."""
+    """Runs a `highwater` command and waits for its end."""
     return subprocess.run(
         [str(HIGHWATER), *arguments],
         capture_output=True,

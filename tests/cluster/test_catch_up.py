@@ -1,4 +1,4 @@
-"""Followers that catch up: throttled as operators want it (KIP-73), by files and by bytes."""
+"""Followers that catch up: throttled (KIP-73), by files and by bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 pytestmark = pytest.mark.etcd
 
 BYTES_ONLY = 3
-"""The node that does not read its leaders' files."""
+"""The node that cannot read its leaders' files."""
 VALUE = b"v" * 100_000
 MIB = 1 << 20
 RATE = MIB
@@ -67,7 +67,7 @@ def metric(ports: dict[int, int], node: int, name: str) -> float:
 
 
 def write(cluster: ReplicatedCluster, topic: str, nbytes: int, *, partitions: int = 1) -> None:
-    """Acknowledged by all of the ISR."""
+    """Writes records with acks=all."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
     failed = []
     for number in range(nbytes // len(VALUE)):
@@ -83,7 +83,7 @@ def write(cluster: ReplicatedCluster, topic: str, nbytes: int, *, partitions: in
 
 
 def alter(cluster: ReplicatedCluster, kind: ResourceType, name: str, **configs: str | None) -> None:
-    """Sets configs, underscores for dots; takes those away that are None."""
+    """Sets configs (underscores for dots); removes those that are None."""
     operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
     resource = ConfigResource(
         kind,
@@ -101,7 +101,7 @@ def alter(cluster: ReplicatedCluster, kind: ResourceType, name: str, **configs: 
 
 
 def throttle(cluster: ReplicatedCluster, rate: str | None) -> None:
-    """As kafka-reassign-partitions does it, and takes it away."""
+    """Sets the throttle as kafka-reassign-partitions does, or removes it for None."""
     for node in cluster.node_ids:
         alter(
             cluster,
@@ -134,7 +134,7 @@ def test_logs_are_the_same_by_files_and_by_bytes(
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("by_files", [True, pytest.param(False, marks=pytest.mark.full)])
-def test_who_catches_up_is_held_to_the_rate_and_nobody_else(
+def test_only_followers_that_catch_up_are_throttled(
     replicated: ReplicatedCluster, metrics_ports: dict[int, int], by_files: bool
 ) -> None:
     behind = 2 if by_files else BYTES_ONLY

@@ -1,4 +1,4 @@
-"""A compacted topic, as its clients see it: small, complete, and whole after a crash."""
+"""A compacted topic as its clients see it: small and complete, also after a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIGS = {
 KEYS = 40
 FILLER = b"." * 2_000
 SIZE_MAX = 2_500_000
-"""Of one replica once it is clean: an active segment, and 80 kB of values."""
+"""Size of one replica after compaction: an active segment, and 80 kB of values."""
 
 Table = dict[bytes, tuple[int, bytes]]
 
@@ -48,7 +48,7 @@ def make_topic(up: Up) -> None:
 
 
 def update(up: Up, table: Table, rounds: int, *, codec: str = "none") -> None:
-    """Writes every key so many times; `table` is what a reader should end up with."""
+    """Writes every key so many times; `table` gets the result that a reader must have."""
     producer = Producer(
         {
             "bootstrap.servers": up.bootstrap,
@@ -74,7 +74,7 @@ def update(up: Up, table: Table, rounds: int, *, codec: str = "none") -> None:
 
 
 def consume(up: Up, table: Table) -> tuple[Table, int]:
-    """What a consumer of the whole topic ends up with, and how many records it was."""
+    """The table that a consumer of the whole topic gets, and the number of records read."""
     end = max(offset for offset, _ in table.values())
     consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "none"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -103,7 +103,7 @@ def size(directory: Path) -> int:
 
 
 def runs(child: psutil.Process) -> bool:
-    """Not one that ended and that nobody asked how: some containers' first process never does."""
+    """False for zombies, too: the first process of some containers never reaps them."""
     try:
         return child.is_running() and child.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -182,8 +182,8 @@ def test_a_follower_that_begins_at_0_copies_what_is_left(up: Up) -> None:
     assert len(directories(up)) == 3
     expected, _ = consume(up, table)
     assert expected == table
-    # The controller first: it would see who stops last, which then is the only one that may lead,
-    # and it should not be the one below. The supervisor is too slow to start it again.
+    # Kill the controller first: it would make the node that stops last the only one that may lead,
+    # and that may be the one emptied below. The supervisor is too slow to restart it.
     pids = up.pids()
     controllers = [pids.pop(name) for name in list(pids) if name.startswith("controller")]
     for pid in controllers:
@@ -201,7 +201,7 @@ def test_a_follower_that_begins_at_0_copies_what_is_left(up: Up) -> None:
     for path in emptied.iterdir():
         if path.name != "partition.metadata":
             path.unlink()
-    # Nor does the node vouch for what it had: its log, which is empty, must not come to lead.
+    # Without its lineage the node does not claim to have its log, and its empty log cannot lead.
     (emptied.parent / LINEAGE_FILE).unlink()
     up.start()
     update(up, table, 1)

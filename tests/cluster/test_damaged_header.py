@@ -1,4 +1,4 @@
-"""A batch header of a closed segment changes on the disk, and a reader meets it before the scrubber."""
+"""A batch header of a closed segment is damaged, and a reader finds it before the scrubber does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "large"
 CONFIGS = {"segment.bytes": str(1 << 20)}
 VALUES = [bytes([number]) * 300_000 for number in range(12)]
 FIELDS = {"magic": 16, "length": 8}
-"""Where they begin in a header. Of a length the highest byte changes: no checksum covers it."""
+"""Positions in a header of bytes to damage; for the length the highest byte, without checksum."""
 TIMEOUT_S = 30.0
 FAILOVER_S_MAX = 10.0
 SHAPE = Shape(
@@ -36,7 +36,7 @@ SHAPE = Shape(
 
 
 def write(bootstrap: str, values: list[bytes], topic: str = TOPIC) -> None:
-    """A batch for each value."""
+    """Writes one batch for each value."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "batch.num.messages": 1})
     for value in values:
         producer.produce(topic, value, partition=0)
@@ -44,7 +44,7 @@ def write(bootstrap: str, values: list[bytes], topic: str = TOPIC) -> None:
 
 
 def read(bootstrap: str, offset: int, topic: str = TOPIC) -> tuple[list[int], int]:
-    """Offsets from `offset` on, up to an error or the end, and the error's code."""
+    """Reads up to an error or the end; returns the offsets and the error code."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -72,7 +72,7 @@ def read(bootstrap: str, offset: int, topic: str = TOPIC) -> tuple[list[int], in
 
 
 def damage(segment: Path, batch: int, field: str) -> int:
-    """Changes a bit of a batch's header; the first offset that is lost."""
+    """Flips a bit of a batch's header; returns the first offset that is lost."""
     batches = headers(segment.read_bytes())
     position = sum(header.batch_length + 12 for header in batches[:batch])
     with segment.open("r+b") as file:
@@ -148,7 +148,7 @@ def test_what_others_have_is_fetched_again(whole: ReplicatedCluster, field: str)
 
 @pytest.mark.etcd
 def test_groups_move_on_when_their_coordinators_log_is_damaged(whole: ReplicatedCluster) -> None:
-    """Behind its sound end nobody looks at a start: only who loads the groups meets it."""
+    """Recovery at start does not read this part of the log: only loading the groups does."""
     topic = make_replicated_topic(whole.bootstrap, "orders", partitions=1)
     consumer = Consumer(
         {

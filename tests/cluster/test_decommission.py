@@ -1,4 +1,4 @@
-"""A node is taken out of use under load, with the commands that an operator types."""
+"""A node is decommissioned under load, with the commands of an operator."""
 
 from __future__ import annotations
 

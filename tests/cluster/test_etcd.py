@@ -1,4 +1,4 @@
-"""`highwater up --etcd`: the cluster's metadata outlives its data directory's controller."""
+"""`highwater up --etcd`: the metadata survives the loss of the controller's directory."""
 
 from __future__ import annotations
 

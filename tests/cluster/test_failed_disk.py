@@ -1,4 +1,4 @@
-"""A leader's log directory fails while another replica can lead: clients wait, and see no error."""
+"""A leader's log directory fails while another replica can lead: clients wait and see no error."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.etcd
 
 ALL = -1
 WORKING_BYTES = 96 << 10
-"""What files may grow by before the kernel refuses writes, as it does on a disk that is full."""
+"""Bytes by which files may grow before the kernel refuses writes, as on a full disk."""
 
 
 @pytest.fixture
 def two_disks(tmp_path: Path) -> Iterator[ReplicatedCluster]:
-    """Every node has a second directory, since one without any ends itself."""
+    """Every node has a second directory, since a node without a usable one stops."""
     settings = {"controller": FAST_SESSIONS}
     for node in (1, 2, 3):
         dirs = [str(tmp_path / f"disk-{node}-{name}") for name in "ab"]
@@ -41,7 +41,7 @@ def two_disks(tmp_path: Path) -> Iterator[ReplicatedCluster]:
 
 
 class FetchCodes(threading.Thread):
-    """Reads the end of a partition again and again, and notes error codes."""
+    """Fetches from the end of a partition in a loop, and collects error codes."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -63,7 +63,7 @@ class FetchCodes(threading.Thread):
 
 
 @pytest.mark.timeout(150)
-def test_whoever_writes_and_reads_waits_for_the_next_leader(two_disks: ReplicatedCluster) -> None:
+def test_clients_wait_for_the_next_leader(two_disks: ReplicatedCluster) -> None:
     topics = [
         make_replicated_topic(
             two_disks.bootstrap, name, partitions=1, configs={"min.insync.replicas": "2"}
@@ -92,7 +92,7 @@ def test_whoever_writes_and_reads_waits_for_the_next_leader(two_disks: Replicate
         process = two_disks.process(f"node-{leader}")
         assert process.lines_with("log_dir_failed")
         assert ErrorCode.KAFKA_STORAGE_ERROR not in codes, codes
-        # What was being written is in a log that nobody reads now; idempotent batches go again.
+        # The batch in flight is in a log that is lost; idempotent batches are sent again.
         in_doubt = set() if number == 1 else {ErrorCode.REQUEST_TIMED_OUT}
         assert set(producer.refused.values()) <= in_doubt
         assert len(producer.refused) <= IN_FLIGHT

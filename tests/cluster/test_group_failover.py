@@ -1,4 +1,4 @@
-"""Group coordinators on three nodes: killed, ended, paused; what they acknowledged is never lost."""
+"""Group coordinators on three nodes are killed, stopped and paused; no acknowledged offset is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def topic(replicated: ReplicatedCluster) -> str:
 
 
 class Group:
-    """A client of one group, and what it was told; it repeats what was refused."""
+    """A client of one group, which repeats refused calls and checks the offsets that it gets."""
 
     def __init__(
         self, cluster: ReplicatedCluster, topic: str, group: str, **settings: object
@@ -64,12 +64,12 @@ class Group:
 
     @property
     def partition(self) -> PartitionView:
-        """Of the topic of groups, where this one is."""
+        """The partition of the group metadata topic that has this group."""
         partitions = view(self.cluster.bootstrap, GROUP_METADATA_TOPIC)
         return partitions[coordinator_partition(self.group, len(partitions))]
 
     def commit(self) -> None:
-        """The next offset, until it is acknowledged."""
+        """Commits the next offset; repeats it until it is acknowledged."""
         offset = self.next_offset
         self.next_offset += 1
         place = TopicPartition(self.topic, 0, offset)
@@ -83,7 +83,7 @@ class Group:
         self.known = offset
 
     def read(self) -> int:
-        """The committed offset, which is no older than what is known."""
+        """Reads the committed offset; asserts that it is not older than the known one."""
         found: list[int] = []
 
         def read() -> None:

@@ -1,4 +1,4 @@
-"""The limits of groups that a node is started with: kept, and told by DescribeConfigs."""
+"""A node's limits of groups: they are enforced, and shown by DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def member(limited: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator
 
 
 def _is_served(connection: RawConnection, group: str) -> bool:
-    """Whether the group has a coordinator, and that has read its log."""
+    """True if the group has a coordinator that has loaded its log."""
     found = connection.ask(FindCoordinatorRequest(key=group), 3).error_code
     asked = OffsetFetchRequest(group_id=group, topics=[])
     return not found and not connection.ask(asked, OFFSET_FETCH_VERSION).error_code

@@ -1,4 +1,4 @@
-"""The topic of group metadata has its replicas however early the first group comes."""
+"""The group metadata topic gets all its replicas, even if the first group comes early."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _has_coordinator(up: Up) -> bool:
 
 def test_the_first_group_waits_for_all_nodes(tmp_path: Path) -> None:
     up = Up("nodes3", tmp_path)
-    up.process.start()  # The group asks long before the command says that it is ready.
+    up.process.start()  # The group asks before the command is ready.
     try:
         wait_until(lambda: _has_coordinator(up), timeout_s=START_TIMEOUT_S, what="a coordinator")
         with KafkaClient(up.bootstrap) as client:

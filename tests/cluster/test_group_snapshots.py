@@ -1,4 +1,4 @@
-"""Snapshots of groups belong to one log: they go with it, and one of another log is not believed."""
+"""A snapshot of groups belongs to one log: it is deleted with it, and ignored for another log."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _committed(up: Up) -> int:
 
 
 def _snapshot(up: Up) -> Path:
-    """The one snapshot that a clean stop leaves."""
+    """The only snapshot after a clean stop."""
     (found,) = up.data_dir.rglob("group-snapshot")
     assert found.parent.name.startswith("__consumer_offsets-")
     assert (found.parent / "00000000000000000000.log").stat().st_size > 0

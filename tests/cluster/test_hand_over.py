@@ -1,6 +1,6 @@
-"""Leaders that give way while they live: ElectLeaders, and a reassignment that removes the leader.
+"""Live leaders hand over: by ElectLeaders, and by a reassignment that removes the leader.
 
-Raw producers send nothing again, so any answer in doubt and any record that is lost shows.
+Raw producers do not retry, so that unknown outcomes and lost records are noticed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_nothing_is_lost_or_in_doubt_when_leaders_give_way(replicated: Replicate
 
 
 def _elect_next(cluster: ReplicatedCluster, topic: str) -> None:
-    """Another order of the replicas, and an election of the one that is preferred now."""
+    """Reorders the replicas and elects the new preferred leader."""
     part = view(cluster.bootstrap, topic)[0]
     first, *rest = part.replicas if part.leader == part.replicas[0] else (part.leader,)
     order = [*rest, first]
@@ -106,6 +106,6 @@ def _reassign(cluster: ReplicatedCluster, topic: str, replicas: list[int]) -> No
 
 
 def _longest_pause_s(producer: RawProducer) -> float:
-    """Without any answer."""
+    """The longest time without an answer."""
     answered_s = sorted(answer.sent_s + answer.took_s for answer in producer.answers)
     return max(after - before for before, after in itertools.pairwise(answered_s))

@@ -1,4 +1,4 @@
-"""A node that went away and came back leads its partitions again."""
+"""A node that comes back leads its partitions again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.process import wait_until
 NODE = 2
 PARTITIONS = 6
 BACK_S = 40.0
-"""A start, catching up, two looks of the balancing task a second apart, on a busy machine."""
+"""Time for a start, catching up, and two rounds of the balancing task, on a busy machine."""
 
 FLAGS = ("--set", "controller.leader_imbalance_check_interval_ms=1000")
 

@@ -1,4 +1,4 @@
-"""Start, serve, stop, start again; and what a second or mistaken start is told."""
+"""Start, serve, stop, start again; and the errors of a second or mistaken start."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_killed_command_takes_its_processes_along(up: Up):
         timeout_s=10,
         what="the end of all processes",
     )
-    # Nothing is in the way of the next start, on the same ports and data.
+    # The next start succeeds, on the same ports and data.
     up.start()
     assert up.stop() == 0
 

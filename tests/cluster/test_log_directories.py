@@ -1,4 +1,4 @@
-"""A node with two log directories, one of which breaks: what clients see, and the way back."""
+"""A node with two log directories, one of which breaks and is repaired."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Services:
 
 @pytest.fixture
 def slow_writes(tmp_path: Path) -> Path:
-    """The switch: while this file exists, writes to the second directory hang for 0.3 s."""
+    """A file: while it exists, writes to the second directory take 0.3 s."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")

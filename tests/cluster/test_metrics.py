@@ -1,4 +1,4 @@
-"""What /metrics says after real traffic, beside what the clients say that they did."""
+"""Compares /metrics after real traffic with the clients' own counters."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_requests_and_bytes_are_what_a_producer_counts(up: Up) -> None:
                 assert producer.flush(20) == 0
         assert producer.flush(20) == 0
 
-    # Its first connection, which asks for the brokers, is forgotten in its counters.
+    # The client's counters leave out its first connection, which asks for the brokers.
     send(PARTITIONS)
     told_before = statistics.when_quiet(lambda: producer.poll(0.05))
     before = scrape(up)
@@ -162,7 +162,7 @@ def test_requests_and_bytes_are_what_a_consumer_counts(up: Up) -> None:
 
 
 def assert_latency(seen: Metrics, api: str, elapsed_s: float) -> None:
-    """The histogram has every request once, and its median is a time that they may have taken."""
+    """Asserts that the histogram has every request once, and a plausible median."""
     name = "gateway_request_latency_seconds"
     count = seen[f"{name}_count", api]
     assert count == seen["gateway_requests", api] == seen[f"{name}_bucket", api, "+Inf"]
@@ -177,7 +177,7 @@ def assert_latency(seen: Metrics, api: str, elapsed_s: float) -> None:
 
 
 def broken_requests(connection: RawConnection) -> None:
-    """One request each with errors that the gateway, a node or a group coordinator tells."""
+    """Sends requests that the gateway, a node and a group coordinator answer with errors."""
     topic, data = produce.ProduceRequestTopicProduceData, produce.ProduceRequestPartitionProduceData
     batch = b"no record batch, only so many bytes that it may be taken for one" * 2
     reply = connection.ask(
@@ -195,7 +195,7 @@ def broken_requests(connection: RawConnection) -> None:
     asked = fetch.FetchRequestFetchPartition(
         partition=0, fetch_offset=1_000_000, partition_max_bytes=1000
     )
-    for _ in range(3):  # The second and third take the short way.
+    for _ in range(3):  # The second and third take the fast path.
         reply = connection.ask(
             fetch.FetchRequest(
                 replica_id=-1,

@@ -23,7 +23,7 @@ def test_acknowledged_records_are_there_once_after_kill(up: Up):
     producer.send(2_000)
     producer.flush()
 
-    producer.send(500)  # Some of these are under way while the node dies.
+    producer.send(500)  # Some of these are in flight when the node dies.
     _kill_one_node(up)
     producer.send(500)
     producer.flush()

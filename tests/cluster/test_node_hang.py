@@ -1,4 +1,4 @@
-"""A partition node that hangs: its connections stay open, and nothing comes from it."""
+"""A partition node hangs: its connections stay open, but it sends nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_produces_are_answered_by_their_deadline_while_a_node_hangs(up: Up):
 
 
 def _produce(connection: RawConnection, topic: str) -> dict[int, int]:
-    """Error codes by partition, of one request to all of them."""
+    """Produces to all partitions in one request; returns error codes by partition."""
     request: Any = produce_request(topic, {n: batch([b"x"]) for n in range(PARTITIONS)}, acks=1)
     request.timeout_ms = TIMEOUT_MS
     reply = connection.ask(request, PRODUCE_VERSION)

@@ -1,8 +1,8 @@
-"""A partition node is away for a while and clients write: the gateway holds what is for it.
+"""A partition node is away for a while and clients write: the gateway holds its batches.
 
-With one replica the same node leads again, so nothing need be refused in between. Only a batch of
-no idempotent producer that was on the wire when the node died gets an error: nobody knows what
-became of it. A node that is stopped leaves nothing in doubt.
+With one replica the same node leads again, so no batch need be refused in between. Only a batch of a
+producer that is not idempotent, on the wire when the node died, gets an error, as its outcome is
+unknown. A node that is stopped leaves no outcome unknown.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ PARTITIONS = 3
 TIMEOUT_MS = 30_000
 IN_FLIGHT = 4
 PAUSE_S = 9.0
-"""Longer than a node's session: it is fenced with its connections open."""
+"""Longer than a node's session: the node is fenced while its connections are open."""
 
 
 class Answer(NamedTuple):
-    """One request's; times in seconds, `sent_s` on the monotonic clock."""
+    """The answer of one request; times in seconds, `sent_s` on the monotonic clock."""
 
     sent_s: float
     took_s: float
@@ -47,9 +47,9 @@ class Answer(NamedTuple):
 
 
 class RawProducer(threading.Thread):
-    """Writes "0", "1", ... to one partition, a few requests at a time and none of them twice.
+    """Writes "0", "1", ... to one partition, with a few requests in flight and without retries.
 
-    It does not send again what is refused, so the answers show what clients would see.
+    So its answers show all errors that clients would see.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ def test_produces_are_held_until_the_node_is_back(up: Up, sign: signal.Signals):
 
 
 def _end_node(up: Up, sign: signal.Signals) -> None:
-    """Returns when the supervisor has started another process, or the old one goes on."""
+    """Ends or pauses the node; returns when there is a new process, or the old one runs again."""
     before = up.pids()[f"partition-{NODE}"]
     os.kill(before, sign)
     if sign == signal.SIGSTOP:
@@ -167,7 +167,7 @@ def _end_node(up: Up, sign: signal.Signals) -> None:
 
 
 def _send(producer: NumberedProducer, count: int) -> None:
-    """At a moderate rate, so that there are always some under way."""
+    """Sends at a moderate rate, so that some records are always in flight."""
     for _ in range(count // 10):
         producer.send(10)
         time.sleep(0.01)

@@ -1,6 +1,7 @@
-"""A leader ends whose partitions have replicas elsewhere, and producers that send nothing again.
+"""A leader ends whose partitions have other replicas; producers do not retry.
 
-After SIGTERM others lead before it ends. After kill -9 an idempotent producer waits for the next one.
+After SIGTERM other replicas lead before the node ends. After kill -9 an idempotent producer waits
+for the next leader.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ pytestmark = pytest.mark.etcd
 
 SHAPE = Shape(controllers=1, etcd_members=1)
 LEADER, ALL = 1, -1
-# Topics, and how producers write to them, which never send anything again.
+# Topics, and how producers, which do not retry, write to them.
 PRODUCERS = {"plain": (False, ALL), "idempotent": (True, ALL), "leader-only": (False, LEADER)}
 PAUSE_S_MAX = 1.0
-"""0.3 s is what we want, and `make bench-failover` measures it; a test may run on a busy machine."""
+"""The goal is 0.3 s, which `make bench-failover` measures; a test may run on a busy machine."""
 STOP_S_MAX = 5.0
 ANSWERS_S_MAX = 20.0
 """Until the next leader has answered; the requests themselves have 30 s."""
@@ -98,6 +99,6 @@ def test_an_idempotent_producer_sees_no_error_when_its_leader_is_killed(
 
 
 def _longest_pause_s(producer: RawProducer) -> float:
-    """Without any answer."""
+    """The longest time without an answer."""
     answered_s = sorted(answer.sent_s + answer.took_s for answer in producer.answers)
     return max(after - before for before, after in itertools.pairwise(answered_s))

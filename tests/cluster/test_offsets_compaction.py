@@ -1,4 +1,4 @@
-"""The topic of committed offsets is compacted like any other, and still tells every offset."""
+"""The group metadata topic is compacted, and no committed offset is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def commit(up: Up, rounds: range) -> None:
 
 
 def committed(up: Up) -> list[int]:
-    """Of all partitions; waits while the group is loaded."""
+    """The committed offsets of all partitions; waits while the group is loaded."""
     consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": GROUP})
     found: list[TopicPartition] = []
 
@@ -84,7 +84,7 @@ def make_it_roll_and_clean(up: Up) -> None:
 
 
 def replicas(up: Up) -> dict[Path, int]:
-    """Directory -> bytes of its segments, of those that hold anything."""
+    """Directory -> bytes of its segments, without empty ones."""
     sizes = {
         directory: sum(path.stat().st_size for path in directory.glob("*.log"))
         for directory in up.data_dir.rglob(f"{OFFSETS}-*")
@@ -114,7 +114,7 @@ def test_offsets_outlive_compaction(up: Up) -> None:
     assert committed(up) == expected(ROUNDS - 1)
     assert up.stop() == 0
     for snapshot in up.data_dir.rglob("group-snapshot"):
-        snapshot.unlink()  # What is left of the log has to be enough.
+        snapshot.unlink()  # The compacted log must be enough.
     up.start()
     assert committed(up) == expected(ROUNDS - 1)
     commit(up, range(ROUNDS, ROUNDS + 2))

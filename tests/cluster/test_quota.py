@@ -1,4 +1,4 @@
-"""A limit set on the command line holds for one hot client, in both directions."""
+"""A limit set on the command line is enforced for one busy client, in both directions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_consume_limit_holds(up: Up):
 
 
 @pytest.mark.parametrize("up", ["embedded"], indirect=True)
-def test_limit_can_be_taken_away(up: Up):
+def test_limit_can_be_removed(up: Up):
     _create_topic(up)
     _set_limit(up, "--produce-bytes-per-second", "100000")
     _set_limit(up, "--produce-bytes-per-second", "none")
@@ -130,7 +130,7 @@ def _create_topic(up: Up) -> None:
 def _set_limit(up: Up, flag: str, value: str) -> None:
     done = run("quota", "set", flag, value, "--data-dir", str(up.data_dir))
     assert done.returncode == 0, done.stderr
-    time.sleep(1.5)  # Shares are told once a second.
+    time.sleep(1.5)  # Nodes get their shares once a second.
 
 
 def _batch() -> bytes:

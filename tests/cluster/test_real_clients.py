@@ -1,7 +1,7 @@
-"""Kafka's own Java clients go on while leaders, a controller or a gateway end under them.
+"""Kafka's own Java clients go on while leaders, a controller or a gateway end.
 
-Nothing that they send fails, nothing is lost, nothing is there twice, and nobody goes back. The
-same with confluent-kafka is what `tests/robustness/faults` does for every fault.
+No send fails, no record is lost or duplicated, and no offset goes back. `tests/robustness/faults`
+does the same with confluent-kafka for every fault.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHAPE = Shape(controllers=2, gateways=2, settings={"controller": FAST_SESSIONS})
 PARTITIONS = 3
 COUNT, PER_SECOND = 4_000, 250
 FAULT_AT = 800
-"""Acknowledgements after which something ends: a fifth of all, so there is time to recover."""
+"""Acknowledgements after which a process is ended: a fifth of all, to leave time to recover."""
 START_S_MAX = 60.0
 LATEST = -1
 
@@ -39,7 +39,7 @@ NO_RETRIES = {"retries": "0", "enable.idempotence": "false"}
 
 
 class HighWatermarks(threading.Thread):
-    """Asks again and again where a partition ends for consumers, by ListOffsets and by Fetch."""
+    """Polls the high watermark of a partition, by ListOffsets and by Fetch."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -63,7 +63,7 @@ class HighWatermarks(threading.Thread):
             if part.error_code == ErrorCode.NONE:
                 self.told.append(part.offset)
             if self.told:
-                # As a consumer that has read everything: there is nothing for it.
+                # Fetch at the end, where there are no records.
                 part = fetch(connection, self._topic, self.told[-1], max_wait_ms=10)
                 if part.error_code == ErrorCode.NONE:
                     self.told.append(part.high_watermark)
@@ -117,7 +117,7 @@ class Clients:
         return view(self.cluster.bootstrap, self.topic)[0].leader
 
     def wait_for_end(self) -> dict[Place, int]:
-        """Until the producer has ended and the consumer has read all; where everything is."""
+        """Waits until all records are produced and read; returns their places."""
         self.producer.wait_for_end(timeout_s=COUNT / PER_SECOND + RECOVERY_S_MAX)
         acknowledged = self.producer.acknowledged
         self.consumer.wait_for(set(acknowledged), timeout_s=RECOVERY_S_MAX)
@@ -160,7 +160,7 @@ def stop_leader(clients: Clients) -> None:
 
 
 def kill_controller(clients: Clients) -> None:
-    """With a leader, so that the next controller has something to do at once."""
+    """Kills it together with a leader, so that the next controller must elect at once."""
     cluster = clients.cluster
     before, node = cluster.active_controller(), clients.leader()
     cluster.process(before).kill()
@@ -175,7 +175,7 @@ def kill_controller(clients: Clients) -> None:
 
 
 def kill_gateway(clients: Clients) -> None:
-    """The second one; half of the partitions' leaders are reached through it, or so."""
+    """Kills the second gateway, which serves about half of the leaders."""
     process = clients.cluster.process("gateway-2")
     process.kill()
     time.sleep(3)
@@ -183,7 +183,7 @@ def kill_gateway(clients: Clients) -> None:
 
 
 def check(clients: Clients, broken_ms: int) -> None:
-    """0 failed, 0 lost, 0 twice, nothing back."""
+    """Asserts that no send failed, and no record is lost, duplicated or out of order."""
     producer, consumer = clients.producer, clients.consumer
     acknowledged = clients.wait_for_end()
     assert producer.failed == []
@@ -211,7 +211,7 @@ def test_a_leader_is_killed(clients: Clients) -> None:
 @pytest.mark.parametrize(
     "fault", [stop_leader, kill_controller, kill_gateway], ids=["term", "controller", "gateway"]
 )
-def test_something_else_ends(clients: Clients, fault: Callable[[Clients], None]) -> None:
+def test_other_processes_end(clients: Clients, fault: Callable[[Clients], None]) -> None:
     broken_ms = wall_ms()
     fault(clients)
     check(clients, broken_ms)
@@ -219,7 +219,9 @@ def test_something_else_ends(clients: Clients, fault: Callable[[Clients], None])
 
 @pytest.mark.full
 @pytest.mark.parametrize("clients", [NO_RETRIES, {**NO_RETRIES, "acks": 1}], indirect=True)
-def test_who_never_sends_again_does_not_notice_that_a_leader_is_stopped(clients: Clients) -> None:
+def test_a_producer_without_retries_sees_no_error_when_a_leader_is_stopped(
+    clients: Clients,
+) -> None:
     broken_ms = wall_ms()
     stop_leader(clients)
     check(clients, broken_ms)

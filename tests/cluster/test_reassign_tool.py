@@ -1,4 +1,4 @@
-"""Kafka's own kafka-reassign-partitions: what operators type to move partitions."""
+"""Moves partitions by Kafka's own kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.java, pytest.mark.full]
 
 SHAPE = Shape(nodes=4, controllers=1, etcd_members=1, settings={"controller": FAST_SESSIONS})
 SLOW = 1_000
-"""Bytes per second: nothing of the topic's size arrives while the test lasts."""
+"""Bytes per second, so low that a move does not complete during the test."""
 
 
 class Tool:
@@ -49,7 +49,7 @@ class Tool:
 
 
 def fill(cluster: ReplicatedCluster, topic: str) -> list[bytes]:
-    """More than goes through a throttle before it notices; the values, in order."""
+    """Writes more than a throttle lets pass at first; returns the values, in order."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
     values = [number.to_bytes(4, "big") * 1_000 for number in range(2_000)]
     for value in values:

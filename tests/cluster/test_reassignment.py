@@ -1,4 +1,4 @@
-"""Partitions that move to other nodes under load (KIP-455)."""
+"""Partitions move to other nodes under load (KIP-455)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def wait_moved(
 
 
 def judge(cluster: ReplicatedCluster, workload: Workload) -> None:
-    """Nothing was lost, doubled or refused, and every replica has the same bytes."""
+    """Asserts that no record is lost, duplicated or refused, and all replicas have the same bytes."""
     history = workload.finish(timeout_s=90)
     print(f"\n{workload.summary()}")
     found = violations(history)
@@ -87,7 +87,7 @@ def wait_gone(cluster: ReplicatedCluster, node: int, topic: str, partition: int)
 
 
 def others_first(parts: Partitions, everybody: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The leader of each partition goes, and the node without a replica leads instead."""
+    """New replicas without each partition's leader; the node without a replica comes first."""
     return {
         number: (
             *(set(everybody) - set(part.replicas)),
@@ -109,7 +109,7 @@ def test_leaders_move_away_under_load(whole: ReplicatedCluster, loaded: Workload
         assert part.leader_epoch > before[number].leader_epoch
         wait_gone(whole, gone, loaded.topic, number)
     loaded.wait_for_progress(STEADY, timeout_s=60)
-    # And back: nodes that deleted their logs begin anew.
+    # And back, to nodes that have deleted their logs.
     home = {number: part.replicas for number, part in before.items()}
     reassign(whole, loaded.topic, home)
     wait_moved(whole, loaded.topic, home)
@@ -167,7 +167,7 @@ def test_one_replica_moves_grows_and_shrinks(whole: ReplicatedCluster) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_replica_that_was_taken_away_meanwhile_is_set_aside(whole: ReplicatedCluster) -> None:
+def test_a_replica_removed_while_its_node_was_down_is_set_aside(whole: ReplicatedCluster) -> None:
     topic = make_replicated_topic(whole.bootstrap, "away", partitions=1, replication_factor=2)
     producer = NumberedProducer(whole.bootstrap, topic)
     producer.send(100)
@@ -201,7 +201,7 @@ def refusal(act: Callable[[], None]) -> int:
 
 
 @pytest.mark.timeout(120)
-def test_what_cannot_be_is_refused(whole: ReplicatedCluster) -> None:
+def test_invalid_reassignments_are_refused(whole: ReplicatedCluster) -> None:
     topic = make_replicated_topic(whole.bootstrap, "refused", partitions=1, replication_factor=1)
     bad = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     for replicas in ((), (1, 1), (1, 9)):

@@ -1,4 +1,4 @@
-"""Bit rot of a closed segment is healed where it is, by what other replicas in sync have (R13)."""
+"""Bit rot of a closed segment is repaired in place, from other in-sync replicas (R13)."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_two_replicas_with_another_bad_batch_each_end_whole(scrubbed: Replicated
 def test_a_leader_with_a_bad_batch_keeps_every_record_when_its_peer_was_just_killed(
     scrubbed: ReplicatedCluster,
 ) -> None:
-    """The peer is dead, and not fenced yet: the leader's log used to be deleted for it.
+    """The peer is dead and not fenced yet; the leader must not delete its log.
 
-    What it lacks comes from the peer when that is back.
+    The missing range comes from the peer when it is back.
     """
     topic = make_replicated_topic(
         scrubbed.bootstrap, "rot", partitions=1, replication_factor=2, configs=CONFIGS

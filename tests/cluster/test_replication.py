@@ -1,4 +1,4 @@
-"""Topics with three replicas: what is acknowledged is on all of the ISR, and is read no earlier."""
+"""Topics with three replicas: acknowledged records are on the whole ISR, and are not read before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def partition_of(cluster: ReplicatedCluster, topic: str) -> PartitionView:
 def write(
     cluster: ReplicatedCluster, topic: str, value: bytes, *, acks: int, timeout_ms: int = 5_000
 ) -> tuple[int, int]:
-    """One record through the gateway, sent once; (error code, offset)."""
+    """Sends one record once; returns (error code, offset)."""
     with RawConnection.to(cluster.bootstrap) as connection:
         request = produce_request(topic, {0: batch([value])}, acks=acks)
         request.timeout_ms = timeout_ms
@@ -98,7 +98,7 @@ def test_the_high_watermark_waits_for_the_followers(whole: ReplicatedCluster):
         whole.pause(f"node-{node}")
     begun = time.monotonic()
     assert write(whole, topic, b"second", acks=1) == (0, 1)
-    # Until they are fenced the followers are in the ISR, and nobody may see what they lack.
+    # Until they are fenced the followers are in the ISR: records that they lack are not committed.
     assert high_watermark(whole, topic) == 1
     with RawConnection.to(whole.bootstrap) as connection:
         assert batches_of(fetch(connection, topic, 1, max_wait_ms=200)) == []

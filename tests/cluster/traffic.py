@@ -1,4 +1,4 @@
-"""Numbered records in and out through an ordinary client."""
+"""Writes and reads numbered records with an ordinary client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TIMEOUT_S = 40.0
 
 
 class NumberedProducer:
-    """An idempotent producer of "0", "1", ...; keeps which were acknowledged."""
+    """An idempotent producer of "0", "1", ...; it notes which were acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, *, partition: int = -1) -> None:
         """`partition` -1 means that the keys decide."""
@@ -88,7 +88,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
 
 
 def _quiet() -> object:
-    """Swallows librdkafka's lines about connections that these tests cut on purpose."""
+    """Drops librdkafka's log lines about connections that these tests break."""
     import logging
 
     logger = logging.getLogger("tests.cluster.librdkafka")

@@ -1,4 +1,4 @@
-"""Kafka's Java VerifiableProducer and VerifiableConsumer, and what they said, line by line."""
+"""Kafka's Java VerifiableProducer and VerifiableConsumer, with the events that they print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place = tuple[int, int]
 
 
 class _Verifiable:
-    """One of the two: it prints an event of JSON a line, which `heard` gets on another thread."""
+    """One of the two tools: `heard` gets the JSON events that it prints, on another thread."""
 
     def __init__(self, tool: str, *arguments: str) -> None:
         self._done = threading.Event()
@@ -37,7 +37,7 @@ class _Verifiable:
             self._done.set()
 
     def wait(self, condition: Callable[[], bool], *, timeout_s: float, what: str) -> None:
-        """Waits for something that it says. Raises ProgramError if it ends before."""
+        """Waits until its events meet the condition. Raises ProgramError if it ends before."""
 
         def holds() -> bool:
             if condition():
@@ -68,9 +68,9 @@ class VerifiableProducer(_Verifiable):
         """`settings` is a file of properties; without it the tool would never send again."""
         self.acknowledged: dict[Place, int] = {}
         self.acknowledged_ms: dict[int, list[int]] = {}
-        """By partition, on the clock of the wall."""
+        """Times of acknowledgements by partition, on the wall clock."""
         self.twice: list[Place] = []
-        """Places that two records are said to have."""
+        """Places that were reported for two records."""
         self.failed: list[str] = []
         super().__init__(
             VERIFIABLE_PRODUCER,
@@ -100,7 +100,7 @@ class VerifiableProducer(_Verifiable):
         )
 
     def wait_for_end(self, *, timeout_s: float) -> None:
-        """Until every record is acknowledged or has failed."""
+        """Waits until every record is acknowledged or has failed."""
         self.wait(self._done.is_set, timeout_s=timeout_s, what="the end of the producer")
 
 
@@ -136,7 +136,7 @@ class VerifiableConsumer(_Verifiable):
         self.wait(lambda: bool(self.assignments), timeout_s=timeout_s, what="an assignment")
 
     def wait_for(self, places: set[Place], *, timeout_s: float) -> None:
-        """Until it has read the records at these places."""
+        """Waits until it has read the records at these places."""
         self.wait(
             lambda: places <= {place for place, _ in list(self.read)},
             timeout_s=timeout_s,
@@ -145,5 +145,5 @@ class VerifiableConsumer(_Verifiable):
 
 
 def wall_ms() -> int:
-    """The clock that the tools' events have."""
+    """The wall clock, as in the tools' events."""
     return int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""System calls of a running process that fail, or take longer: strace is attached to it.
+"""Makes system calls of a running process fail or take longer, by attaching strace.
 
 Needs root.
 """
@@ -20,11 +20,11 @@ from tests.support.process import wait_until
 
 ATTACH_S_MAX = 10.0
 ALIVE_S = 1.0
-"""A tracer that cannot do what it was asked for ends at once; one that lives so long can."""
+"""A tracer with an impossible order ends at once; one that lives this long works."""
 
 SYNCS = "fsync,fdatasync"
 READS = "pread64,preadv,preadv2,openat"
-"""Of files that are open, or opened by their whole path; what is mapped is read without a call."""
+"""Calls on files that are open, or opened by full path; mapped files are read without calls."""
 
 _CHANGED = ("(INJECTED)", "(DELAYED)")
 _DETACH_S_MAX = 10.0
@@ -32,7 +32,7 @@ _DETACH_S_MAX = 10.0
 
 @cache
 def missing() -> str | None:
-    """Why calls cannot be changed here, or None. Tries it on a process of its own, once."""
+    """Why calls cannot be changed here, or None. Tries it once, on a process of its own."""
     if shutil.which("strace") is None:
         return "no strace on the path; on Debian: apt-get install strace"
     if os.geteuid() != 0:
@@ -51,10 +51,10 @@ def missing() -> str | None:
 
 
 class CallTracer:
-    """Use as a context manager: attached from its beginning to its end, and to all threads.
+    """A context manager: strace is attached to all threads from its beginning to its end.
 
-    Raises RuntimeError if strace ends by itself, at whichever of the two that is seen; not if it
-    ends with the process, for which an injected error may be reason enough.
+    Raises RuntimeError, at the beginning or the end, if strace has ended by itself; not if the
+    process has ended, as an injected error may cause that.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class CallTracer:
             self._detach()
 
     def changed(self) -> list[str]:
-        """The calls that failed or took longer, as strace tells them."""
+        """The calls that failed or took longer, as strace prints them."""
         with self._output.open(encoding="utf-8", errors="replace") as lines:
             return [line.strip() for line in lines if any(word in line for word in _CHANGED)]
 
@@ -125,7 +125,7 @@ class CallTracer:
             raise RuntimeError(f"strace ended with {code}: {told or 'it says nothing'}")
 
     def _process_lives(self) -> bool:
-        """Not one that ended and was not asked how."""
+        """False for a zombie, too."""
         try:
             status = Path(f"/proc/{self._pid}/stat").read_text()
         except FileNotFoundError:
@@ -133,7 +133,7 @@ class CallTracer:
         return status.rpartition(")")[2].split()[0] != "Z"
 
     def _detach(self) -> None:
-        """SIGINT makes strace let go of the process, which runs on."""
+        """Sends strace SIGINT: it detaches from the process, which runs on."""
         assert self._tracer is not None
         if self._tracer.poll() is None:
             self._tracer.send_signal(signal.SIGINT)

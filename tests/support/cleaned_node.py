@@ -26,7 +26,7 @@ COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
 
 def compacted_topic(name: str = "table", number: int = 1, **configs: str) -> TopicState:
-    """With `COMPACT`; configs have underscores for dots."""
+    """A topic with `COMPACT`; configs have underscores for dots."""
     changed = {key.replace("_", "."): value for key, value in configs.items()}
     return TopicState(
         topic_id=TopicId(bytes([number]) * 16),
@@ -39,7 +39,7 @@ def compacted_topic(name: str = "table", number: int = 1, **configs: str) -> Top
 
 
 class CleanedNode:
-    """To be made on a running loop; `close` ends its threads."""
+    """Construct it on a running loop; `close` ends its threads."""
 
     def __init__(self, directory: Path, filesystem: FileSystem | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -62,29 +62,29 @@ class CleanedNode:
         self.manager.start()
 
     def cleaner(self, *, enable: bool = True, **settings: int) -> Cleaner:
-        """One that looks ten times a second."""
+        """A cleaner that looks for work ten times a second."""
         log = make_logger(LogSettings(format="json"), stream=self._stream)
         options = CleanerSettings(**({"backoff_ms": 100} | settings))
         return Cleaner(self.manager, clock=self.clock, log=log, settings=options, enable=enable)
 
     def logged(self, event: str) -> list[dict[str, object]]:
-        """What the cleaners have logged about that."""
+        """The cleaners' log entries with that event."""
         lines = [json.loads(line) for line in self._stream.getvalue().splitlines()]
         return [line for line in lines if line["event"] == event]
 
     def log(self, topic: TopicState | None = None) -> PartitionLog:
-        """Opened or made."""
+        """The topic's log, opened or created."""
         return self.manager.open_log(topic or compacted_topic(), 0)[0]
 
     def entry(self, log: PartitionLog) -> HostedLog:
-        """The manager's own."""
+        """The manager's entry of a log."""
         (found,) = [entry for entry in self.manager.entries() if entry.log is log]
         return found
 
     def fill(
         self, log: PartitionLog, *, segments: int = 3, updates: int = 20, keys: int = 5
     ) -> None:
-        """Sealed segments of updates to few keys, all committed, and a record behind them."""
+        """Writes closed segments of updates to few keys, all committed, and a record after them."""
         for segment in range(segments):
             for number in range(updates):
                 pair = (b"%d" % (number % keys), b"%d in %d" % (number, segment))
@@ -94,11 +94,11 @@ class CleanedNode:
         log.high_watermark = log.log_end_offset
 
     async def settle(self) -> None:
-        """Lets the directory's worker do what it has been given."""
+        """Waits until the directory's worker has done its work."""
         done = asyncio.get_running_loop().create_future()
         self.manager.dirs[0].run_later(lambda: None, lambda: done.set_result(None))
         await asyncio.wait_for(done, 30)
 
     def close(self) -> None:
-        """In order."""
+        """Closes the parts in order."""
         self.manager.close()

@@ -28,11 +28,11 @@ class Cluster(Protocol):
     """
 
     mode: str
-    """The name it was asked for by: embedded, nodes3, gateways2, kafka or external."""
+    """The mode: embedded, nodes3, gateways2, kafka or external."""
 
     @property
     def bootstrap(self) -> str:
-        """host:port that any client can be given."""
+        """The bootstrap address, host:port."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -57,14 +57,14 @@ class Cluster(Protocol):
         """Resident memory of all processes of the cluster together."""
 
     def complaints(self) -> list[str]:
-        """What the logs say of errors and unexpected exceptions; nothing for foreign brokers."""
+        """Log lines about errors and unexpected exceptions; none for brokers that are not ours."""
 
     def log_tail(self) -> str:
         """The end of the cluster's logs, for the report of a failing test."""
 
 
 COMPLAINT_WORDS = ("Traceback", '"level": "error"', '"level": "critical"')
-"""What Highwater's log lines have when something happened that nobody foresaw."""
+"""Words in Highwater's log lines about unexpected errors."""
 
 
 def make_cluster(mode: str, directory: Path, *, bootstrap: str | None = None) -> Cluster:

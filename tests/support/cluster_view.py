@@ -1,4 +1,4 @@
-"""What a gateway's Metadata says of partitions: leaders, epochs, ISRs and who is away."""
+"""Partitions as a gateway's Metadata shows them: leaders, epochs, ISRs and offline replicas."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def wait_for_view(
     timeout_s: float,
     what: str,
 ) -> Partitions:
-    """Polls Metadata until the condition holds; what it said then. Raises TimeoutError.
+    """Polls Metadata until the condition holds; returns the partitions. Raises TimeoutError.
 
-    A gateway that does not answer has not met the condition yet.
+    While the gateway does not answer, the condition counts as not met.
     """
     last: Partitions = {}
 
@@ -83,5 +83,5 @@ def wait_for_view(
 
 
 def is_whole(partitions: Partitions) -> bool:
-    """Every partition has a leader, and all of its replicas are in sync."""
+    """True if every partition has a leader, and all of its replicas are in sync."""
     return all(p.leader >= 0 and p.isr == set(p.replicas) for p in partitions.values())

@@ -28,7 +28,7 @@ def keyed_batch(
     producer_id: int = -1,
     base_sequence: int = -1,
 ) -> bytearray:
-    """One batch of (key, value)."""
+    """One batch of (key, value) records."""
     builder = RecordBatchBuilder(
         base_offset=0,
         leader_epoch=0,
@@ -50,7 +50,7 @@ def job_of(
     keys_max: int = 10_000,
     segment_bytes: int = 1 << 20,
 ) -> CleaningJob:
-    """Everything that is sealed."""
+    """A cleaning job for all closed segments."""
     spans = log.cleaning.spans()
     return CleaningJob(
         directory=log.directory,
@@ -68,14 +68,14 @@ def job_of(
 
 
 def rewritten(job: CleaningJob) -> tuple[list[GroupWritten], int]:
-    """Runs the pass here: groups whose `.cleaned` files are there, and the next dirty offset."""
+    """Runs the pass in this process; returns the groups of `.cleaned` files and the next dirty offset."""
     told: list[Report] = []
     done = LogCleaner(job, told.append).run()
     return [report for report in told if isinstance(report, GroupWritten)], done.next_dirty
 
 
 def batches_in(log: PartitionLog, max_bytes: int = 1 << 20) -> list[RecordBatchView]:
-    """Every batch that a consumer sees who reads from the log's start."""
+    """Every batch that a consumer sees from the log's start on."""
     found: list[RecordBatchView] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -101,6 +101,6 @@ def newest(records: Iterable[Record]) -> dict[bytes | None, Record]:
 
 
 def copied(directory: Path | str, target: Path) -> Path:
-    """The files as a crash would leave them now."""
+    """Copies the files as a crash would leave them now."""
     shutil.copytree(directory, target)
     return target

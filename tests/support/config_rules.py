@@ -1,4 +1,4 @@
-"""A rule book for tests that are not about configs."""
+"""Config rules for tests that are not about configs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlainConfigRules:
         added: str,
         removed: str,
     ) -> str | None:
-        """Every name in small letters is a list, one character an item."""
+        """Treats every config as a list whose items are single characters."""
         present = topic.get(name, cluster.get(name, ""))
         kept = "".join(item for item in present if item not in removed)
         return None if name != name.lower() else kept + added

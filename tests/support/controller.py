@@ -22,7 +22,7 @@ START_TIMEOUT_S = 10.0
 
 @dataclass(slots=True)
 class FakeNode:
-    """A node's side of the contract, one call at a time."""
+    """A node as the controller sees it; each call is made by the test."""
 
     client: ControllerClient
     address: str
@@ -31,7 +31,7 @@ class FakeNode:
     epoch: int = -1
     previous_epoch: int = -1
     lineage: tuple[str, ...] = ()
-    """Incarnations that it left nothing out of."""
+    """Incarnations whose logs it has in full."""
     rack: str = ""
     log_dirs: list[str] = field(default_factory=list)
     static_configs: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def controller_config(*, driver: str = "memory", **settings: Any) -> ControllerC
 async def started(
     *, store: MetadataStore | None = None, serve_grpc: bool = False, **settings: Any
 ) -> ControllerService:
-    """A controller that leads."""
+    """Starts a controller; returns when it is active."""
     service = ControllerService(controller_config(**settings), store=store, serve_grpc=serve_grpc)
     await service.start()
     await service.wait_active(START_TIMEOUT_S)
@@ -93,7 +93,7 @@ async def started(
 
 
 def endpoints_of(service: ControllerService) -> ControllerEndpoints:
-    """The way to a controller: gRPC if it has a server, else in process."""
+    """Endpoints of a controller: gRPC if it has a server, else in process."""
     if service.address == "in-process":
         return service.in_process_endpoints()
     return ControllerEndpoints([service.address])

@@ -48,7 +48,7 @@ def topic_state(name: str, replicas: Iterable[tuple[int, ...]]) -> TopicState:
 
 
 def changed_partitions(delta: ClusterDelta | None) -> list[PartitionState]:
-    """All partitions of a delta that has no whole topics, in its order."""
+    """All partitions of a delta without complete topics, in its order."""
     assert delta is not None
     assert not delta.topics
     return [state for states in delta.partitions.values() for state in states]
@@ -68,6 +68,6 @@ def image_of(nodes: Iterable[NodeState] = (), topics: Iterable[TopicState] = ())
 def image_with(
     count: int, *, topics: Iterable[TopicState] = (), fenced: Iterable[int] = ()
 ) -> ClusterImage:
-    """That many nodes from 1 on, alive except for the fenced ones."""
+    """An image with so many nodes, numbered from 1; all live but the fenced ones."""
     down = set(fenced)
     return image_of([node_state(n, fenced=n in down) for n in range(1, count + 1)], topics)

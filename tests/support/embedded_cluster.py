@@ -16,7 +16,7 @@ from tests.support.process import (
 )
 
 HIGHWATER = Path(sys.executable).with_name("highwater")
-"""The console script beside the interpreter that runs the tests."""
+"""The `highwater` script next to the interpreter that runs the tests."""
 
 START_TIMEOUT_S = 30.0
 _HOST = "127.0.0.1"
@@ -84,7 +84,7 @@ class EmbeddedCluster:
 
 
 def wait_for_port(process: ManagedProcess, host: str, port: int) -> None:
-    """Waits until the process listens. Raises RuntimeError with its log when it ends instead."""
+    """Waits until the process listens. If it ends, raises RuntimeError with its log."""
 
     def listening() -> bool:
         if not process.running:

@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 5.0
 _BUILT = Path(__file__).parents[2] / ".cache" / "etcd" / "etcd"
 
 VERSIONS: Mapping[str, str] = {"etcd": "etcd", "etcd36": str(_BUILT)}
-"""Version -> program: the distribution's, and the one that `make newer-etcd` builds."""
+"""Version -> program: the distribution's etcd, and the one that `make newer-etcd` builds."""
 
 
 def etcd_missing(version: str = "etcd") -> str | None:
@@ -36,7 +36,7 @@ def etcd_missing(version: str = "etcd") -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdTls:
-    """PEM files of a server that wants certificates of its clients; all use the same one."""
+    """PEM files for a server that requires client certificates; all use the same certificate."""
 
     ca: Path
     cert: Path
@@ -77,11 +77,11 @@ class EtcdMemberProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended; a paused one runs."""
+        """True if it was started and has not ended; a paused member runs."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Starts it; one that was killed goes on with the data that it has."""
+        """Starts the member, after a kill on its former data."""
         with (self.directory / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.arguments,
@@ -194,7 +194,7 @@ class EtcdCluster:
             member.kill()
 
     def leader(self) -> EtcdMemberProcess:
-        """The member that leads. Raises RuntimeError if none that answers does."""
+        """The member that leads. Raises RuntimeError if no answering member does."""
         for member in self.members:
             if member.running:
                 told = member.ctl("endpoint", "status", "--write-out=json", check=False)
@@ -206,7 +206,7 @@ class EtcdCluster:
         raise RuntimeError("no member of etcd leads")
 
     def save(self, path: Path) -> None:
-        """Writes a snapshot of the present contents."""
+        """Writes a snapshot of the current contents."""
         self.members[0].ctl("snapshot", "save", str(path))
 
     def restore(self, path: Path) -> None:
@@ -225,7 +225,7 @@ class EtcdCluster:
         self.wait_healthy()
 
     def undo_restore(self) -> None:
-        """As an operator who sees the mistake."""
+        """Starts the members on their former data again."""
         self.stop()
         for member in self.members:
             data = self._directory / member.name

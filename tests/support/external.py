@@ -1,4 +1,4 @@
-"""A cluster that somebody else started: the suite may use it but neither kill nor look inside."""
+"""A cluster that the suite did not start: tests may use it, but not kill it or read its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers that say what a test wants them to say."""
+"""Controllers whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def not_controller(active: str = "") -> InProcessRpcError:
 
 
 class FakeController:
-    """One controller. `answer(method, request)` gives (or will give) or raises; `streams` are told in order."""
+    """One controller. `answer(method, request)` returns (or awaits) the answer, or raises; the items
+    of `streams` are sent in order.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -1,9 +1,9 @@
-"""A TCP proxy that delays what passes and breaks connections in the midst of a frame.
+"""A TCP proxy that delays bytes and breaks connections in the middle of frames.
 
-TCP repairs packets that are lost, doubled or out of order, so that services see none of it; what
-they do see are pieces that come late and streams that end at any byte. What happens to a connection
-follows from a seed, its number and the byte's position alone, not from how the kernel cut the
-stream. Until `disturb`, and after `calm`, everything passes as it is.
+TCP repairs packets that are lost, doubled or out of order, so services do not see these; they see
+pieces that come late and streams that end at any byte. The faults of a connection depend only on a
+seed, its number and the byte's position, not on how the kernel cuts the stream. Before `disturb` and
+after `calm` all bytes pass unchanged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Taker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, A
 
 DELAY_S_MAX = 0.1
 DELAYED_SHARE = 0.2
-"""Of the pieces; the others pass at once."""
+"""Shares of the pieces; the others pass at once."""
 PIECE_BYTES_MAX = 16 * 1024
 CUT_BYTES = (1 << 10, 8 << 20)
-"""A direction of a connection lives for as many bytes, small numbers as likely as large ones."""
+"""Bytes until a direction is cut, log-uniform: small numbers are as likely as large ones."""
 CONNECTIONS_MAX = 1_000
-"""At a time; more are closed."""
+"""Connections at a time; more are closed."""
 _CUTS_KEPT_MAX = 1_000
 _READ_BYTES = 64 * 1024
 _CONNECT_S_MAX = 2.0
@@ -40,14 +40,14 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Bytes that pass together, so many seconds late."""
+    """Bytes that pass together, with a delay in seconds."""
 
     size: int
     delay_s: float
 
 
 class Plan:
-    """What happens to one direction of one connection: pieces without end, and the cut."""
+    """The faults of one direction of one connection: an endless sequence of pieces, and the cut."""
 
     def __init__(self, seed: int, connection: int, direction: str) -> None:
         self._chance = random.Random(f"{seed}/{connection}/{direction}")
@@ -55,7 +55,7 @@ class Plan:
         self.cut_at = int(math.exp(self._chance.uniform(math.log(low), math.log(high))))
         """The bytes that pass before the connection is broken."""
         self.resets = self._chance.random() < 0.5
-        """Whether the ends see a reset or an orderly end."""
+        """True if the ends see a reset, False for an orderly end."""
 
     def pieces(self) -> Iterator[Piece]:
         while True:
@@ -70,7 +70,7 @@ class FaultyProxy:
     """From `start` to `stop`, on a thread of its own; every other call may come from any thread."""
 
     def __init__(self, routes: Mapping[Address, Address]) -> None:
-        """`routes` says by address to listen at where to connect to."""
+        """`routes` maps addresses to listen at to addresses to connect to."""
         self._routes = dict(routes)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="faulty-proxy", daemon=True)
@@ -79,16 +79,16 @@ class FaultyProxy:
         self._seed: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.connections = 0
-        """Ever taken."""
+        """All connections so far."""
         self.refused = 0
         self.cuts = 0
         self.last_cuts: deque[tuple[int, str, int]] = deque(maxlen=_CUTS_KEPT_MAX)
-        """Which connection, counted from 1, in which direction, and after how many bytes of it."""
+        """Cuts: the connection's number from 1, the direction, and the bytes before the cut."""
         self.delays = 0
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where it listens."""
+        """The addresses that it listens at."""
         return tuple(self._routes)
 
     def start(self) -> None:
@@ -107,11 +107,11 @@ class FaultyProxy:
         assert not self._thread.is_alive(), "the proxy does not stop"
 
     def disturb(self, seed: int) -> None:
-        """From now on, also on connections that there are, as the seed says."""
+        """Begins faults by the seed, also on existing connections."""
         self._seed = seed
 
     def calm(self) -> None:
-        """Everything passes again."""
+        """Ends all faults."""
         self._seed = None
 
     # Everything below runs on the proxy's thread.
@@ -174,7 +174,7 @@ class FaultyProxy:
                 both.create_task(self._pass(reader, far_writer, ends, number, "there"))
                 both.create_task(self._pass(far_reader, writer, ends, number, "back"))
         except* OSError:
-            pass  # One end has gone, and the other hears of it now.
+            pass  # One end has closed; the other is closed below.
         finally:
             far_writer.transport.abort()
 
@@ -186,7 +186,7 @@ class FaultyProxy:
         number: int,
         direction: str,
     ) -> None:
-        """One direction. Raises ConnectionError when the connection is broken."""
+        """Passes one direction. Raises ConnectionError when the connection is broken."""
         plan: Plan | None = None
         seed: int | None = None
         passed = left = 0
@@ -223,7 +223,7 @@ class FaultyProxy:
         *,
         resets: bool,
     ) -> None:
-        """What came before the cut still arrives."""
+        """Breaks the connection; bytes before the cut still arrive."""
         self.cuts += 1
         await writer.drain()
         for end in ends:

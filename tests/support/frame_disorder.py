@@ -1,14 +1,14 @@
-"""Frames between pairs of interfaces pass twice, out of order or late, as a seed says.
+"""Forwards Ethernet frames between pairs of interfaces twice, out of order or late, by a seed.
 
 For kernels without netem. As a program it runs in the namespace of the interfaces, as root:
 
     python -m tests.support.frame_disorder forward SEED NEAR:FAR ...
     python -m tests.support.frame_disorder complete INTERFACE ...
 
-`forward` says "ready", copies frames between each NEAR and its FAR both ways until its standard
-input ends, and then says as JSON what it did, by NEAR. What is sent into a pair has to come from
-interfaces that `complete` was told of: others leave checksums and segmentation to a device that
-does not exist, and forwarded frames have no device that would do it later.
+`forward` prints "ready", copies frames between each NEAR and its FAR both ways until its standard
+input ends, and then prints its counts as JSON, by NEAR. Frames must come from interfaces that
+`complete` has prepared: other interfaces leave checksums and segmentation to a device, and a
+forwarded frame passes none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collections.abc import Sequence
 DUPLICATED_SHARE = 0.05
 SWAPPED_SHARE = 0.05
 DELAYED_SHARE = 0.05
-"""Of the frames; the others pass at once."""
+"""Shares of the frames; the others pass at once."""
 DELAY_S = (0.01, 0.1)
 SWAP_S_MAX = 0.02
 """How long a frame waits for one that may pass it."""
@@ -43,7 +43,7 @@ _KERNEL_QUEUE_BYTES = 4 << 20
 _EVERYTHING = 0x0003
 """ETH_P_ALL."""
 _FORCED_RECEIVE_BUFFER = 33
-"""SO_RCVBUFFORCE, above the limit for those who are not root."""
+"""SO_RCVBUFFORCE, by which root may exceed the limit."""
 _PACKET_LEVEL, _PACKET_STATISTICS = 263, 6
 _ETHTOOL = 0x8946
 _OFFLOADS = (0x17, 0x1F, 0x24, 0x2C)
@@ -51,18 +51,18 @@ _OFFLOADS = (0x17, 0x1F, 0x24, 0x2C)
 
 
 class Disorder:
-    """One direction of one pair: what passes now, and what later. Times are seconds of one clock."""
+    """Decides when the frames of one direction pass. Times are seconds of one clock."""
 
     def __init__(self, seed: str) -> None:
         self._chance = random.Random(seed)
         self._late: list[tuple[float, int, bytes]] = []
         """A heap by the time at which they pass."""
         self._waiting: tuple[float, bytes] | None = None
-        """Until when at most, and the frame that the next one passes."""
+        """The frame that waits for the next one to overtake it, and its latest time."""
         self.counts: Counter[str] = Counter()
 
     def take(self, frame: bytes, now_s: float) -> list[bytes]:
-        """The frames that pass as this one comes."""
+        """Takes a frame; returns the frames that pass now."""
         self.counts["frames"] += 1
         fate = self._chance.random()
         if fate < DELAYED_SHARE:
@@ -86,7 +86,7 @@ class Disorder:
         return passing
 
     def due(self, now_s: float) -> list[bytes]:
-        """The frames that have been held for long enough."""
+        """Returns the held frames whose time has come."""
         passing = []
         if self._waiting is not None and self._waiting[0] <= now_s:
             passing.append(self._waiting[1])
@@ -97,13 +97,13 @@ class Disorder:
 
     @property
     def next_s(self) -> float:
-        """When `due` has something next; infinity if nothing is held."""
+        """The time of the next held frame; infinity if there is none."""
         waiting_s = math.inf if self._waiting is None else self._waiting[0]
         return min(waiting_s, self._late[0][0] if self._late else math.inf)
 
 
 class Direction:
-    """What comes in at one interface goes out at another."""
+    """Sends frames of one interface out at another."""
 
     def __init__(self, source: socket.socket, target: socket.socket, seed: str) -> None:
         self.source = source
@@ -111,7 +111,7 @@ class Direction:
         self.disorder = Disorder(seed)
 
     def receive(self) -> None:
-        """Takes what there is, but leaves others their turn."""
+        """Takes waiting frames, but not so many that other directions starve."""
         for _ in range(_FRAMES_AT_ONCE):
             try:
                 frame, address = self.source.recvfrom(_FRAME_BYTES_MAX)
@@ -124,7 +124,7 @@ class Direction:
         self._send(self.disorder.due(time.monotonic()))
 
     def counts(self) -> Counter[str]:
-        """Once, at the end: the kernel forgets what it tells."""
+        """The counts; call it once, at the end, as reading resets the kernel's counters."""
         told = self.source.getsockopt(_PACKET_LEVEL, _PACKET_STATISTICS, 8)
         missed = struct.unpack("II", told)[1]
         return self.disorder.counts + Counter({"missed": missed})
@@ -133,12 +133,12 @@ class Direction:
         for frame in frames:
             try:
                 self._target.send(frame)
-            except OSError:  # As a wire, it does not try again; nobody expects it to.
+            except OSError:  # Like a wire, it does not send again.
                 self.disorder.counts["not sent"] += 1
 
 
 def forward(seed: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Counter[str]]:
-    """Forwards until standard input ends; what was done, by near interface. Raises OSError."""
+    """Forwards until standard input ends; returns counts by near interface. Raises OSError."""
     directions: dict[str, tuple[Direction, Direction]] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(sys.stdin, selectors.EVENT_READ, None)
@@ -163,7 +163,7 @@ def forward(seed: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Counter[st
 
 
 def complete(interface: str) -> None:
-    """What is sent there has its checksums and is cut into segments. Raises OSError."""
+    """Makes the interface's frames have checksums and come in segments. Raises OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in _OFFLOADS:
             value = array.array("I", [command, 0])
@@ -172,7 +172,7 @@ def complete(interface: str) -> None:
 
 
 def _opened(interface: str) -> socket.socket:
-    """Sends and receives whole frames there."""
+    """A socket that sends and receives whole frames at the interface."""
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERYTHING))
     made.setsockopt(socket.SOL_SOCKET, _FORCED_RECEIVE_BUFFER, _KERNEL_QUEUE_BYTES)
     made.bind((interface, _EVERYTHING))

@@ -25,8 +25,7 @@ REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 
-# A tool is a short-lived process beside a broker on a small machine: the first compiler tier only
-# and the serial collector start it in about half the time.
+# With only the first compiler tier and the serial collector a short-lived tool needs half the time.
 _JVM_OPTIONS = (
     "-Xmx512m",
     "-XX:TieredStopAtLevel=1",

@@ -1,4 +1,4 @@
-"""Topics with several replicas, made as an operator makes them."""
+"""Creates topics with several replicas by Kafka's admin client."""
 
 from __future__ import annotations
 

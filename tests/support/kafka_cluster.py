@@ -1,4 +1,4 @@
-"""Apache Kafka as the oracle: what it does, a conformance test may demand."""
+"""Apache Kafka, to check the conformance tests themselves against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka beside us: a combined KRaft node, or several, from Maven's jars on 127.0.0.1."""
+"""Apache Kafka for comparison: one or more combined KRaft nodes from Maven's jars on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 ADMIN_TIMEOUT_S = 30.0
 
-# What Kafka's own start script gives the JVM, with its default heap.
+# The JVM options of Kafka's own start script, with its default heap.
 SERVER_JVM_OPTIONS = (
     "-Xms1g",
     "-Xmx1g",
@@ -127,7 +127,7 @@ class KafkaPeer:
     def format(self) -> None:
         """Chooses ports, writes the configuration and formats the storage of every node."""
         self._root = self.data_dir or Path(tempfile.mkdtemp(prefix="kafka-peer-"))
-        # Below the ephemeral range: a node that is away must find its port free when it returns.
+        # Below the ephemeral range, so that a stopped node finds its port free when it restarts.
         first = free_port_block(2 * self.nodes)
         ports = range(first, first + 2 * self.nodes)
         self._members = [
@@ -175,7 +175,7 @@ class KafkaPeer:
         node.process = None
 
     def kill_all(self) -> None:
-        """As `kill`, every node that runs: in an orderly end the last ones wait for a quorum."""
+        """Kills every running node: in an orderly stop the last ones would wait for a quorum."""
         for node in self._members:
             if node.process is not None:
                 self.kill(node.node_id)

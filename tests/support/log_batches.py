@@ -100,7 +100,7 @@ def append_info(
     max_timestamp: tuple[int, int],
     epoch: int,
 ) -> LogAppendInfo:
-    """What an append is told of batches, one in each buffer; `max_timestamp` with its offset."""
+    """The append info of batches, one in each buffer; `max_timestamp` with its offset."""
     info = LogAppendInfo()
     info.buffers = buffers
     info.base_offsets = base_offsets
@@ -113,17 +113,17 @@ def append_info(
 
 
 def forget_positions(log: PartitionLog) -> None:
-    """As if the places where readers stopped had been forgotten, as those of others are."""
+    """Makes the log forget the positions where readers stopped."""
     log.extent.positions.clear()
 
 
 def write_with(log: PartitionLog, pwritev: Callable[..., int]) -> None:
-    """Replaces the function that the log bound when it was opened: a disk fails later."""
+    """Replaces the log's write function, so that the disk fails from now on."""
     log.writer._pwritev = pwritev
 
 
 def slice_bytes(log_slice: LogSlice | None) -> bytes:
-    """What the slice names, read from its file."""
+    """The bytes of the slice, read from its file."""
     if log_slice is None:
         return b""
     segment = log_slice.segment
@@ -169,7 +169,7 @@ def open_log(
     log_start_offset: int = 0,
     cache_intact: bool = False,
 ) -> PartitionLog:
-    """A log with few words."""
+    """Opens a log, with defaults for most arguments."""
     return PartitionLog.open(
         directory,
         topic="topic",

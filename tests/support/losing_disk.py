@@ -1,8 +1,8 @@
-"""A file system that forgets what was not synced, for power cuts without a machine.
+"""A file system that loses unsynced data, to simulate power cuts.
 
-It works on real files and keeps beside them what a disk would have: the content of each file at its
-last sync, and the names of each directory at the last sync of that. Names of new files count as
-durable with their directory only; a rename that was not synced leaves the old file in its place.
+It works on real files and keeps what a disk would have after a power cut: the content of each file at
+its last sync, and the names in each directory at the directory's last sync. A new file is durable
+only after a sync of its directory; after an unsynced rename the old file is in its place.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from highwater.partition.storage.filesystem import FileSystem
 
 
 class LosingFileSystem(FileSystem):
-    """Everything under `root` goes back to what was synced at `cut_power`."""
+    """`cut_power` returns everything under `root` to its last synced state."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
         self.root = root
         self._files = 0
         self._keys: dict[int, int] = {}
-        """Which file an inode is at present: numbers of inodes are used again."""
+        """The file that an inode number currently belongs to, as numbers are reused."""
         self._contents: dict[int, bytes] = {}
-        """What is on disk of each file; nothing of one that was never synced."""
+        """The synced content of each file; none if it was never synced."""
         self._names: dict[Path, dict[str, int]] = {}
-        """What is on disk of each directory: its files."""
+        """The synced names of each directory, with their files."""
         self.fsync = self.fdatasync = self._sync
         self.rename = self._rename
         self.unlink = self._unlink
 
     def cut_power(self) -> None:
-        """Puts the disk's content in place of the files. Nothing may be open."""
+        """Replaces the files by their synced content. No file may be open."""
         for path in self.root.rglob("*"):
             if path.is_file():
                 path.unlink()
@@ -69,6 +69,6 @@ class LosingFileSystem(FileSystem):
         os.unlink(path, **places)
 
     def _forget(self, path: Any) -> None:
-        """The inode behind a name may become another file's."""
+        """Forgets the inode of a name, as its number may be reused."""
         if Path(path).is_file():
             self._keys.pop(Path(path).stat().st_ino, None)

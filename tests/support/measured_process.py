@@ -1,4 +1,4 @@
-"""What tests and benchmarks ask of the operating system: open ports, memory, processor time."""
+"""Measures processes for tests and benchmarks: open ports, memory, processor time."""
 
 from __future__ import annotations
 

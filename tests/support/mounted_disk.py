@@ -1,4 +1,4 @@
-"""File systems of tests' own, which may get full, stand still or fail. Needs root."""
+"""File systems for tests that can be filled, frozen or broken. Needs root."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TRIED_BYTES = 8 << 20
 
 @cache
 def missing(*programs: str) -> str | None:
-    """Why no file system can be mounted here, or None. Tries it, once for the same programs.
+    """Why no file system can be mounted here, or None. Tries it once for the same programs.
 
-    With losetup among them it is one on a loop device, which with fsfreeze stands still, too.
+    With losetup among them it tries a loop device, with fsfreeze also a freeze.
     """
     if os.geteuid() != 0:
         return "mounts need root"
@@ -45,7 +45,7 @@ def missing(*programs: str) -> str | None:
 
 
 class SmallDisk:
-    """A tmpfs of a few MiB. `mount`, then anything, and `unmount` at the end."""
+    """A tmpfs of a few MiB. Call `mount` first and `unmount` at the end."""
 
     def __init__(self, path: Path, *, size_bytes: int) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class SmallDisk:
         _run("mount", "-t", "tmpfs", "-o", f"size={self._size_bytes}", "tmpfs", str(self.path))
 
     def fill(self) -> None:
-        """Leaves no byte."""
+        """Fills the disk to the last byte."""
         with self._filler.open("ab", buffering=0) as file:
             try:
                 while True:
@@ -91,7 +91,7 @@ class LoopDisk:
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
 
     def freeze(self) -> None:
-        """Writes and syncs wait from now on."""
+        """Makes writes and syncs hang."""
         _run("fsfreeze", "--freeze", str(self.path))
         self._frozen = True
 
@@ -101,19 +101,19 @@ class LoopDisk:
             self._frozen = False
 
     def fail(self) -> None:
-        """The kernel meets an error, and makes the file system read-only."""
+        """Triggers an error in the kernel, which makes the file system read-only."""
         name = Path(self._device).name
         Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("a test's wish")
 
     def replace(self) -> None:
-        """A new, empty disk in its place; whoever has files of the old one open keeps those."""
+        """Mounts a new, empty disk in its place; open files of the old one stay open."""
         _run("umount", "--lazy", str(self.path))
         _run("losetup", "--detach", self._device)
         self._image.unlink()
         self.mount()
 
     def lose_unsynced(self) -> None:
-        """The file system goes on from what its device has at this moment, as after a power cut."""
+        """Mounts the device's current content, without unsynced data, as after a power cut."""
         kept = self._image.with_suffix(".kept")
         _run("cp", "--sparse=always", str(self._image), str(kept))
         _unmount(self.path)
@@ -123,7 +123,7 @@ class LoopDisk:
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
 
     def mount_again(self) -> None:
-        """Unmounts and mounts it: the kernel forgets what it had in memory of it."""
+        """Unmounts and mounts it, which empties the page cache."""
         _unmount(self.path)
         _run("mount", "-o", "errors=remount-ro", self._device, str(self.path))
 

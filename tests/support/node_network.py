@@ -1,11 +1,11 @@
-"""Network namespaces for partition nodes, so that iptables can cut what lies between them.
+"""Network namespaces for partition nodes, so that iptables can cut their connections.
 
     outside (the host) ── veth ── [switch: a bridge] ── veth ── [node 1] ... [node n]
 
 Etcd, controllers, gateways and clients stay outside; nodes are at <net>.1 and so on, the outside at
 <net>.254. The bridge has a namespace of its own, so that the host's rules do not filter it. Needs
-root. Rules are put into the node's namespace: what comes in, and what goes out. While there is
-disorder, a process in the bridge's namespace stands between each node and the bridge.
+root. Rules are put into the node's namespace, for incoming and outgoing packets. During disorder a
+process in the bridge's namespace forwards the frames between each node and the bridge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REPOSITORY = Path(__file__).parents[2]
 
 @cache
 def missing() -> str | None:
-    """Why there can be no such network here, or None. Makes one of a single node, once."""
+    """Why there can be no such network here, or None. Tries one with a single node, once."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "iptables"):
@@ -50,7 +50,7 @@ def missing() -> str | None:
 
 @cache
 def disorder_missing() -> str | None:
-    """Why frames cannot be brought into disorder here, or None. Tries it, once."""
+    """Why frames cannot be reordered here, or None. Tries it once."""
     if why := missing():
         return why
     network = NodeNetwork()
@@ -68,7 +68,7 @@ def disorder_missing() -> str | None:
 class NodeNetwork:
     """Implements `tests.support.replicated_cluster.NodeHosts`; `start`, cuts, `stop`.
 
-    Raises RuntimeError for what the kernel does not do.
+    Raises RuntimeError if the kernel refuses an operation.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class NodeNetwork:
             raise
 
     def stop(self) -> None:
-        """Namespaces take their interfaces with them."""
+        """Removes the namespaces, and with them their interfaces."""
         if self._forwarder is not None:
             self._forwarder.kill()
             self._forwarder.communicate(timeout=_TIMEOUT_S)
@@ -107,17 +107,17 @@ class NodeNetwork:
     # ---- cuts; peers are addresses ----
 
     def cut_incoming(self, node: int, peers: Iterable[str]) -> None:
-        """The node hears nothing of them any more."""
+        """Drops all packets from the peers to the node."""
         for peer in peers:
             self._rule(node, "-A", "INPUT", "-s", peer, "-j", "DROP")
 
     def cut_outgoing(self, node: int, peers: Iterable[str]) -> None:
-        """They hear nothing of the node any more."""
+        """Drops all packets from the node to the peers."""
         for peer in peers:
             self._rule(node, "-A", "OUTPUT", "-d", peer, "-j", "DROP")
 
     def cut_port(self, node: int, port: int) -> None:
-        """The node reaches no server at that port of the outside any more."""
+        """Cuts the node off from servers at that port outside."""
         outside, number = self.outside, str(port)
         self._rule(
             node, "-A", "OUTPUT", "-d", outside, "-p", "tcp", "--dport", number, "-j", "DROP"
@@ -125,28 +125,28 @@ class NodeNetwork:
         self._rule(node, "-A", "INPUT", "-s", outside, "-p", "tcp", "--sport", number, "-j", "DROP")
 
     def lose(self, node: int, share: float) -> None:
-        """That share of the packets that come in is lost."""
+        """Drops that share of incoming packets."""
         self._rule(
             *(node, "-A", "INPUT", "-m", "statistic", "--mode", "random"),
             *("--probability", str(share), "-j", "DROP"),
         )
 
     def dropped(self, node: int) -> int:
-        """How many incoming packets its rules have dropped."""
+        """The number of incoming packets that the node's rules have dropped."""
         words = ("iptables", "-w", "5", "-nvxL", "INPUT")
         told = _run("ip", "netns", "exec", self._name(node), *words).stdout.decode()
         rules = [line.split() for line in told.splitlines()]
         return sum(int(rule[0]) for rule in rules if rule[2:3] == ["DROP"])
 
     def heal(self) -> None:
-        """Takes all cuts away."""
+        """Removes all cuts."""
         for node in self._nodes:
             self._rule(node, "-F")
 
     # ---- disorder ----
 
     def disorder(self, seed: int) -> None:
-        """From now on frames to and from nodes may come twice, out of order or late."""
+        """Makes frames to and from nodes come twice, out of order or late."""
         assert self._forwarder is None, "there is disorder"
         inside = ("ip", "netns", "exec", self._switch)
         for node in self._nodes:
@@ -164,7 +164,7 @@ class NodeNetwork:
             self._plug(f"join{node}")
 
     def order(self) -> dict[int, dict[str, int]]:
-        """Frames pass as they are; by node, what happened to how many since `disorder`."""
+        """Ends the disorder; returns the counts of its faults by node."""
         assert self._forwarder is not None, "there is no disorder"
         forwarder = self._forwarder
         told, complaint = forwarder.communicate(timeout=_TIMEOUT_S)
@@ -209,7 +209,7 @@ class NodeNetwork:
 
 
 def _forwarder(words: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Started and ready; it ends with its standard input, so with the tests at the latest."""
+    """Starts a forwarder; it ends with its standard input, so with the tests at the latest."""
     pipe = subprocess.PIPE
     made = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=_REPOSITORY)
     assert made.stdout is not None

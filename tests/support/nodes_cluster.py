@@ -94,7 +94,7 @@ class NodesCluster:
             return pid != old and _is_alive(pid)
 
         wait_until(replaced, timeout_s=_RESTART_TIMEOUT_S, what=f"a new process of node {node_id}")
-        # Until then Metadata may still tell of the old incarnation.
+        # Until then Metadata may still show the old incarnation.
         wait_until(
             lambda: self._times_admitted(node_id) > admitted,
             timeout_s=_RESTART_TIMEOUT_S,
@@ -127,8 +127,8 @@ class NodesCluster:
         raise KeyError(f"node {node_id} is none of {sorted(pids)}")
 
     def hide_files_from_gateways(self) -> None:
-        """New gateways find tokens in the log directories that are not the nodes', as if the
-        directories were another host's: all records come over the hop."""
+        """Restarts gateways with wrong tokens in the log directories, as if these were on another
+        host, so that all records come over gRPC."""
         tokens = list(self._data_dir.rglob(INCARNATION_FILE))
         assert len(tokens) >= self._node_count
         for token in tokens:
@@ -146,7 +146,7 @@ class NodesCluster:
         )
 
     def _times_admitted(self, node_id: int) -> int:
-        """How many incarnations of the node the controller has let lead, as its log says."""
+        """How many incarnations of the node the controller has unfenced, by its log."""
         with self.process.log_path.open(encoding="utf-8", errors="replace") as log:
             return sum(
                 json.loads(line).get("node") == node_id
@@ -155,13 +155,13 @@ class NodesCluster:
             )
 
     def _is_complete(self) -> bool:
-        """All nodes registered, and every gateway is named for some of them."""
+        """True if all nodes are registered, and Metadata names every gateway for some of them."""
         nodes = self._metadata_nodes()
         gateways = {self._gateway_of(node) for node in nodes}
         return len(nodes) == self._node_count and len(gateways) == self._gateway_count
 
     def _gateway_of(self, node: Node) -> int | None:
-        """The number from 0 of the gateway on whose port of this node clients are sent to it."""
+        """The number (from 0) of the gateway whose port Metadata names for the node."""
         gateway, place = divmod(node.port - self._port, self._node_count + 1)
         return gateway if place == node.node_id and gateway < self._gateway_count else None
 

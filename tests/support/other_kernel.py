@@ -1,7 +1,7 @@
-"""Nodes that take the machine for another one after a power cut: they are shown a boot id of theirs.
+"""Nodes with boot ids of their own, so that a node can seem to restart after a reboot.
 
-Each node runs in a mount namespace of its own with a file in the place of the kernel's boot id,
-which a test replaces while the node is down. Needs root.
+Each node runs in a mount namespace of its own with a file in place of the kernel's boot id; a test
+replaces the file while the node is down. Needs root.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OtherKernel:
         self._directory = Path()
 
     def place(self, directory: Path) -> None:
-        """Where the files with boot ids are kept; before `start`."""
+        """Sets the directory of the files with boot ids; to be called before `start`."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
 
@@ -53,7 +53,7 @@ class OtherKernel:
         pass
 
     def reboot(self, node: int) -> None:
-        """The next process of the node finds another kernel."""
+        """Gives the next process of the node another boot id."""
         self._file(node).write_text(f"{uuid.uuid4()}\n")
 
     def address(self, node: int) -> str:

@@ -15,7 +15,7 @@ _SAME_TIMEOUT_S = 20.0
 
 
 class Nodes(Protocol):
-    """What is needed of a cluster."""
+    """The part of a cluster that is needed here."""
 
     @property
     def node_ids(self) -> tuple[int, ...]: ...
@@ -34,7 +34,7 @@ def log_bytes(directory: Path) -> bytes:
 
 
 def headers(data: bytes) -> list[BatchHeader]:
-    """The headers of whole batches, up to the first that is not whole."""
+    """The headers of all batches before the first one that is cut off."""
     found, position = [], 0
     while position + _HEADER_BYTES <= len(data):
         header = read_header(data, position)
@@ -46,7 +46,7 @@ def headers(data: bytes) -> list[BatchHeader]:
 
 
 def end_offset(directory: Path) -> int:
-    """The offset behind the last whole batch; 0 for an empty log."""
+    """The offset after the last whole batch; 0 for an empty log."""
     last = headers(log_bytes(directory))[-1:]
     return last[0].base_offset + last[0].last_offset_delta + 1 if last else 0
 
@@ -54,10 +54,10 @@ def end_offset(directory: Path) -> int:
 def assert_identical_logs(
     cluster: Nodes, topic: str, partition: int, nodes: Iterable[int] | None = None
 ) -> int:
-    """All nodes, or those, have the same bytes, once writes have ended; returns how many.
+    """Asserts that all nodes (or the given ones) have the same bytes; returns their number.
 
-    Replicas may have rolled their segments at different offsets: the bytes are compared, not the
-    files.
+    To be called when writes have ended. Replicas may have rolled their segments at different
+    offsets, so bytes are compared, not files.
     """
     having = cluster.node_ids if nodes is None else nodes
     directories = {n: cluster.data_dir(n) / f"{topic}-{partition}" for n in having}
@@ -74,7 +74,7 @@ def assert_identical_logs(
 
 
 def _differences(directories: dict[int, Path]) -> str:
-    """How long each log is, and the first batch in which it differs from the first node's."""
+    """Describes each log: its length, and where it differs from the first node's."""
     logs = {node: log_bytes(directory) for node, directory in directories.items()}
     first = next(iter(logs.values()))
     lines = []

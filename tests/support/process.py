@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LOG_TAIL_BYTES = 16 * 1024
-"""How much of a broker's log a failing test prints: enough for several tracebacks."""
+"""Bytes of a broker's log that a failing test prints: enough for several tracebacks."""
 
 COMPLAINTS_MAX = 20
 
@@ -58,11 +58,11 @@ class ManagedProcess:
         return self._process is not None and self._process.poll() is None
 
     def set_environment(self, name: str, value: str) -> None:
-        """A variable of the next start and of those after it."""
+        """Sets a variable for all later starts."""
         self._environment[name] = value
 
     def start(self) -> None:
-        """Starts the process; its log is appended to, so restarts leave one story."""
+        """Starts the process; its output is appended to the log of former starts."""
         assert not self.running, f"{self.name} is already running"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
@@ -84,7 +84,7 @@ class ManagedProcess:
         self._process.wait(timeout=10)
 
     def wait(self, *, timeout_s: float) -> int:
-        """Waits until the process has ended by itself; its exit code. Raises TimeoutExpired."""
+        """Waits until the process has ended; returns its exit code. Raises TimeoutExpired."""
         if self._process is None:
             raise RuntimeError(f"{self.name} is not started")
         return self._process.wait(timeout=timeout_s)
@@ -115,7 +115,7 @@ class ManagedProcess:
     def lines_with(self, *words: str, without: Sequence[str] = ()) -> list[str]:
         """Returns the log's lines that have one of the words, at most COMPLAINTS_MAX.
 
-        Lines that have one of `without` do not count, so that they hide no others.
+        Lines with one of `without` are left out.
         """
         if not self.log_path.exists():
             return []
@@ -131,7 +131,7 @@ class ManagedProcess:
 def wait_until(
     condition: Callable[[], bool], *, timeout_s: float, what: str, poll_s: float = _POLL_S
 ) -> None:
-    """Polls until `condition` holds. Raises TimeoutError that names `what` was awaited."""
+    """Polls until `condition` holds. Raises TimeoutError that names `what`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

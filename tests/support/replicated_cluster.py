@@ -1,7 +1,7 @@
 """A cluster of several etcd members, controllers, nodes and gateways, each process its own.
 
-Unlike `nodes_cluster`, nothing is restarted by itself: a test decides what ends, pauses and comes
-back, and when. Every process ends with the tests' own, which they are told with `--parent`.
+Unlike in `nodes_cluster`, no process is restarted automatically: the test ends, pauses and starts
+them. Every process ends with the test process (`--parent`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ETCD_PREFIX = "/highwater/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many there are of everything, and settings that differ from the defaults."""
+    """The numbers of processes, and settings that differ from the defaults."""
 
     nodes: int = 3
     controllers: int = 2
@@ -50,13 +50,13 @@ class NodeHosts(Protocol):
 
     @property
     def outside(self) -> str:
-        """The address under which nodes reach the other services."""
+        """The address at which nodes reach the other services."""
 
     def start(self, nodes: Iterable[int]) -> None:
-        """Makes the network."""
+        """Creates the network."""
 
     def stop(self) -> None:
-        """Takes it away."""
+        """Removes the network."""
 
     def address(self, node: int) -> str:
         """The address of a node."""
@@ -101,7 +101,7 @@ class ReplicatedCluster:
         data_dirs: Mapping[int, Path] | None = None,
         environments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`data_dirs` are those of nodes with a file system of their own."""
+        """`data_dirs` has the directories of nodes with a file system of their own."""
         self.shape = shape or Shape()
         self.hosts: NodeHosts = hosts or Loopback()
         self._directory = directory
@@ -149,7 +149,7 @@ class ReplicatedCluster:
         wait_until(self._all_unfenced, timeout_s=START_TIMEOUT_S, what="all nodes, unfenced")
 
     def kill_everything(self) -> None:
-        """SIGKILL to every process, etcd's too, before the end of any is awaited."""
+        """Sends SIGKILL to every process, also etcd, and then waits for the end of all."""
         for node_id in self.node_ids:
             self.expect_end(node_id)
         members, processes = self.etcd.members, self._processes.values()
@@ -161,7 +161,7 @@ class ReplicatedCluster:
             process.kill()
 
     def start_everything(self) -> None:
-        """Starts what `kill_everything` ended; returns when all nodes may lead, and gateways know.
+        """Starts what `kill_everything` ended; returns when Metadata has all nodes unfenced.
 
         Controllers end if they find no etcd at their start, so they are started when it answers.
         """
@@ -190,7 +190,7 @@ class ReplicatedCluster:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all processes but etcd's."""
+        """The names of all processes but etcd's."""
         return tuple(self._processes)
 
     @property
@@ -204,7 +204,7 @@ class ReplicatedCluster:
 
     @property
     def bootstraps(self) -> str:
-        """Of all gateways, as a client wants them."""
+        """The addresses of all gateways, as bootstrap.servers."""
         return ",".join(f"{_LOOPBACK}:{port}" for port in self._gateway_ports.values())
 
     @property
@@ -232,7 +232,7 @@ class ReplicatedCluster:
         return sum(resident_bytes(p.pid) for p in self._processes.values() if p.running)
 
     def complaints(self, expected: Sequence[str] = ()) -> list[str]:
-        """Without the lines that have one of the expected words."""
+        """Complaints of all logs, without the lines that have one of the expected words."""
         return [
             f"{name}: {line}"
             for name, process in self._processes.items()
@@ -250,7 +250,7 @@ class ReplicatedCluster:
         self.process(f"node-{node_id}").kill()
 
     def kill_nodes(self, node_ids: Sequence[int]) -> None:
-        """SIGKILL to all of them before the end of any is awaited."""
+        """Sends SIGKILL to all of them, and then waits for their end."""
         for node_id in node_ids:
             self.expect_end(node_id)
         for node_id in node_ids:
@@ -268,12 +268,12 @@ class ReplicatedCluster:
         self.process(f"node-{node_id}").start()
 
     def restart_node(self, node_id: int) -> None:
-        """Starts a node that has ended; returns when it may lead, and gateways know it."""
+        """Starts a node that has ended; returns when it is unfenced and Metadata shows it."""
         self.start_node(node_id)
         self.wait_node(node_id)
 
     def wait_node(self, node_id: int, *, timeout_s: float = RESTART_TIMEOUT_S) -> None:
-        """Waits until the present incarnation is unfenced, for the store and for Metadata."""
+        """Waits until the current incarnation is unfenced in the store and in Metadata."""
         before = self._killed_epochs.get(node_id, 0)
 
         def serves() -> bool:
@@ -299,17 +299,17 @@ class ReplicatedCluster:
             wait_for_port(self.process(f"gateway-{number}"), _LOOPBACK, port)
 
     def pause(self, name: str) -> None:
-        """SIGSTOP to a process."""
+        """Sends SIGSTOP to a process."""
         os.kill(self.process(name).pid, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT to a process."""
         os.kill(self.process(name).pid, signal.SIGCONT)
 
     # ---- what the metadata store says ----
 
     def node_epoch(self, node_id: int) -> int:
-        """Of the last registration; 0 if the store does not answer, or knows none."""
+        """The epoch of the last registration; 0 if there is none or the store does not answer."""
         entry = self._entry(keys.node_registration(NodeId(node_id)))
         return 0 if entry is None else entry["mod_revision"]
 
@@ -331,7 +331,7 @@ class ReplicatedCluster:
         return standing[0]
 
     def standing_controllers(self) -> list[str]:
-        """The names of controllers that stand for election: the active one, then who waits."""
+        """The names of the candidates in the election: the active controller, then the standbys."""
         entries = self._entries(keys.ELECTION, "--prefix")
         entries.sort(key=lambda entry: entry["create_revision"])
         names = {str(port): f"controller-{n}" for n, port in self.controller_ports.items()}
@@ -343,7 +343,7 @@ class ReplicatedCluster:
         return entries[0] if entries else None
 
     def _entries(self, key: str, *flags: str) -> list[dict[str, Any]]:
-        """Of the first member of etcd that answers; none if none does."""
+        """The entries, from the first member of etcd that answers; empty if none does."""
         for member in self.etcd.members:
             if not member.running:
                 continue
@@ -366,7 +366,7 @@ class ReplicatedCluster:
         return {node for parts in topics.values() for p in parts.values() for node in p.offline}
 
     def is_whole(self) -> bool:
-        """Every partition of every topic has a leader and a full ISR."""
+        """True if every partition of every topic has a leader and a full ISR."""
         try:
             topics = view_topics(self.bootstrap)
         except (HighwaterError, OSError):
@@ -374,7 +374,7 @@ class ReplicatedCluster:
         return all(is_whole(partitions) for partitions in topics.values())
 
     def expect_end(self, node_id: int) -> None:
-        """Notes which incarnation is about to end, so that `wait_node` waits for the next one."""
+        """Notes the current incarnation, so that `wait_node` waits for the next one."""
         self._killed_epochs[node_id] = self.node_epoch(node_id)
 
     # ---- command lines ----
@@ -382,7 +382,7 @@ class ReplicatedCluster:
     def node_command(
         self, node_id: int, *, data_dir: Path | None = None, port: int = 0
     ) -> list[str]:
-        """Of a node; another directory and port are for a second process with the same id."""
+        """A node's command; another directory and port are for a second process with its id."""
         host = self.hosts.address(node_id)
         words = self._command(
             "partition",
@@ -450,7 +450,7 @@ class ReplicatedCluster:
 
 
 def empty_directory(path: Path) -> None:
-    """Removes everything in a directory, as a new disk would have it."""
+    """Removes everything in a directory, which is then like a new disk."""
     for entry in path.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)

@@ -1,6 +1,6 @@
-"""An event loop that a test turns by hand: no real time, no threads, no waiting.
+"""An event loop that a test steps by hand, without real time, threads or waits.
 
-Timers go off when the test has moved `now` past them; what would run in a thread runs at once.
+Timers run when the test has moved `now` past them; work for threads runs at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         return future
 
     def turn(self, times: int = 1) -> None:
-        """Lets everything that is ready run, so many times."""
+        """Runs all ready callbacks, so many times."""
 
         async def turns() -> None:
             for _ in range(times):

@@ -25,9 +25,9 @@ class ConnectionEnded(Exception):
 
 
 class RawConnection:
-    """One connection that sends what it is told, also what no client would send.
+    """One connection that sends any bytes, also those that no client would send.
 
-    Replies are matched with requests by order, as clients do it. Use as a context manager.
+    Replies are matched with requests by order, as in clients. Use as a context manager.
     """
 
     def __init__(self, host: str, port: int, *, timeout_s: float = TIMEOUT_S) -> None:

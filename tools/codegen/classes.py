@@ -1,4 +1,4 @@
-"""Emits one Python class a struct: slots, keyword constructor with the schema's defaults."""
+"""Emits one Python class per struct: with slots, and a constructor with the schema's defaults."""
 
 from tools.codegen.code_writer import CodeWriter
 from tools.codegen.layout import class_name
@@ -28,7 +28,7 @@ def emit_classes(writer: CodeWriter, message: Message) -> None:
 
 
 def can_be_none(message: Message, field: Field) -> bool:
-    """Say whether None is a value of the attribute: nullable in some version, or tagged struct."""
+    """Say whether the attribute may be None: nullable in some version, or a tagged struct."""
     if any(version in field.nullable for version in message.valid.versions()):
         return True
     if field.is_struct and not field.is_array:
@@ -37,7 +37,7 @@ def can_be_none(message: Message, field: Field) -> bool:
 
 
 def default_of(message: Message, field: Field) -> str:
-    """Return the default as a Python expression; "" stands for "a new struct with defaults"."""
+    """Return the default as a Python expression; "" means a new struct with defaults."""
     if field.is_array:
         return "None" if field.default == "null" else "()"
     if field.is_struct:

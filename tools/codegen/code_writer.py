@@ -8,7 +8,7 @@ _NAME_OF = {"?": "o", "16s": "u"}
 
 
 class CodeWriter:
-    """The source of one module while it grows."""
+    """The source of one module while it is being written."""
 
     def __init__(self) -> None:
         """Start with nothing."""
@@ -18,7 +18,7 @@ class CodeWriter:
         self._packers: dict[str, str] = {}
 
     def line(self, text: str = "") -> None:
-        """Add one line at the present indentation."""
+        """Add one line at the current indentation."""
         self.lines.append("    " * self._indent + text if text else "")
 
     @contextmanager
@@ -30,11 +30,11 @@ class CodeWriter:
         self._indent -= 1
 
     def unpacker(self, formats: list[str]) -> str:
-        """Name the module constant that unpacks these formats."""
+        """Return the name of the module constant that unpacks these formats."""
         return self._struct(self._unpackers, "_U_", formats)
 
     def packer(self, formats: list[str]) -> str:
-        """Name the module constant that packs these formats."""
+        """Return the name of the module constant that packs these formats."""
         return self._struct(self._packers, "_P_", formats)
 
     def struct_lines(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Emits the decode function of one layout: straight-line reads with every length checked.
 
-Fields of fixed width that lie side by side, together with the length in front of the next
-variable field, are read by one `unpack_from`. A compact length is read as its first byte and
+Adjacent fields of fixed width, together with the length in front of the next variable field, are
+read by one `unpack_from`. A compact length is read as its first byte and
 continued only when the top bit is set. Reads past the end raise IndexError or struct.error, which
 the module's entry point turns into TruncatedError; slices are compared with the end here.
 """
@@ -75,7 +75,7 @@ class DecodeEmitter:
         return name
 
     def _flush(self) -> None:
-        """Read everything that is pending in one go."""
+        """Read all pending fields at once."""
         if not self._pending:
             return
         formats = [item for item, _ in self._pending]

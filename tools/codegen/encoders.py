@@ -1,9 +1,8 @@
 """Emits the encode function of one layout: it appends pieces of bytes to a list.
 
-Values of fixed width that lie side by side, together with the length in front of the next
-variable field, are packed by one `pack`. A compact length below 128 is packed along as one byte.
-Messages with records note where in the list each record set stands, so that a caller can send
-those without copying.
+Adjacent values of fixed width, together with the length in front of the next variable field, are
+packed by one `pack`. A compact length below 128 is packed along as one byte. Messages with records
+note the position of each record set in the list, so that a caller can send it without copying.
 """
 
 from tools.codegen.classes import can_be_none, default_of
@@ -82,7 +81,7 @@ class EncodeEmitter:
             self._text(value, field, flexible)
 
     def _flush(self) -> None:
-        """Append everything that is pending as one piece; "x" packs a zero byte."""
+        """Append all pending values as one piece; "x" packs a zero byte."""
         pending, self._pending = self._pending, []
         if not pending:
             return
@@ -148,7 +147,7 @@ class EncodeEmitter:
             writer.line(f"{self._append}({local})")
 
     def _records(self, value: str, field: FieldLayout, flexible: bool) -> None:
-        """Append record bytes, or an object that stands for them, as a piece of its own."""
+        """Append record bytes, or a reference to them, as a piece of its own."""
         writer = self._writer
         local = self._names.new(self._base_name(value))
         writer.line(f"{local} = {value}")
@@ -196,7 +195,7 @@ class EncodeEmitter:
             self._flush()
 
     def _element(self, item: str, kind: str, flexible: bool) -> None:
-        """Append a string or bytes that is an array element; null elements do not exist."""
+        """Append an array element, string or bytes; it is never null."""
         encoded = self._names.new(f"{item}_bytes")
         encode = ".encode()" if kind == "string" else ""
         self._writer.line(f"{encoded} = {item}{encode}")

@@ -1,4 +1,4 @@
-"""What one version of a message looks like on the wire, with all version rules applied.
+"""The layout of one version of a message on the wire, with all version rules applied.
 
 Versions with equal layouts share their generated functions.
 """
@@ -104,7 +104,7 @@ def _struct_layout(message: Message, struct: str, version: int) -> StructLayout:
 
 
 def element_size_min(layout: FieldLayout, flexible: bool) -> int:
-    """Fewest bytes that one element of this array can take; bounds a count before allocation."""
+    """The smallest size of an element of this array; limits a count before allocation."""
     return _kind_size_min(layout.kind, layout.struct, flexible)
 
 

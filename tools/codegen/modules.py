@@ -1,4 +1,4 @@
-"""Assembles the generated modules: one an API, one a data schema, and the index of APIs."""
+"""Assembles the generated modules: one per API, one per data schema, and the index of APIs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

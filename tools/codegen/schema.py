@@ -1,4 +1,4 @@
-"""Loading of one message schema file: JSON with comments into plain values.
+"""Loads a message schema file, JSON with comments, into plain values.
 
 The notation is that of Apache Kafka's `clients/src/main/resources/common/message/README.md`.
 """
@@ -46,7 +46,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One request, response or data schema with all its structs, the outermost under its name."""
+    """One request, response or data schema with all its structs by name."""
 
     name: str
     kind: str
@@ -85,7 +85,7 @@ def load_message(path: Path) -> Message:
 def _add_struct(
     structs: dict[str, tuple[Field, ...]], name: str, raw_fields: list[dict[str, Any]]
 ) -> None:
-    """Add a struct and those that are described inside it."""
+    """Add a struct and those that are defined inside it."""
     fields = []
     for raw in raw_fields:
         field = _field(raw)
@@ -100,7 +100,7 @@ def _add_struct(
 def _order_structs(
     name: str, unordered: dict[str, tuple[Field, ...]], ordered: dict[str, tuple[Field, ...]]
 ) -> None:
-    """Move a struct over behind those that it contains, so that classes come before their use."""
+    """Put a struct after those that it contains, so that classes come before their use."""
     for field in unordered.get(name, ()):
         if field.is_struct and field.kind not in ordered:
             _order_structs(field.kind, unordered, ordered)

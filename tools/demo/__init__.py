@@ -1,1 +1,1 @@
-"""The parts of `tools/run_demo.py`: a broker, a log through it and back, a Spark job, a report."""
+"""The parts of `tools/run_demo.py`: broker, producer, consumer, Spark job, checks and output."""

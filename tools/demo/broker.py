@@ -1,4 +1,4 @@
-"""The embedded broker as a child process that never outlives the demo."""
+"""The embedded broker as a child process, which ends with the demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tools.demo.errors import EXIT_USAGE, DemoError, UsageError
 from tools.demo.producing import LOG_LEVEL
 
-START_TIMEOUT_S = 60.0  # Recovery after a crash reads what was not yet known to be on disk.
+START_TIMEOUT_S = 60.0  # Recovery after a crash reads the logs from their recovery points on.
 STOP_TIMEOUT_S = 30.0
 METADATA_TIMEOUT_S = 2.0
 POLL_S = 0.05
@@ -48,7 +48,7 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if the broker was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -57,7 +57,7 @@ class Broker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Starts it and returns when it answers. Raises UsageError if the port is taken."""
+        """Starts the broker; returns when it answers. Raises UsageError if the port is taken."""
         if not is_free(self._host, self._port):
             raise UsageError(
                 f"{self._host}:{self._port} is in use by another program: stop it, or choose "
@@ -69,7 +69,7 @@ class Broker:
             "--data-dir", str(self._data_dir),
         ]  # fmt: skip
         with self.log_path.open("wb") as log:
-            # In a session of its own: Ctrl-C reaches the demo, which then ends it in order.
+            # In a session of its own, so that Ctrl-C reaches only the demo, which stops the broker.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -80,7 +80,7 @@ class Broker:
         self._wait_until_it_answers()
 
     def stop(self) -> None:
-        """Ends the process, and whatever it started if it had to be killed. Idempotent."""
+        """Ends the process, and its children if it had to be killed. Idempotent."""
         process, self._process = self._process, None
         if process is None or process.poll() is not None:
             return
@@ -92,7 +92,7 @@ class Broker:
             process.wait(STOP_TIMEOUT_S)
 
     def check_running(self) -> None:
-        """Raises DemoError with the end of its log, or UsageError with its one line, if it ended."""
+        """If it has ended, raises DemoError with the end of its log, or UsageError with its line."""
         process = self._process
         code = None if process is None else process.poll()
         if code is None:
@@ -107,7 +107,7 @@ class Broker:
         deadline = time.monotonic() + START_TIMEOUT_S
         while is_free(self._host, self._port):
             self._check_start(deadline)
-        # Not before the port is open: the client reports every refused connection.
+        # Wait for the port first: the client reports every refused connection.
         admin = AdminClient(
             {"bootstrap.servers": f"{self._host}:{self._port}", "log_level": LOG_LEVEL}
         )
@@ -127,10 +127,10 @@ class Broker:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether nobody listens on the address. Raises UsageError if it is none of this machine."""
+    """True if the address is free. Raises UsageError if this machine does not have it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # Connections that an earlier run closed a moment ago do not count.
+        # Ignore connections that an earlier run has just closed.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

@@ -1,4 +1,4 @@
-"""What must hold after a run; every check compares what came out with the file that went in."""
+"""The checks after a run; each compares a result with the file that was sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.demo.producing import Acknowledged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at, and what was found."""
+    """One check with its result."""
 
     name: str
     holds: bool
@@ -24,7 +24,7 @@ class Check:
 
 
 def check_acknowledged(lines: Sequence[bytes], acknowledged: Acknowledged) -> Check:
-    """Every line was confirmed once, and each partition has them in the order of sending."""
+    """Checks that every line was acknowledged once, and each partition has them in order."""
     numbers = Counter(
         number for records in acknowledged.by_partition.values() for _, number in records
     )
@@ -44,7 +44,7 @@ def check_acknowledged(lines: Sequence[bytes], acknowledged: Acknowledged) -> Ch
 
 
 def check_count(lines: Sequence[bytes], read: ReadBack) -> Check:
-    """The group got as many records of this run as there are lines."""
+    """Checks that the group got as many records of this run as there are lines."""
     others = f" (earlier runs: {read.others:,})" if read.others else ""
     return Check(
         name="Read back through the group",
@@ -54,7 +54,7 @@ def check_count(lines: Sequence[bytes], read: ReadBack) -> Check:
 
 
 def check_content(lines: Sequence[bytes], acknowledged: Acknowledged, read: ReadBack) -> Check:
-    """Each partition gave the acknowledged lines, at their offsets, byte for byte, in order."""
+    """Checks that each partition has the acknowledged lines, unchanged, at their offsets."""
     wrong = 0
     for partition in acknowledged.by_partition.keys() | read.by_partition.keys():
         expected = [
@@ -73,7 +73,7 @@ def check_content(lines: Sequence[bytes], acknowledged: Acknowledged, read: Read
 
 
 def check_committed(end_offsets: Mapping[int, int], read: ReadBack) -> Check:
-    """The group's committed offsets, asked of the broker, are the ends of what was written."""
+    """Checks that the group's committed offsets are the partitions' end offsets."""
     behind = [
         partition for partition, end in end_offsets.items() if read.committed.get(partition) != end
     ]
@@ -85,7 +85,7 @@ def check_committed(end_offsets: Mapping[int, int], read: ReadBack) -> Check:
 
 
 def check_report(expected: Report, report: Report) -> Check:
-    """Spark's figures are those counted from the file without Spark or the broker."""
+    """Checks Spark's report against one computed from the file without Spark or broker."""
     wrong = [
         name
         for name in ("records", "unparsed", "hours", "top_paths", "status_codes")
@@ -100,7 +100,7 @@ def check_report(expected: Report, report: Report) -> Check:
 
 
 def count_file(lines: Sequence[bytes], topic: str, *, top_paths: int) -> Report:
-    """Returns the report that the job should give for these lines, counted in plain Python."""
+    """Returns the report that the job should give for these lines, computed in plain Python."""
     hours: dict[object, HourTraffic] = {}
     paths: dict[str, PathTraffic] = {}
     codes: Counter[int] = Counter()

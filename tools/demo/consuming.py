@@ -16,16 +16,15 @@ COMMITTED_TIMEOUT_S = 30.0
 BATCH = 1000
 POLL_S = 0.5
 
-# The client's own code for the end of a partition, which is public but for its underscore.
+# librdkafka's code for the end of a partition (`KafkaError._PARTITION_EOF`).
 _END_OF_PARTITION = -191
 
 
 @dataclass(slots=True, kw_only=True)
 class ReadBack:
-    """What the group got: for each partition (offset, value) of this run's records, in order.
+    """The records that the group read: (offset, value) for each partition, in order.
 
-    `others` counts records of earlier runs; `committed` is what the group committed, as the
-    broker tells it.
+    `others` counts records of earlier runs; `committed` has the committed offsets from the broker.
     """
 
     by_partition: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
@@ -34,7 +33,7 @@ class ReadBack:
 
     @property
     def count(self) -> int:
-        """This run's records in all."""
+        """The number of this run's records."""
         return sum(len(records) for records in self.by_partition.values())
 
 
@@ -50,8 +49,8 @@ def read_back(
 ) -> ReadBack:
     """Reads every partition from its beginning to its end, and commits.
 
-    Each partition is read to its end, which must not lie before its entry in `end_offsets`, so
-    records that are there too often are seen too. Raises DemoError.
+    Each partition is read to its end, which must not be before its entry in `end_offsets`, so that
+    duplicates are found, too. Raises DemoError.
     """
     consumer = Consumer(
         {

@@ -1,4 +1,4 @@
-"""What the demo can be told, by options or by environment variables."""
+"""The demo's options, from the command line or environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLE_LOG = REPOSITORY / "data" / "apache_access.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The settings of one run; with `bootstrap` a running broker is used, none is started."""
+    """The settings of one run; with `bootstrap` it uses a running broker and starts none."""
 
     host: str
     port: int
@@ -27,14 +27,14 @@ class Options:
 
     @property
     def address(self) -> str:
-        """host:port that clients are given."""
+        """host:port that clients connect to."""
         return self.bootstrap or f"{self.host}:{self.port}"
 
 
 def parse_options(
     arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
 ) -> Options:
-    """Returns the options. Exits with code 2 and a line that says why when they make no sense."""
+    """Returns the options. Exits with code 2 and one line if they are invalid."""
     parser = argparse.ArgumentParser(
         description="Starts a broker, sends a web server's log through it and back, has Spark "
         "report on it, and serves on until Ctrl-C.",

@@ -1,4 +1,4 @@
-"""Loads the log with an ordinary producer: idempotent, acks=all, one record a line."""
+"""Loads the log with an ordinary producer: idempotent, acks=all, one record per line."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ FULL_QUEUE_WAIT_S = 1.0
 FULL_QUEUE_TRIES_MAX = 60
 
 LOG_LEVEL = 3
-"""The clients write errors to the terminal, but nothing about what they try again by themselves."""
+"""Makes the clients log errors, but not retries."""
 
 RUN_HEADER = "run-id"
-"""The header by which the records of one run are told from those of earlier runs."""
+"""The header that distinguishes this run's records from those of earlier runs."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledged:
-    """What the broker confirmed: for each partition (offset, number of the line) as told."""
+    """The acknowledged records: (offset, line number) for each partition, in order of arrival."""
 
     by_partition: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """Confirmed records in all."""
+        """The number of acknowledged records."""
         return sum(len(records) for records in self.by_partition.values())
 
     def end_offsets(self) -> dict[int, int]:
-        """For each partition the offset behind the last confirmed record."""
+        """For each partition the offset after the last acknowledged record."""
         return {
             partition: max(offset for offset, _ in records) + 1
             for partition, records in self.by_partition.items()
@@ -44,7 +44,7 @@ class Acknowledged:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> bool:
-    """Creates the topic; False if it is there from an earlier run. Raises DemoError."""
+    """Creates the topic; False if it exists from an earlier run. Raises DemoError."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
     try:
@@ -70,10 +70,10 @@ def load(
     run_id: str,
     advance: Callable[[int], None],
 ) -> Acknowledged:
-    """Sends every line and waits for all confirmations; `advance` is told how many came.
+    """Sends every line and waits for all acknowledgements; calls `advance` with their number.
 
     The key is the visitor's address, so the requests of one visitor stay in order. Raises
-    DemoError when a record is refused or not confirmed in time.
+    DemoError when a record is refused or not acknowledged in time.
     """
     producer = Producer(
         {
@@ -120,7 +120,7 @@ def _send(producer: Producer, topic: str, **record: Any) -> None:
     for _ in range(FULL_QUEUE_TRIES_MAX):
         try:
             producer.produce(topic, **record)
-        except BufferError:  # The client's queue is full: wait for confirmations.
+        except BufferError:  # The client's queue is full: wait for acknowledgements.
             producer.poll(FULL_QUEUE_WAIT_S)
         else:
             return

@@ -1,4 +1,4 @@
-"""What the demo shows: steps with their progress, the report, and how to go on from there."""
+"""The demo's output: steps with their progress, the report, and how to connect."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 @dataclass(slots=True)
 class Step:
-    """One step while it runs; `done` is what its last line says behind the name."""
+    """One running step; `done` is printed after its name when it ends."""
 
     progress: Progress
     task: TaskID
     done: str = field(default="")
 
     def advance(self, count: int) -> None:
-        """Moves the bar on."""
+        """Advances the progress bar."""
         self.progress.advance(self.task, count)
 
 
 class Screen:
-    """Writes to a console; on one that is no terminal, without moving parts."""
+    """Writes to a console, without progress bars if it is not a terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     @contextmanager
     def step(self, name: str, total: int | None = None) -> Iterator[Step]:
-        """Shows that `name` is going on, and when the block ends, how long it took."""
+        """Shows that `name` is running, and when the block ends, how long it took."""
         columns = [SpinnerColumn(), TextColumn("{task.description}")]
         if total is not None:
             columns += [BarColumn(bar_width=30), MofNCompleteColumn()]
@@ -81,11 +81,11 @@ class Screen:
         )
 
     def heading(self, text: str) -> None:
-        """A line that opens a part."""
+        """Prints a heading."""
         self.console.print(Text(f"\n{text}", style="bold"))
 
     def checks(self, checks: Sequence[Check]) -> None:
-        """Each check with what was found."""
+        """Prints each check with its result."""
         self.heading("Checks")
         for check in checks:
             mark = ("  ✓ ", "bold green") if check.holds else ("  ✗ ", "bold red")
@@ -94,7 +94,7 @@ class Screen:
             )
 
     def report(self, report: Report, files: Sequence[Path]) -> None:
-        """The Spark report in short, and where the whole of it is."""
+        """Prints a summary of the Spark report, and the paths of its files."""
         self.heading(f"Report on {report.topic}, by Spark")
         if report.hours and report.busiest is not None:
             first, last = report.hours[0].start, report.hours[-1].start
@@ -118,7 +118,7 @@ class Screen:
             self.console.print(f"  {path}", highlight=False, soft_wrap=True)
 
     def how_to_connect(self, address: str, topic: str, log_path: Path) -> None:
-        """The address, and two ways to use it."""
+        """Prints the address, and two ways to use it."""
         self.heading(f"Serving on {address}")
         for line in (
             "Any Kafka client connects to that address; no user, no TLS. For example:",
@@ -130,10 +130,10 @@ class Screen:
 
 
 def sparkline(values: Sequence[int], width: int) -> str:
-    """Returns the values as blocks of eight heights, the largest the highest.
+    """Returns the values as blocks of eight heights; the largest value has the highest.
 
-    When there are more than `width` values, each block stands for the sum of several; the last
-    one may then stand for fewer, and be lower.
+    If there are more than `width` values, each block shows the sum of several; the last block may
+    have fewer, and be lower.
     """
     each = -(-len(values) // max(width, 1)) or 1
     values = [sum(values[start : start + each]) for start in range(0, len(values), each)]

@@ -1,4 +1,4 @@
-"""The Spark job as a child process: its Java machine must not outlive the demo, nor write to it."""
+"""The Spark job as a child process: its JVM ends with the demo, and does not write to its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The codecs that KafkaJS leaves to others: snappy, lz4 and zstd, without native code.
+// The codecs that KafkaJS does not include: snappy, lz4 and zstd, without native code.
 
 import { createRequire } from "node:module";
 
@@ -30,7 +30,7 @@ function lz4Frame(data) {
   return Buffer.concat(parts);
 }
 
-// The frame by hand, the blocks by lz4js, whose own frame reader puts block checksums before blocks.
+// lz4js decodes only the blocks: its frame reader expects block checksums in the wrong place.
 function lz4Content(frame) {
   const flags = frame[4];
   const checksumBytes = flags & 0x10 ? 4 : 0;

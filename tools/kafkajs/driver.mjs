@@ -1,8 +1,8 @@
 // node driver.mjs COMMAND BOOTSTRAP REQUEST: drives KafkaJS for the conformance tests.
 //
-// REQUEST is JSON, or "-" to read it from stdin. Keys, values and header values travel as base64.
+// REQUEST is JSON, or "-" to read it from stdin. Keys, values and header values are base64.
 //   produce {topic, codec, acks, messages}   sends, exits 0 when acknowledged
-//   consume {topic, count, start}            prints `count` records, one JSON object a line
+//   consume {topic, count, start}            prints `count` records, one JSON object per line
 //   join {group, topic}                      prints events until SIGTERM; the line "commit" commits
 //   admin {calls: [[method, argument]...]}   prints the result of each admin call, or its error
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes or updates .venv from uv.lock. Does nothing that is not needed, so it may run every time.
+# Creates or updates .venv from uv.lock. It is fast if .venv is up to date.
 #
 # Usage: sh tools/setup/environment.sh [EXTRA...]      e.g. environment.sh spark
 set -eu
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 UV_VERSION=0.13.9
 VENV=.venv
-# Slow mirrors and large wheels (Spark): uv gives up on a silent connection after 30 s otherwise.
+# For slow mirrors and large wheels (Spark); uv's default is 30 s.
 : "${UV_HTTP_TIMEOUT:=300}"
 UV_PROJECT_ENVIRONMENT=$VENV
 export UV_HTTP_TIMEOUT UV_PROJECT_ENVIRONMENT
@@ -28,6 +28,6 @@ flags=""
 for extra in "$@"; do
     flags="$flags --extra $extra"
 done
-# Inexact, so that uv itself and the extras of other targets stay.
+# --inexact keeps uv itself and the extras of other targets.
 # shellcheck disable=SC2086 # A list of flags.
 "$VENV/bin/uv" sync --quiet --frozen --inexact --python "$VENV/bin/python" $flags

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the etcd that tools/setup/etcd/go.mod names, to .cache/etcd/etcd: the second version that
-# the tests of the metadata store run on, beside the distribution's. A minute on two cores.
-# Does nothing when it is there already for this go.mod.
+# Builds the etcd version of tools/setup/etcd/go.mod to .cache/etcd/etcd: the tests of the metadata
+# store run on it and on the distribution's. A minute on two cores.
+# Does nothing if this go.mod has been built already.
 #
 # Usage: sh tools/setup/etcd.sh
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Copies the jars of Spark's Kafka connector, as spark/pom.xml names them, to .cache/spark-jars.
-# Does nothing when they are there already for this pom.
+# Does nothing if the jars of this pom are there already.
 #
 # Usage: sh tools/setup/spark_jars.sh
 set -eu

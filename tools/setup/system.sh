@@ -5,9 +5,8 @@
 #
 # Needs: python etcd kcat java maven gcc node go docker compose debootstrap faketime strace ext4
 #
-# What is missing is installed from the distribution when we are root on Debian or Ubuntu;
-# otherwise the exact command to run is printed, and the exit code is 2. Says nothing if nothing
-# is missing.
+# Installs missing programs from the distribution if run as root on Debian or Ubuntu; otherwise
+# prints the exact command to run, and ends with exit code 2. Prints nothing if nothing is missing.
 set -eu
 
 APT_TIMEOUT_S=900
@@ -34,7 +33,7 @@ java_is_new_enough() {
     [ "${major:-0}" -ge 17 ]
 }
 
-# From 1.21 on Go fetches by itself the newer one that a module asks for.
+# From 1.21 on Go downloads a newer version by itself if a module needs it.
 go_is_new_enough() {
     have go || return 1
     minor=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
@@ -66,7 +65,7 @@ satisfied() {
     esac
 }
 
-# Names differ between releases; the first alternative that the release has is taken.
+# Names differ between releases; the first alternative that exists is used.
 packages_of() {
     case "$1" in
         python) echo "python3+python3-venv python3.12+python3.12-venv python3.11+python3.11-venv" ;;
@@ -91,13 +90,13 @@ apt_has() {
     [ -n "$candidate" ] && [ "$candidate" != "(none)" ]
 }
 
-# The release's python3 may be older than 3.11 (Ubuntu 22.04); a numbered one may be there too.
+# The release's python3 may be older than 3.11 (Ubuntu 22.04) and have a newer numbered one.
 python_is_old() {
     version=$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: 3\.\([0-9]*\).*/\1/p')
     [ -n "$version" ] && [ "$version" -lt 11 ]
 }
 
-# Prints the packages for NEED, the first alternative if the lists do not know any.
+# Prints the packages for NEED: the first available alternative, or else the first one.
 choose() {
     alternatives=$(packages_of "$1")
     for alternative in $alternatives; do

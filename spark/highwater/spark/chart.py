@@ -24,11 +24,11 @@ _REQUESTS: Final = "#2f6f9f"
 _BYTES: Final = "#3a9c83"
 _PATHS: Final = "#7a6ba8"
 _STATUS_COLOURS: Final = {2: "#3a9c83", 3: "#2f6f9f", 4: "#d98e2b", 5: "#c4483f"}
-# Parts of matplotlib's types say nothing about arguments, which mypy would not let us call.
+# Parts of matplotlib have no types for arguments; mypy would refuse calls of them.
 _DATES: Final[Any] = matplotlib_dates
 _HOUR: Final = timedelta(hours=1)
 _BAR_SHARE: Final = 0.86
-# From years down to seconds, as matplotlib has them; the second for the first of its kind.
+# Formats from years to seconds, as matplotlib wants them.
 _TIMES: Final = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%S.%f"]
 _ROUND_TIMES: Final = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M"]
 
@@ -46,7 +46,7 @@ def draw(report: Report, path: Path) -> None:
     lower = figure.add_subplot(times[1], sharex=upper)
     _hours(upper, report.hours, "Requests per hour", _REQUESTS, of_bytes=False)
     _hours(lower, report.hours, "Bytes per hour", _BYTES, of_bytes=True)
-    # Further in than the hours: the names of paths need the room.
+    # A wider left margin than above: the names of paths need it.
     ranks = figure.add_gridspec(
         1, 2, left=0.30, right=0.965, top=0.345, bottom=0.03, width_ratios=(1.3, 1), wspace=0.2
     )
@@ -67,7 +67,7 @@ def draw(report: Report, path: Path) -> None:
         [_STATUS_COLOURS.get(each.status // 100, _FAINT) for each in codes],
     )
     draft = path.with_suffix(".tmp")
-    # Without the version of matplotlib: equal reports give equal files.
+    # Leave out matplotlib's version, so that equal reports give equal files.
     figure.savefig(draft, format="png", metadata={"Software": None})
     draft.replace(path)
 
@@ -138,7 +138,7 @@ def _plain(axes: Any, title: str) -> None:
 
 
 def _shorten(name: str) -> str:
-    """Cuts a long path in the middle: both its directory and its file tell something."""
+    """Cuts a long path in the middle, to show both its directory and its file."""
     if len(name) <= LABEL_LENGTH_MAX:
         return name
     kept = LABEL_LENGTH_MAX - 1

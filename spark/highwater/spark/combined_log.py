@@ -3,8 +3,8 @@ r"""Apache's combined log format, read by one expression that Python and Spark (
     127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.0" 200 2326 "referrer" "agent"
 
 Source: Apache HTTP Server, "Log Files", which also says that a quote inside a quoted field is
-written as \". Everything up to the number of bytes must be there; the referrer and the agent are
-not looked at, so a line that was cut off in them still counts.
+written as \". All fields up to the number of bytes must be there; the referrer and the agent are
+ignored, so a line that is cut off in them still counts.
 """
 
 import re
@@ -27,7 +27,7 @@ STATUS_GROUP: Final = 6
 BYTES_GROUP: Final = 7
 
 SPARK_TIME: Final = "dd/MMM/yyyy:HH:mm:ss Z"
-"""The time's format in Spark's letters."""
+"""The format of times, in Spark's notation."""
 
 _COMPILED: Final = re.compile(LINE, re.ASCII)
 
@@ -43,7 +43,7 @@ class Request:
 
 
 def parse(line: str) -> Request | None:
-    """Returns the request that a line tells of, None if it is not in the format."""
+    """Returns the request in a line, None if the line is not in the format."""
     found = _COMPILED.match(line)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What the access log job found, as values and as JSON."""
+"""The results of the access log job, as values and as JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 REPORT_FILE: Final = "report.json"
-"""The report within the job's output directory."""
+"""The report's file in the job's output directory."""
 
 CHART_FILE: Final = "access_log.png"
-"""The picture of it, beside."""
+"""The chart's file in the same directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourTraffic:
-    """Traffic within one hour, which `start` begins (UTC)."""
+    """Traffic of one hour, from `start` on (UTC)."""
 
     start: datetime
     requests: int
@@ -44,9 +44,9 @@ class StatusCount:
 class Report:
     """The whole result.
 
-    `records` were read, `unparsed` of them are not in the log format and appear nowhere else.
-    `hours` is in order of time, without hours that had no request; `top_paths` and
-    `status_codes` by requests, most first, then by name.
+    Of all `records`, `unparsed` are not in the log format and are not counted anywhere else.
+    `hours` is ordered by time, without hours that had no request; `top_paths` and
+    `status_codes` are ordered by requests, most first, then by name.
     """
 
     topic: str

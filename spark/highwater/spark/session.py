@@ -1,8 +1,8 @@
-"""A small Spark session that can read topics: everything on this machine, nothing by name.
+"""A small Spark session that can read topics, on this machine alone.
 
-Jobs run in two ways. Started by themselves (`highwater-spark`), they get a local session with the
-connector's jars from `connector_jars`. Under `spark-submit` master, memory and jars are the
-business of that command line, and only what the jobs rely on is set here.
+Jobs run in two ways. Started by `highwater-spark`, they get a local session with the jars of
+`connector_jars`. Under `spark-submit` its command line sets master, memory and jars, and only
+settings that the jobs rely on are set here.
 """
 
 import os
@@ -19,7 +19,7 @@ JARS_VARIABLE: Final = "HIGHWATER_SPARK_JARS"
 """Environment variable with the directory of the connector's jars."""
 
 JARS_DIRECTORY: Final = Path(".cache") / "spark-jars"
-"""Where `tools/setup/spark_jars.sh` puts them, below the repository."""
+"""The directory below the repository where `tools/setup/spark_jars.sh` puts them."""
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _CONNECTOR: Final = "spark-sql-kafka-0-10_"
@@ -28,19 +28,19 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # Set by spark-submit for the Python
 _LOOPBACK: Final = "127.0.0.1"
 
 _EVERYWHERE: Final[Mapping[str, str]] = {
-    # Log times become timestamps, and hours are cut from them, in one zone on every machine.
+    # Times and hours are computed in the same zone on every machine.
     "spark.sql.session.timeZone": "UTC",
 }
 
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # By address: the machine's own name may not resolve.
+    # An address, since the machine's own name may not resolve.
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The default of 200 suits clusters; here every shuffled result is a few hundred rows.
+    # The default of 200 suits clusters; here shuffled results have a few hundred rows.
     "spark.sql.shuffle.partitions": "4",
 }
 
@@ -54,8 +54,8 @@ class ConnectorMissing(UsageError):
 def connector_jars(directory: Path | None = None) -> tuple[Path, ...]:
     """Returns the connector's jars, sorted. Raises ConnectorMissing.
 
-    They are looked for in `directory` if it is given, else in the directory that
-    HIGHWATER_SPARK_JARS names, else in `.cache/spark-jars` of the repository.
+    Looks in `directory` if given, else in the directory that HIGHWATER_SPARK_JARS names, else in
+    `.cache/spark-jars` of the repository.
     """
     named = os.environ.get(JARS_VARIABLE)
     place = directory or (Path(named) if named else _REPOSITORY / JARS_DIRECTORY)
@@ -69,7 +69,7 @@ def connector_jars(directory: Path | None = None) -> tuple[Path, ...]:
 
 
 def settings_for(jars: tuple[Path, ...] | None) -> dict[str, str]:
-    """Returns the session's settings: a local one with `jars`, or None under spark-submit."""
+    """Returns the session's settings: for a local one with `jars`; None means spark-submit."""
     if jars is None:
         return dict(_EVERYWHERE)
     return {
@@ -86,17 +86,16 @@ def open_session(
     jars_directory: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Starts a session called `name`, or returns the one that runs; the caller stops it.
+    """Starts a session called `name`, or returns the running one; the caller stops it.
 
-    `settings` are added to, and win over, our own. Raises ConnectorMissing when the session would
-    be a local one and something that it needs is missing.
+    `settings` win over our own. Raises ConnectorMissing if a local session lacks the jars or Java.
     """
     submitted = _SUBMITTED in os.environ
     if not submitted and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise ConnectorMissing("Spark needs Java: apt-get install openjdk-17-jre-headless")
     jars = None if submitted else connector_jars(jars_directory)
     if not submitted:
-        # Spark otherwise looks the machine's name up, and warns about what it finds.
+        # Otherwise Spark looks up the machine's name and may warn about it.
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings_for(jars), **(settings or {})}.items():

@@ -13,14 +13,14 @@ from pyspark.sql import functions as f
 
 REQUEST_TIMEOUT_MS: Final = 30_000
 POLL_TIMEOUT_MS: Final = 60_000
-"""How long a task waits for records that must be there before it fails."""
+"""How long a task waits for records, which must exist, before it fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSource:
     """What to read: a topic from its beginning to its end at the time the job starts.
 
-    With `headers` only records that carry each of these headers, with this value in UTF-8.
+    With `headers`, only records with all of these headers are read; values are UTF-8.
     """
 
     bootstrap: str
@@ -36,7 +36,7 @@ def read_options(source: TopicSource) -> dict[str, str]:
         "startingOffsets": "earliest",
         "endingOffsets": "latest",
         "includeHeaders": "true" if source.headers else "false",
-        # A report on part of the data is not a report.
+        # Fail rather than report on a part of the data.
         "failOnDataLoss": "true",
         "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
         "kafka.request.timeout.ms": str(REQUEST_TIMEOUT_MS),

@@ -1,6 +1,6 @@
 """Every fault of the catalogue that real processes are put through, in the order of its ids.
 
-F32 to F34 are the business of the fuzz and quota suites.
+F32 to F34 are in the fuzz and quota suites.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Judges a history: no acknowledged record lost, none twice, order kept, consumers never back.
+"""Checks a history: no record lost, duplicated or out of order, and no consumer goes back.
 
-Pure. The properties are R1, R4, R8, R9, R10 and R11 of replication as clients can see them; each
-kind of violation has a name, so that a fault may allow what it is known to do.
+Pure. The properties are R1, R4, R8, R9, R10 and R11 of replication, as far as clients see them;
+each kind of violation has a name, so that a fault can allow those that it is known to cause.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tests.robustness.faults.history import (
 LOST = "lost"
 """An acknowledged record is not in the log."""
 MOVED = "moved"
-"""An acknowledged record is in the log, but not at the offset that was told."""
+"""An acknowledged record is in the log, but not at the acknowledged offset."""
 DUPLICATE = "duplicate"
 """A record is in the log twice."""
 REORDERED = "reordered"
-"""A record stands behind one that was sent after it."""
+"""A record comes after one that was sent later."""
 UNSETTLED = "unsettled"
 """A record was neither acknowledged nor failed."""
 FOREIGN_RECORD = "foreign"
-"""A record is in the log, or was read, that nobody sent in this form."""
+"""A record in the log, or one that was read, was not sent in this form."""
 GAP = "gap"
 """An offset was skipped, in the log or by a consumer."""
 REUSED = "reused"
-"""One offset was told, read or stored with different records."""
+"""One offset was acknowledged, read or stored with different records."""
 BACK = "back"
-"""A consumer was given an offset again without having asked for it."""
+"""A consumer got an offset again without having asked for it."""
 VANISHED = "vanished"
 """A consumer read a record that is not in the log."""
 COMMIT_LOST = "commit lost"
@@ -61,7 +61,7 @@ class Violation:
 
 
 def violations(history: History) -> list[Violation]:
-    """All violations, by kind; none for a history as it should be."""
+    """All violations, by kind; empty for a correct history."""
     found: list[Violation] = []
     for partition in range(history.partitions):
         found += _of_log(history, partition)
@@ -156,7 +156,7 @@ def _of_acknowledgements(history: History, partition: int) -> Iterator[Violation
 
 
 def _of_offsets(history: History, partition: int) -> Iterator[Violation]:
-    """One offset means one record, whoever speaks of it."""
+    """Checks that each offset always belongs to the same record."""
     meanings: dict[int, dict[int, str]] = defaultdict(dict)
     for number, offset in history.acknowledged[partition].items():
         meanings[offset].setdefault(number, "acknowledged")
@@ -183,7 +183,7 @@ def _of_reads(history: History, consumer: str, steps: Sequence[Step]) -> Iterato
 
 @dataclass(slots=True)
 class _Position:
-    """Where a consumer stands in a partition."""
+    """A consumer's position in a partition."""
 
     next_offset: int | None = None
     """None: the next read says from which committed offset the group goes on."""
@@ -197,7 +197,7 @@ def committed_at_the_end(steps: Sequence[Step]) -> dict[int, frozenset[int]]:
     and those that it tried to commit since."""
     positions: dict[int, _Position] = defaultdict(_Position)
     for _ in _of_steps("", steps, positions):
-        pass  # Violations are told elsewhere.
+        pass  # Violations are reported elsewhere.
     return {
         partition: frozenset({position.committed, *(position.attempted or ())})
         for partition, position in positions.items()
@@ -211,7 +211,7 @@ def _of_consumer(consumer: str, steps: Sequence[Step]) -> Iterator[Violation]:
 def _of_steps(
     consumer: str, steps: Sequence[Step], positions: dict[int, _Position]
 ) -> Iterator[Violation]:
-    """Fills `positions` on the way."""
+    """Checks the steps of a consumer; fills `positions`."""
     for step in steps:
         position = positions[step.partition]
         match step:
@@ -236,7 +236,7 @@ def _of_read(consumer: str, step: Read, position: _Position) -> Iterator[Violati
         allowed = {position.committed, *(position.attempted or ())}
         if step.offset not in allowed:
             yield violation(COMMIT_LOST, f"one of {sorted(allowed)}")
-        # The group has been told that this is what it committed: it may not go back behind it.
+        # The group has learnt that it committed this offset: it must not go back before it.
         position.committed = step.offset
         position.attempted = None
     elif step.offset < position.next_offset:

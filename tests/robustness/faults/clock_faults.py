@@ -1,4 +1,4 @@
-"""Wall clocks jump, and run fast. What holds a lease or a session counts on the monotonic clock."""
+"""Wall clocks jump and run fast; leases and sessions must follow the monotonic clock."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class ClockJump(Fault):
     """An hour forward, an hour back, a leap second, then a clock that runs fast, for all processes
     but etcd's.
 
-    Nobody loses a session or an office by that. Retention deletes what is older than the topic
-    says, by the clock that there is, and nothing else: a jump makes no record two hours old, but
-    those of a topic that keeps them for half an hour go.
+    No session and no active controller is lost. Retention goes by the jumped clock: a jump of an hour
+    deletes no record that is kept for two hours, but deletes those kept for half an hour.
     """
 
     id = "F26"
@@ -46,7 +45,7 @@ class ClockJump(Fault):
     pause_s_max = 1.0
     shape = Shape(settings={"partition": {"retention_check_interval_ms": "500"}})
     topic_configs: Mapping[str, str] = {
-        # So that records tell what the nodes take for the time.
+        # Records then show the nodes' clocks.
         "message.timestamp.type": "LogAppendTime",
         # Segments that retention could delete.
         "segment.ms": "2000",

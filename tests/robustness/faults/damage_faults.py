@@ -1,9 +1,9 @@
-"""Damaged files: what a node finds on its disk when it starts again is not what it wrote.
+"""Damaged files: a node starts and finds files that differ from those it wrote.
 
-Only one replica is damaged, and while another one leads: what has been acknowledged is on at least
-two nodes, so nothing may be lost, and the damaged one has to get it again. The kernel stays the same,
-so the node reads its logs from their last index entries on (`recovery/recovery.py`); what a power cut
-leaves behind is in `power_faults`. Bit rot comes while the node runs.
+Only one replica is damaged, while another one leads: acknowledged records are on at least two nodes,
+so no record may be lost, and the damaged node must fetch what it lacks. The kernel stays the same, so
+the node reads its logs from their last index entries on (`recovery/recovery.py`); `power_faults` has
+power cuts. Bit rot happens while the node runs.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class DamagedNode(Fault):
             scene.cluster.wait_node(node)
 
     def damage(self, directory: Path) -> str:
-        """Damages one partition's files; says how."""
+        """Damages one partition's files; returns a description."""
         raise NotImplementedError
 
 
 @dataclass
 class TornTail(DamagedNode):
-    """The last batch is cut, as by a write that did not come to its end."""
+    """The last batch is cut off, as by an interrupted write."""
 
     id = "F22-torn"
     title = "the last batch of a log is cut"
@@ -118,7 +118,7 @@ class GarbageTail(DamagedNode):
 
 @dataclass
 class MissingSegment(DamagedNode):
-    """The last segment is gone with its indexes: a tail that was never written."""
+    """The last segment and its indexes are missing, as if they had never been written."""
 
     id = "F22-missing"
     title = "the last segment of a log is missing"
@@ -226,7 +226,7 @@ class DamagedEpochs(DamagedNode):
 
 @dataclass
 class DamagedHighWatermark(DamagedNode):
-    """The high watermark checkpoint says 0, or more than there is."""
+    """The high watermark checkpoint has 0, or an offset after the log's end."""
 
     how: Literal["zero", "too high", "missing"] = "zero"
 
@@ -250,7 +250,7 @@ class DamagedHighWatermark(DamagedNode):
 
 @dataclass
 class EmptyDisk(DamagedNode):
-    """A node comes back with nothing: it is in no ISR until it has fetched everything."""
+    """A node comes back with an empty disk: it is in no ISR until it has fetched all records."""
 
     id = "F28"
     title = "a node comes back with an empty disk"
@@ -304,12 +304,12 @@ def _wait_for_closed_segments(scene: Scene, numbers: Iterable[int]) -> None:
 
 
 def _closed(directory: Path) -> list[Path]:
-    """The segments with records behind which there is another, in order of their offsets."""
+    """The closed segments with records, in order of their offsets."""
     return [path for path in segments(directory)[:-1] if path.stat().st_size > 0]
 
 
 def _last_with_records(directory: Path) -> Path:
-    """The last segment that has something in it."""
+    """The last segment that is not empty."""
     return next(path for path in reversed(segments(directory)) if path.stat().st_size > 0)
 
 
@@ -319,9 +319,9 @@ def _other(path: Path) -> Path:
 
 
 def _flip_a_bit(directory: Path, how: str, scene: Scene) -> tuple[Path, int]:
-    """In the oldest closed segment with records; the file and its inode.
+    """Flips a bit in the oldest closed segment with records; returns the file and its inode.
 
-    Not in a leader epoch, which no checksum covers, and of which nobody knows that it is wrong.
+    It spares leader epochs: no checksum covers them, so the damage could not be noticed.
     """
     path = _closed(directory)[0]
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Faults of disks: full, slow, standing still, failing."""
+"""Faults of disks: full, slow, hanging, failing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE = 2
 """Whose disk it is; faults wait until it leads a partition, which it does from the start."""
 
 HUNG_S_MAX = LOOP_SILENT_MS_MAX / 1000 + SESSION_S + 1
-"""A node that hangs is vouched for until the limit, and given up after its session."""
+"""A hanging node sends heartbeats until the limit, and is fenced after its session."""
 
 _SMALL_BYTES = 96 << 20
 _SLOW_SYNCS_MIN = 20
@@ -56,7 +56,7 @@ class DiskFault(Fault):
 
 
 class FullDisk(DiskFault):
-    """No byte is left under a leader: others lead, and what it has is not damaged."""
+    """A leader's disk is full: others lead, and the leader's files are not damaged."""
 
     id = "F20"
     title = "a leader's disk is full"
@@ -86,7 +86,7 @@ class FullDisk(DiskFault):
 
 
 class FrozenDisk(DiskFault):
-    """A leader's file system stands still for a while, and goes on as if nothing had been."""
+    """A leader's file system hangs for a while, and then goes on."""
 
     def probe(self) -> str | None:
         return mounted_disk.missing("mkfs.ext4", "losetup", "fsfreeze")
@@ -118,7 +118,7 @@ class FrozenDisk(DiskFault):
 
 @dataclass
 class StalledDisk(FrozenDisk):
-    """Writes under a leader hang, and its loop with them: it is given up like a paused process."""
+    """A leader's writes hang, and with them its loop: it is fenced like a paused process."""
 
     seconds: float = 30.0
 
@@ -136,7 +136,7 @@ class StalledDisk(FrozenDisk):
 
 @dataclass
 class BrieflyStalledDisk(FrozenDisk):
-    """Seconds in which a disk stands still cost nobody a leadership."""
+    """A disk that hangs for seconds causes no election."""
 
     seconds: float = 3.0
 
@@ -206,7 +206,7 @@ class TracedFault(Fault):
         )
 
     def wait_failed(self, scene: Scene) -> None:
-        """Waits until the victim has said that its directory failed."""
+        """Waits until the victim has logged that its directory failed."""
         process = scene.cluster.process(f"node-{scene.victim}")
         wait_until(
             lambda: bool(process.lines_with("log_dir_failed")), timeout_s=10, what="a failed dir"
@@ -214,7 +214,7 @@ class TracedFault(Fault):
 
 
 class FailingSync(TracedFault):
-    """The kernel reports a failed sync once. Whoever tries again believes in what is not there."""
+    """The kernel reports a failed sync once: a node that only retried would lose data."""
 
     id = "F19"
     title = "fsync fails once under a leader"
@@ -239,8 +239,8 @@ class FailingSync(TracedFault):
 class UnreadableDisk(TracedFault):
     """A leader's segments cannot be read any more, as on a disk with bad sectors: others lead.
 
-    Its followers read from it, and the first of them to do so shows it: the directory goes offline,
-    and with its only one the node ends. The records that it alone has were not acknowledged.
+    The first read for a follower fails: the directory goes offline, and as it is the only one, the
+    node ends. The records that only this node has were not acknowledged.
     """
 
     id = "F21-unreadable"
@@ -273,9 +273,9 @@ class UnreadableDisk(TracedFault):
 
 @dataclass
 class SlowSync(TracedFault):
-    """Every sync of a node takes 200 ms longer: all goes on, and nobody else comes to lead.
+    """Every sync of a node takes 200 ms longer: it keeps its leaderships.
 
-    As a follower it stays in the ISR, or it leaves it; as a leader it makes everybody wait.
+    As a follower it may leave the ISR; as a leader it makes clients wait.
     """
 
     seconds: float = 20.0
@@ -304,10 +304,10 @@ class SlowSync(TracedFault):
 
 @dataclass
 class LaggingFollower(TracedFault):
-    """A follower's syncs take 1.5 s, longer than it may lag: it leaves the ISR, and nothing else.
+    """A follower's syncs take 1.5 s, longer than it may lag: it only leaves the ISR.
 
-    It is alive all the time: registered, not fenced, and asking for records. Before that it hands
-    its leaderships over, so that only what it follows in is slow.
+    It is alive all the time: registered, not fenced, and fetching. Before that it hands its
+    leaderships over, so that only its followed partitions are slow.
     """
 
     seconds: float = 15.0
@@ -346,7 +346,7 @@ class LaggingFollower(TracedFault):
             assert cluster.node_epoch(scene.victim) == node_epoch, "it was never given up"
         delayed = len(tracer.changed())
         scene.note(f"{delayed} syncs were slow, out of the ISR at {away} of {looks} looks")
-        # Should the load stand still for a moment, it catches up and is in the ISR for a moment.
+        # When the load pauses for a moment, the follower catches up and is in the ISR for a moment.
         assert away > looks / 2, "it lagged, and was in the ISR"
 
     def heal(self, scene: Scene) -> None:

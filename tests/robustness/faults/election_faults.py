@@ -1,4 +1,4 @@
-"""When nobody is left who is known to have everything: clean and unclean elections, small ISRs."""
+"""No replica is left that surely has all records: clean and unclean elections, small ISRs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _ASKED_S_MAX = 20.0
 class LastReplica(Fault):
     """The ISR shrinks to a leader that goes on alone (min.insync.replicas 1), and then dies.
 
-    A replica that lacks its last records comes back first. Only where the topic allows an unclean
-    election, or an operator asks for one, may it lead; the records are then gone, which the epoch
-    tells, and so does the controller.
+    A replica that lacks its last records comes back first. It may lead only if the topic allows
+    unclean elections, or an operator asks for one; the records are then lost, and the new epoch and
+    the controller's log show it.
     """
 
     unclean: bool = False
@@ -54,7 +54,7 @@ class LastReplica(Fault):
 
     def inject(self, scene: Scene) -> None:
         cluster = scene.cluster
-        # One node is to lead everything in the end, so the others go first.
+        # One node must lead all partitions in the end, so end the others first.
         scene.victim = scene.leader()
         self._others = scene.others(scene.victim)
         cluster.kill_nodes(self._others)
@@ -103,7 +103,7 @@ class CleanElection(LastReplica):
 
 @dataclass
 class UncleanElection(LastReplica):
-    """Available again at once, at the price of what only the last one had."""
+    """The topic is available at once, but the last replica's own records are lost."""
 
     unclean: bool = True
 
@@ -138,7 +138,7 @@ class UncleanElection(LastReplica):
 
 @dataclass
 class AskedElection(UncleanElection):
-    """As with unclean elections on, but the topic forbids them, and an operator asks for one."""
+    """The topic forbids unclean elections, and an operator asks for one."""
 
     unclean: bool = False
     asked: bool = True
@@ -176,7 +176,7 @@ def _told_unclean(scene: Scene) -> dict[int, tuple[int, int]]:
 class TooFewInSync(Fault):
     """Two of three nodes die: with min.insync.replicas 2 nothing is acknowledged until one is back.
 
-    What the last one had stays; producers wait, and lose nothing.
+    The last replica keeps its records; producers wait, and no record is lost.
     """
 
     id = "F11-killed"

@@ -1,4 +1,4 @@
-"""Nothing is left of what the kernel gives to a process: file descriptors, threads."""
+"""A process has no file descriptors, or no threads, left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.wire import ConnectionEnded, RawConnection, only
 
 _ASK_S_MAX = 20.0
 _REFUSED_S_MAX = 1.0
-"""A client that is not served hears so, or gives up."""
+"""How long a client waits for service."""
 _API_VERSIONS_VERSION = 2
 
 
@@ -34,7 +34,7 @@ class FewDescriptors(Fault):
     _limits = (0, 0)
 
     def limit(self, scene: Scene, name: str, *, free: int) -> None:
-        """So many more may be open than there are. Those that are stay, whatever the limit."""
+        """Allows so many descriptors more than are open now; open ones stay open."""
         self._process = name
         pid = scene.cluster.process(name).pid
         used = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
@@ -55,10 +55,10 @@ class FewDescriptors(Fault):
 
 
 class FewFiles(FewDescriptors):
-    """A leader cannot open a file: what it has open it serves, until it needs a new segment.
+    """A leader cannot open files: it serves its open files, until it needs a new segment.
 
-    Then its log directory fails, others lead, and nothing is lost; it comes back with the next
-    start.
+    Then its log directory fails, others lead, and no record is lost; the directory comes back at the
+    next start.
     """
 
     id = "F31"
@@ -98,9 +98,9 @@ class FewFiles(FewDescriptors):
 
 
 class FewConnections(FewDescriptors):
-    """A gateway cannot accept: who is connected is served, others are once there is room again.
+    """A gateway cannot accept: connected clients are served, others when descriptors are free again.
 
-    The loop takes such a connection and closes it, so that its client hears of it at once.
+    The loop accepts and closes their connections, so that these clients notice it at once.
     """
 
     id = "F31-gateway"
@@ -138,11 +138,11 @@ class FewConnections(FewDescriptors):
         scene.progress()
 
     def heal(self, scene: Scene) -> None:
-        """The limit was lifted, and its own clients have gone."""
+        """The limit has been lifted, and the fault's own clients have disconnected."""
 
 
 class FewThreads(Fault):
-    """A leader cannot start a thread: it goes on with those that it has, also when others die.
+    """A leader cannot start threads: it goes on with those that it has, also when other nodes die.
 
     RLIMIT_NPROC does not bind root, so a cgroup counts. Another node is killed and comes back, so
     that the leader has streams to end and to open.
@@ -195,7 +195,7 @@ class FewThreads(Fault):
             self._group.rmdir()
 
     def _release(self) -> None:
-        """The node is again where it came from, and without a limit."""
+        """Moves the node back to its former cgroup, without a limit."""
         (self._group / "pids.max").write_text("max")
         for pid in (self._group / "cgroup.procs").read_text().split():
             (self._ROOT / "cgroup.procs").write_text(pid)
@@ -222,7 +222,7 @@ def _ask(client: RawConnection) -> None:
 
 
 def _set_segment_ms(scene: Scene, value: str | None) -> None:
-    """None is the default again."""
+    """Sets the config; None restores the default."""
     admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
     entry = ConfigEntry(
         "segment.ms",

@@ -1,4 +1,4 @@
-"""What a fault of the catalogue is, and the scene in which it happens."""
+"""The base of all faults of the catalogue, and the scene in which they happen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.replicated_cluster import NodeHosts, ReplicatedCluster, Shape
 SESSION_S = 6.0
 """session_timeout_ms of the controller's defaults."""
 FAILOVER_S_MAX = 4.0
-"""After a death that is seen at once: the worst that is promised."""
+"""The longest pause that is promised after a death that is noticed at once."""
 ISR_S = 45.0
-"""Until a replica is in the ISR again, or out of it, at the latest."""
+"""The longest time until a replica joins or leaves the ISR."""
 
 
 class Scene:
-    """One topic with three replicas under load, which a fault is about to break."""
+    """One topic with three replicas under load, for a fault."""
 
     def __init__(
         self, cluster: ReplicatedCluster, topic: str, workload: Workload, chance: random.Random
@@ -35,8 +35,8 @@ class Scene:
         self.victim = -1
         """The node that a fault chose."""
         self.begun_s = 0.0
-        """Of the monotonic clock: acknowledgements are missed from here on. A fault whose
-        preparation costs a pause of its own moves it."""
+        """Pauses are measured from here on (monotonic clock). A fault whose preparation causes a
+        pause of its own moves it."""
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -68,7 +68,7 @@ class Scene:
         )
 
     def wait_led_by_others(self, node: int, timeout_s: float = 30) -> float:
-        """Waits until all partitions have leaders, none of them this node; the seconds it took."""
+        """Waits until all partitions have leaders other than this node; returns the seconds."""
         started = time.monotonic()
         self.wait(
             lambda parts: all(p.leader >= 0 and p.leader != node for p in parts.values()),
@@ -89,11 +89,11 @@ class Scene:
         self.wait(is_whole, timeout_s, "leaders and full ISRs")
 
     def progress(self, count: int = 20, timeout_s: float = 60) -> None:
-        """Waits until each partition has so many more acknowledgements."""
+        """Waits for so many more acknowledgements in each partition."""
         self.workload.wait_for_progress(count, timeout_s=timeout_s)
 
     def log_directory(self, node: int, partition: int = 0, topic: str | None = None) -> Path:
-        """Of the load's topic, or of another one."""
+        """The partitions of the load's topic, or of another one."""
         return self.cluster.data_dir(node) / f"{topic or self.topic}-{partition}"
 
 
@@ -106,26 +106,26 @@ class Fault:
     """
 
     id: ClassVar[str]
-    """As in the catalogue of replication's design, with a word more where it has several."""
+    """The id in the catalogue, with a variant where there are several."""
     title: ClassVar[str]
 
     pause_s_max: float | None = FAILOVER_S_MAX
-    """The longest pause between acknowledgements of a partition; None if it may be any."""
+    """The longest allowed pause between acknowledgements of a partition; None for any."""
     allowed: frozenset[str] = frozenset()
     """Kinds of violations that this fault may bring (an unclean election loses records)."""
     failures_allowed = False
-    """Whether the producer may be told of records that failed."""
+    """Whether records may fail at the producer."""
     producer_survives = True
-    """False if the producer's state is lost with its records, so that it has to give up."""
+    """False if the producer's state is lost with its records, so that the producer must give up."""
     complaints: tuple[str, ...] = ()
     """Words of log lines of level error that belong to the fault."""
     known_failure = ""
-    """Why the product does not pass it yet; the test is then expected to fail."""
+    """Why the product does not pass yet; the test is then expected to fail."""
     topic_configs: Mapping[str, str] = {}
     shape: Shape | None = None
 
     def probe(self) -> str | None:
-        """Why it cannot be done on this machine, or None."""
+        """Why the fault is impossible on this machine, or None."""
         return None
 
     def prepare(self, directory: Path) -> Mapping[int, Path]:
@@ -144,7 +144,7 @@ class Fault:
         """After the cluster has started, before its clients do."""
 
     def inject(self, scene: Scene) -> None:
-        """Does the damage and waits for what it is expected to bring."""
+        """Causes the fault and waits for its expected effects."""
         raise NotImplementedError
 
     def heal(self, scene: Scene) -> None:
@@ -152,7 +152,7 @@ class Fault:
         raise NotImplementedError
 
     def check(self, scene: Scene) -> None:
-        """Looks at what is particular to this fault, after the load has ended."""
+        """Checks what is particular to this fault, after the load has ended."""
 
     def clean_up(self) -> None:
-        """Takes away what `prepare` made; also after a failure."""
+        """Removes what `prepare` created; also called after a failure."""

@@ -33,10 +33,10 @@ _RETRIABLE = {
 
 
 class KillCoordinator(Fault):
-    """The coordinator is killed in the midst of a rebalance; another member joins while it is away.
+    """The coordinator is killed in the middle of a rebalance; a member joins while it is away.
 
-    The group goes on from what it had committed, whoever has a partition then, and each partition
-    has one owner. Who speaks for a former generation, or was never a member, commits nothing (R11).
+    The group goes on from its committed offsets, and each partition has one owner. Commits for a
+    former generation, and commits of strangers, are refused (R11).
     """
 
     id = "F35"
@@ -72,7 +72,7 @@ class KillCoordinator(Fault):
         scene.cluster.restart_node(scene.victim)
 
     def check(self, scene: Scene) -> None:
-        """What the group has committed is what was confirmed last."""
+        """Asserts that the group's offsets are those that were confirmed last."""
         told = committed_at_the_end(scene.workload.history.steps[MEMBER])
         found = _committed_offsets(scene)
         scene.note(f"committed {found}")
@@ -80,7 +80,7 @@ class KillCoordinator(Fault):
         assert all(found[p] in told[p] for p in told), f"committed {found}, acknowledged {told}"
 
     def _assert_past_is_refused(self, scene: Scene) -> None:
-        """The first member speaks for the generation before the others came; a stranger for this."""
+        """Commits for the first member's former generation, and for a stranger in the current one."""
         code = _commit(scene, self._zombie, _FIRST_GENERATION)
         assert code == ErrorCode.ILLEGAL_GENERATION, f"commit of a former generation: {code}"
         code = _commit(scene, "nobody", _FIRST_GENERATION)
@@ -90,7 +90,7 @@ class KillCoordinator(Fault):
 
 
 def _commit(scene: Scene, member_id: str, generation: int) -> int:
-    """Commits offset 0 of partition 0; the error code, once the coordinator is there."""
+    """Commits offset 0 of partition 0; returns the error code when a coordinator answers."""
     deadline_s = time.monotonic() + _ASK_S_MAX
     while True:
         code: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -132,7 +132,7 @@ def _committed_all(scene: Scene) -> bool:
 
 
 def _committed_offsets(scene: Scene) -> dict[int, int]:
-    """By partition, as OffsetFetch tells them."""
+    """The committed offsets by partition, from OffsetFetch."""
     partitions = range(scene.workload.history.partitions)
     consumer = Consumer(
         {"bootstrap.servers": scene.cluster.bootstrap, "group.id": scene.workload.group}
@@ -149,7 +149,7 @@ def _committed_offsets(scene: Scene) -> dict[int, int]:
 
 
 def _stable(scene: Scene, *, members: int) -> ConsumerGroupDescription:
-    """The group once so many members share its partitions, each of which has one owner."""
+    """Waits until so many members share the partitions, with one owner each; returns the group."""
 
     def settled(group: ConsumerGroupDescription) -> bool:
         owned = [
@@ -167,7 +167,7 @@ def _stable(scene: Scene, *, members: int) -> ConsumerGroupDescription:
 
 
 def _rebalancing(scene: Scene) -> str:
-    """Waits until the next member is on its way in; the group's state then."""
+    """Waits until the next member is joining; returns the group's state."""
     group = _described(
         scene,
         lambda group: group.state != ConsumerGroupState.STABLE or len(group.members) > 1,

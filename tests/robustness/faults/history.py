@@ -1,7 +1,7 @@
-"""What clients did and saw while a cluster was broken, as plain values.
+"""What clients did and saw during a fault, as plain values.
 
-Records are numbered from 0 in each partition, and their values can be made again from partition
-and number, so that a history holds numbers only. The threads that fill it own different parts.
+Records are numbered from 0 in each partition, and their values follow from partition and number, so
+that a history holds only numbers. Each thread that fills it has its own parts.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections import defaultdict
 from typing import NamedTuple
 
 FOREIGN = -1
-"""The number of a record that is none of ours, or whose bytes are not those that were sent."""
+"""The number of a record that is not ours, or whose bytes are not those that were sent."""
 
 _SIZES = (20, 100, 1_000, 250)
 
 
 class Assigned(NamedTuple):
-    """A consumer got a partition and reads on from `offset`; -1: from what the group committed."""
+    """A consumer got a partition and reads from `offset`; -1: from the committed offset."""
 
     partition: int
     offset: int
 
 
 class Read(NamedTuple):
-    """A consumer was given a record."""
+    """A consumer got a record."""
 
     partition: int
     offset: int
@@ -53,7 +53,7 @@ class History:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.sent: dict[int, int] = dict.fromkeys(range(partitions), 0)
-        """By partition, how many were given to the producer: the numbers below."""
+        """By partition, the number of records given to the producer."""
         self.sent_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
         """By partition, when they were."""
         self.acknowledged: dict[int, dict[int, int]] = {p: {} for p in range(partitions)}
@@ -61,9 +61,9 @@ class History:
         self.acknowledged_s: dict[int, list[float]] = {p: [] for p in range(partitions)}
         """By partition, when acknowledgements came."""
         self.standstills: list[str] = []
-        """When the producer's thread stood still, and in which call."""
+        """Times at which the producer's thread was blocked, and the calls."""
         self.failed: dict[int, dict[int, str]] = {p: {} for p in range(partitions)}
-        """By partition, what the producer was told of numbers that it gave up."""
+        """By partition, the errors of numbers that the producer gave up."""
         self.steps: dict[str, list[Step]] = defaultdict(list)
         """By consumer, in order."""
         self.errors: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Faults of the metadata store: members of etcd die, stand still, or forget."""
+"""Faults of the metadata store: members of etcd die, hang, or lose data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.replicated_cluster import Shape
 from tests.support.wire import ConnectionEnded, RawConnection
 
 UNTOUCHED_S_MAX = 2.0
-"""Data flows without the metadata store; a busy machine makes pauses of its own."""
+"""Produce and Fetch do not need the metadata store; the pause is that of a busy machine."""
 
 ELECTION_S_MAX = 4.0
 """From the loss of etcd's leader to the next election of a partition's: etcd elects first."""
@@ -36,7 +36,7 @@ _REFUSAL = "refuses_to_lead"
 
 
 class KillEtcdLeader(Fault):
-    """The leader of etcd dies: data flows on, and the next election is carried out in seconds."""
+    """The leader of etcd dies: produce goes on, and the next election takes only seconds."""
 
     id = "F13"
     title = "kill -9 of etcd's leader"
@@ -65,7 +65,7 @@ class KillEtcdLeader(Fault):
 
 
 class PauseEtcdLeader(KillEtcdLeader):
-    """As it dies, but its connections stay open."""
+    """The leader of etcd hangs, and its connections stay open."""
 
     id = "F13-pause"
     title = "SIGSTOP of etcd's leader"
@@ -104,7 +104,7 @@ class KillEtcdLeaderAndNode(Fault):
 
 @dataclass
 class PauseEtcd(Fault):
-    """No etcd for a minute: produce and consume go on with the ISRs that there are."""
+    """No etcd for a minute: produce and consume go on with the current ISRs."""
 
     seconds: float = 60.0
 
@@ -141,16 +141,16 @@ class PauseEtcd(Fault):
 class CompactWhileAway(Fault):
     """A standby controller loses its watch and misses changes whose history is then compacted.
 
-    It is stopped while each member of etcd is started anew, so that no stream of its outlives that.
-    When it goes on, the revision that it asks for is gone: it reads everything afresh, and then has
-    to take over.
+    It is paused while each member of etcd is restarted, which ends its streams. When it resumes, the
+    revision that it asks for has been compacted: it reads the whole metadata again, and then must
+    take over.
     """
 
     id = "F15"
     title = "etcd is compacted while a controller is away, which then becomes active"
     # The active controller is killed in the end: nothing else happens to the data.
     pause_s_max = UNTOUCHED_S_MAX
-    # It has to come back before its lease ends: otherwise it begins afresh anyway.
+    # It must resume before its lease ends: otherwise it reads everything in any case.
     shape = Shape(settings={"controller": {"lease_ttl_ms": "60000"}})
 
     def inject(self, scene: Scene) -> None:
@@ -198,10 +198,10 @@ class CompactWhileAway(Fault):
 
 @dataclass
 class OldSnapshot(Fault):
-    """etcd comes back as it was before: leader epochs may not go back with it.
+    """etcd is restored to an older state: leader epochs must not go back with it.
 
-    Nobody may act on what the store says then; data flows on as before, and when the right
-    contents are back everything works.
+    No service may use the restored metadata; produce and consume go on, and when the right contents
+    are back everything works.
     """
 
     seconds: float = 15.0
@@ -246,9 +246,9 @@ class OldSnapshot(Fault):
 
 @dataclass
 class OldSnapshotNewControllers(OldSnapshot):
-    """The same, and controllers that were started since: they hear of it from nodes and gateways.
+    """The same with restarted controllers, which learn of the loss from nodes and gateways.
 
-    The way out is the operator's word that the lost metadata are given up.
+    The operator must then accept the loss of the metadata.
     """
 
     id = "F16-accepted"

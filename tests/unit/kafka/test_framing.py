@@ -8,7 +8,6 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.errors import (
     DecodeError,
     EncodeError,
-    InvalidLengthError,
     InvalidValueError,
     TruncatedError,
 )
@@ -84,27 +83,3 @@ def test_response_headers() -> None:
     for cut in range(len(tagged)):
         with pytest.raises(TruncatedError):
             framing.decode_response_header(tagged[:cut], 0, ApiKey.PRODUCE, 9)
-
-
-def test_split_frames_yields_whole_frames_only() -> None:
-    data = framing.frame(b"one") + framing.frame() + framing.frame(b"t", b"wo") + b"\0\0\0\x09par"
-    spans = list(framing.split_frames(data, 0, len(data)))
-    assert [data[start:end] for start, end in spans] == [b"one", b"", b"two"]
-    for cut in range(len(data)):
-        whole = list(framing.split_frames(data, 0, cut))
-        assert whole == [span for span in spans if span[1] <= cut]
-
-
-@pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
-def test_bad_lengths_are_refused_from_the_first_four_bytes(length: int) -> None:
-    data = length.to_bytes(4, "big", signed=True)
-    with pytest.raises(InvalidLengthError):
-        list(framing.split_frames(data, 0, 4, frame_bytes_max=100))
-    with pytest.raises(InvalidLengthError):
-        framing.frame_length(data, 0, frame_bytes_max=100)
-
-
-def test_frame_length() -> None:
-    assert framing.frame_length(b"\0\0\0\x64", 0, frame_bytes_max=100) == 100
-    with pytest.raises(TruncatedError):
-        framing.frame_length(b"\0\0\0", 0)

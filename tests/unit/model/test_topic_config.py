@@ -3,7 +3,6 @@ import pytest
 from highwater.model.topic_config import (
     InvalidTopicConfigError,
     changed_list,
-    default_values,
     effective,
     effective_value,
     from_broker_config,
@@ -12,7 +11,7 @@ from highwater.model.topic_config import (
     validate,
     validate_change,
 )
-from highwater.model.topic_config_table import LONG_MAX, TOPIC_CONFIGS
+from highwater.model.topic_config_table import LONG_MAX
 
 
 @pytest.mark.parametrize(
@@ -166,13 +165,6 @@ def test_a_stored_value_that_is_no_longer_valid_counts_as_unset() -> None:
     assert effective({}, {"log.segment.bytes": "x"}).segment_bytes == 1 << 30
 
 
-def test_default_values_name_all_configs() -> None:
-    values = default_values({"log.retention.ms": "5"})
-    assert set(values) == set(TOPIC_CONFIGS)
-    assert values["retention.ms"] == "5"
-    assert values["segment.ms"] == "604800000"
-
-
 @pytest.mark.parametrize(
     ("present", "change", "after"),
     [
@@ -229,4 +221,3 @@ def test_broker_times_in_the_topic_s_unit(name: str, value: str, text: str | Non
 def test_of_broker_values_the_first_valid_one_wins() -> None:
     brokers = {"log.retention.ms": "soon", "log.retention.hours": "1"}
     assert effective({}, brokers).retention_ms == 3_600_000
-    assert default_values(brokers)["retention.ms"] == "3600000"

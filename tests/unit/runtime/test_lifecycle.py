@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from highwater.model.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, PortInUseError
-from highwater.runtime.lifecycle import ServiceGroup, run
+from highwater.runtime.lifecycle import run
 from highwater.runtime.logging import silent_logger
 
 
@@ -119,46 +119,3 @@ def test_a_second_signal_ends_at_once():
     """)
     ended = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
     assert ended.returncode == EXIT_FAILED
-
-
-async def test_group_starts_in_order_and_stops_in_reverse():
-    journal = []
-    group = ServiceGroup([Scripted(journal, name) for name in "abc"])
-    await group.start()
-    await group.stop()
-    assert journal == ["start a", "start b", "start c", "stop c", "stop b", "stop a"]
-
-
-async def test_group_stops_what_was_started_when_a_start_fails():
-    journal = []
-    group = ServiceGroup(
-        [Scripted(journal, "a"), Scripted(journal, "b", port_taken), Scripted(journal, "c")]
-    )
-    with pytest.raises(PortInUseError):
-        await group.start()
-    await group.stop()
-    assert journal == ["start a", "start b", "stop b", "stop a"]
-
-
-async def test_group_stops_all_although_one_fails_to():
-    journal = []
-
-    async def cannot(_service):
-        raise OSError("stuck")
-
-    group = ServiceGroup([Scripted(journal, "a"), Scripted(journal, "b", on_stop=cannot)])
-    await group.start()
-    with pytest.raises(ExceptionGroup, match="failed to stop"):
-        await group.stop()
-    assert journal[-1] == "stop a"
-
-
-async def test_group_fails_with_its_first_failed_member():
-    members = [Scripted([], name) for name in "ab"]
-    group = ServiceGroup(members)
-    await group.start()
-    members[1].failed.set_exception(OSError("disk"))
-    members[0].failed.cancel()
-    with pytest.raises(OSError, match="disk"):
-        await asyncio.wait_for(group.failed, 5)
-    await group.stop()

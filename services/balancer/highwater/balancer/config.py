@@ -32,20 +32,20 @@ class BalancerConfig(ServiceSettings):
     gateways: tuple[str, ...] = Field(
         default=("127.0.0.1",),
         min_length=1,
-        description="hosts of the gateways; a name stands for all addresses that it has, and they "
-        "are looked up again with every health check",
+        description="hosts of the gateways; a name means all its addresses, which are looked up "
+        "again with every health check",
     )
     gateway_port: int = Field(
         default=0,
         ge=0,
         le=65535,
         description="first port of every gateway's block; 0 means the same as the balancer's, "
-        "which it has to be where gateways do not know of the balancer's",
+        "as it must be unless the gateways advertise the balancer's ports",
     )
     proxy_protocol: bool = Field(
         default=True,
-        description="tell gateways the client's address by PROXY protocol v2; the gateways' "
-        "setting of this name has to be the same",
+        description="send gateways the client's address by PROXY protocol v2; the gateways' "
+        "setting of this name must be the same",
     )
     connections_max: int = Field(default=10_000, ge=1, description="client connections at a time")
     connect_s: float = Field(
@@ -54,8 +54,8 @@ class BalancerConfig(ServiceSettings):
     idle_s_max: float = Field(
         default=900,
         gt=0,
-        description="seconds without a byte after which a connection closes; gateways have a "
-        "shorter time of their own",
+        description="seconds without a byte after which a connection is closed; the gateways' "
+        "time is shorter",
     )
     check_s: float = Field(
         default=1.0, ge=0.05, le=60, description="how often each gateway's health is checked"

@@ -1,7 +1,7 @@
 """The balancer, put together: listening ports, relays, health checks, metrics.
 
-It looks at no byte of a client's. Each port of the block leads to the same port of some healthy
-gateway, so what a port stands for (bootstrap, or a node) is the gateways' affair.
+It does not look at clients' bytes. Each port of the block leads to the same port of some healthy
+gateway; only the gateways know what a port stands for (bootstrap, or a node).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CLOSE_S: Final = 2.0
 
 
 class BalancerService:
-    """One balancer. To be built on the loop that it runs on."""
+    """One balancer, built on the loop that it runs on."""
 
     def __init__(self, config: BalancerConfig, *, registry: CollectorRegistry, log: Logger) -> None:
         self._config = config
@@ -77,7 +77,7 @@ class BalancerService:
             timeout_s=config.connect_s,
             log=self._log,
         )
-        # So that the first clients, and the readiness of the first moment, are not in vain.
+        # Check the gateways once first, so that the first clients are not refused.
         await checks.check_once()
         self._tasks.start(checks.run(), name="health-checks")
         stack.push_async_callback(self._close_connections)
@@ -95,12 +95,12 @@ class BalancerService:
         await self._stack.aclose()
 
     def register_metrics(self) -> None:
-        """Called by `start`; nothing of it needs a listening balancer."""
+        """Called by `start`; also works for a balancer that does not listen."""
         gauges: list[tuple[str, str, Callable[[], float]]] = [
             ("connections", "Client connections.", lambda: len(self.relays)),
             (
                 "refused_connections",
-                "Connections that were too many, or found no gateway.",
+                "Connections above the limit, or without a healthy gateway.",
                 lambda: self.refused,
             ),
             (
@@ -121,7 +121,7 @@ class BalancerService:
                 partial(self._accept, offset), host, port, backlog=BACKLOG, reuse_address=True
             )
         except OSError as error:
-            # uvloop wraps the reason in words; the errno stays.
+            # uvloop changes the message of the error.
             if error.errno == errno.EADDRINUSE or "in use" in str(error):
                 raise PortInUseError(f"{host}:{port}") from None
             raise BindError(f"{host}:{port}", str(error)) from None
@@ -160,7 +160,7 @@ class BalancerService:
                 problem = str(error) or "no connection in time"
                 continue
             if relay.is_closed():
-                relay.abort()  # The client has gone meanwhile; the new connection goes too.
+                relay.abort()  # The client has disconnected: close the new connection, too.
                 return
             gateway = self.pool.opened(address)
             relay.on_end = partial(self.pool.closed, gateway)
@@ -174,9 +174,9 @@ class BalancerService:
             relay.abort()
 
     def _header(self, relay: Relay) -> bytes | None:
-        """What gateways hear first; None if the client has broken the connection already.
+        """The bytes sent to the gateway first; None if the client has reset the connection already.
 
-        To be asked at once: a socket that was reset does not know any more who its peer was.
+        Call it at once: a socket that was reset does not know its peer's address any more.
         """
         if not self._config.proxy_protocol:
             return b""
@@ -188,7 +188,7 @@ class BalancerService:
         return tcp_header(source[:2], destination[:2])
 
     def _sweep(self) -> None:
-        """Closes connections on which nothing has moved for the idle time."""
+        """Closes connections without traffic for the idle time."""
         pause_s = self._config.idle_s_max / SWEEPS_PER_IDLE_TIME
         self._sweeper = self._loop.call_later(pause_s, self._sweep)
         for relay in list(self.relays):

@@ -1,4 +1,4 @@
-"""The composition root: all services in one process, or as supervised processes; the command line.
+"""The command line, and the composition root: all services in one process, or supervised processes.
 
 The only code that imports several services.
 """

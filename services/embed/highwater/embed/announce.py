@@ -1,4 +1,4 @@
-"""The lines that people and scripts wait for: where metrics are, and that clients can connect."""
+"""The lines that people and scripts wait for: the addresses of metrics, and "ready"."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,16 +24,16 @@ class Announced:
 
     @property
     def failed(self) -> "asyncio.Future[None]":
-        """The service's."""
+        """Resolves when the service fails."""
         return self._service.failed
 
     async def start(self) -> None:
-        """Starts the service, then says so. The last line is that clients can connect."""
+        """Starts the service, then prints the lines; the last one says that clients can connect."""
         await self._service.start()
         for name, address in self._metrics().items():
             print(f"Metrics of {name}: http://{address}/metrics", flush=True)  # noqa: T201
         host, port = self._address()
-        print(f"Highwater is ready on {host}:{port}", flush=True)  # noqa: T201 - that is its job.
+        print(f"Highwater is ready on {host}:{port}", flush=True)  # noqa: T201 - see the module.
 
     async def stop(self) -> None:
         """Stops the service."""

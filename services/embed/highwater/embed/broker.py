@@ -1,8 +1,8 @@
 """`highwater up`: controller, partition node, quota service and gateway in one process.
 
 The same service objects as in the services mode, with calls in place of gRPC between them and
-SQLite as metadata store. The controller alone also listens (on loopback, a port of the system's
-choice), so that `highwater quota set` and other tools reach it; its address is left in the data
+SQLite as metadata store. Only the controller also listens (on loopback, a port that the system
+chooses), so that `highwater quota set` and other tools reach it; its address is written to the data
 directory.
 """
 
@@ -33,7 +33,7 @@ from highwater.runtime.metrics import MetricsServer
 
 ELECTION_TIMEOUT_S: Final = 10.0
 PROCESS: Final = "highwater"
-"""The name of the one process there is, among those that serve metrics."""
+"""The name of the only process, among those that serve metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class EmbeddedBroker:
             log=self._log.bind(service="partition"),
             embedded=True,
         )
-        # The quota service shares the node's watch; the node starts it by its first image.
+        # The quota service shares the watch that the node starts.
         self.quota = QuotaService(
             settings.quota,
             clock=clock,

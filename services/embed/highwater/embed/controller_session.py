@@ -1,4 +1,4 @@
-"""A short conversation with the controller, for commands: one event loop, one set of connections."""
+"""Calls to the controller for commands: one event loop, one set of connections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def converse(address: str, work: Callable[[ControllerEndpoints], Awaitable[_T]]) -> _T:
-    """What `work` gives, run to its end. Raises UsageError for an address that is none."""
+    """Runs `work` and returns its result. Raises UsageError for an invalid address."""
     parse_address(address)
 
     async def within() -> _T:
@@ -28,7 +28,7 @@ def converse(address: str, work: Callable[[ControllerEndpoints], Awaitable[_T]])
 
 
 async def read_image(endpoints: ControllerEndpoints, timeout_s: float) -> ClusterImage:
-    """The cluster as the controller knows it now. Raises UnreachableError."""
+    """Returns the controller's current image. Raises UnreachableError."""
     watch = ClusterWatch(endpoints)
     watch.start()
     try:

@@ -1,7 +1,7 @@
-"""The data directory of `highwater up`: what lies where, and that one process at a time uses it.
+"""The data directory of `highwater up`: its files, and a lock, so that only one process uses it.
 
 .lock                 locked by the running broker or supervisor, with its pid in it
-controller.address    where the controller listens, for tools
+controller.address    host:port of the controller, for tools
 pids.json             process name -> pid, of a supervised cluster
 metrics.json          process name -> host:port of its /metrics
 controller/           metadata store (SQLite)
@@ -43,7 +43,7 @@ class DataDir:
         """Makes and locks it. Raises UnwritableDirectoryError, or UsageError if it is in use."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            # Appending keeps the pid of whoever holds the lock.
+            # Append mode keeps the pid of the process that holds the lock.
             self._lock = (self.path / LOCK_FILE).open("a+")
         except OSError as error:
             raise UnwritableDirectoryError(str(self.path), error.strerror or str(error)) from None
@@ -62,7 +62,7 @@ class DataDir:
         self._lock.flush()
 
     def release(self) -> None:
-        """Takes back what it says of this process; harmless if `acquire` failed."""
+        """Removes this process's files and its lock; harmless if `acquire` failed."""
         if self._lock is None:
             return
         for name in (CONTROLLER_ADDRESS_FILE, PIDS_FILE, METRICS_FILE):
@@ -72,7 +72,7 @@ class DataDir:
         self._lock = None
 
     def write_controller_address(self, address: str) -> None:
-        """Leaves host:port for tools."""
+        """Writes host:port for tools."""
         self._replace(CONTROLLER_ADDRESS_FILE, address)
 
     def read_controller_address(self) -> str:
@@ -87,7 +87,7 @@ class DataDir:
         self._replace(PIDS_FILE, json.dumps(dict(pids), indent=1) + "\n")
 
     def write_metrics(self, addresses: Mapping[str, str]) -> None:
-        """Leaves host:port of every process that serves /metrics, by its name, for scrapers."""
+        """Writes host:port of every process that serves /metrics, by its name, for scrapers."""
         self._replace(METRICS_FILE, json.dumps(dict(addresses), indent=1) + "\n")
 
     def _replace(self, name: str, text: str) -> None:

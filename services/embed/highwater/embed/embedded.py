@@ -16,12 +16,12 @@ from highwater.runtime.settings import load_settings
 
 
 def run_embedded(options: UpOptions) -> int:
-    """Runs the embedded broker until a signal or a failure; the process's exit code.
+    """Runs the embedded broker until a signal or a failure; returns the process's exit code.
 
-    Raises UsageError for settings that cannot be.
+    Raises UsageError for invalid settings.
     """
     settings = broker_settings(options)
-    # Looked at before anything is started, so that a taken port is the only line.
+    # Check before starting anything, so that a taken port is the only line of output.
     check_ports(options.host, options.port)
     if settings.metrics_port:
         check_ports(settings.gateway.metrics.host, settings.metrics_port)

@@ -1,6 +1,6 @@
-"""A small blocking Kafka client on our own codec, for the command line: one connection, one call.
+"""A small blocking Kafka client on our own codec, for the command line: one connection.
 
-Versions are fixed, and old enough that any Kafka broker since 2.5 serves them too.
+API versions are fixed, and old enough for any Kafka broker since 2.5.
 """
 
 import socket
@@ -45,7 +45,7 @@ class BrokerError(HighwaterError):
     reason = "BROKER"
 
     def __init__(self, code: int, message: str | None, subject: str) -> None:
-        """`message` is the broker's own; without one, what the code means."""
+        """`message` is the broker's; without one, the code's message is used."""
         kafka_code = error_code_of(code)
         super().__init__(f"{subject}: {kafka_code.name}: {message or kafka_code.message}")
         self.code = kafka_code
@@ -53,7 +53,7 @@ class BrokerError(HighwaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """One setting of a topic; `is_default` unless it was set for this topic."""
+    """One config of a topic; `is_default` unless it is set on the topic."""
 
     name: str
     value: str | None
@@ -62,7 +62,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition that moves: all its replicas, those that it gains, and those that it loses."""
+    """A partition's reassignment: all its replicas, those to be added and those to be removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -72,11 +72,11 @@ class Reassignment:
 class KafkaClient:
     """One connection. Use as a context manager; every call has the constructor's time limit.
 
-    Calls raise BrokerError for error codes and UnreachableError for anything with the connection.
+    Calls raise BrokerError for error codes and UnreachableError for failures of the connection.
     """
 
     def __init__(self, bootstrap: str, *, timeout_s: float = TIMEOUT_S_DEFAULT) -> None:
-        """Connects. Raises UsageError for an address that is none."""
+        """Connects. Raises UsageError for an invalid address."""
         host, port = parse_address(bootstrap)
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
@@ -97,7 +97,7 @@ class KafkaClient:
         self._socket.close()
 
     def metadata(self, topics: list[str] | None = None) -> metadata.MetadataResponse:
-        """Brokers, and the given topics or all; creates none. Codes of topics are not raised."""
+        """Brokers, and the given topics or all; creates none. Error codes of topics do not raise."""
         asked = None
         if topics is not None:
             asked = [metadata.MetadataRequestMetadataRequestTopic(name=name) for name in topics]
@@ -107,7 +107,7 @@ class KafkaClient:
         return response
 
     def live_brokers(self) -> list[tuple[str, int]]:
-        """Addresses of the brokers that may lead partitions: fenced ones are not among them."""
+        """Addresses of the brokers that are not fenced."""
         request = describe_cluster.DescribeClusterRequest()
         response = self._call(describe_cluster.API_KEY, request, _DESCRIBE_CLUSTER_VERSION)
         _check(response.error_code, response.error_message, "the cluster")
@@ -142,7 +142,7 @@ class KafkaClient:
         _check(result.error_code, result.error_message, f"topic {name}")
 
     def topic_configs(self, name: str) -> list[TopicConfig]:
-        """A topic's settings, in the broker's order."""
+        """A topic's configs, in the broker's order."""
         resource = describe_configs.DescribeConfigsRequestDescribeConfigsResource(
             resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None
         )
@@ -160,7 +160,7 @@ class KafkaClient:
         ]
 
     def reassign(self, name: str, replicas: Mapping[int, Sequence[int] | None]) -> None:
-        """Lets partitions of a topic move to these replicas; None calls a move back."""
+        """Reassigns partitions of a topic to these replicas; None cancels a reassignment."""
         messages = alter_partition_reassignments
         topic = messages.AlterPartitionReassignmentsRequestReassignableTopic(
             name,
@@ -180,7 +180,7 @@ class KafkaClient:
         _check(response.error_code, response.error_message, f"topic {name}")
 
     def reassignments(self) -> dict[tuple[str, int], Reassignment]:
-        """All partitions that move, by topic and number."""
+        """All reassignments, by topic and partition."""
         messages = list_partition_reassignments
         request = messages.ListPartitionReassignmentsRequest(int(self._timeout_s * 1000), None)
         response = self._call(messages.API_KEY, request, _REASSIGNMENTS_VERSION)

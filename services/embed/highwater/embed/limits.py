@@ -18,7 +18,7 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitChange:
-    """Bytes per second; None leaves the present limit, -1 takes it away."""
+    """Bytes per second; None keeps the current limit, -1 removes it."""
 
     produce: int | None
     consume: int | None

@@ -1,4 +1,4 @@
-"""Nodes of a cluster seen and taken out of use through the controller, for the command line."""
+"""Lists, decommissions and removes nodes of a cluster, for the command line."""
 
 import asyncio
 from collections import Counter
@@ -15,11 +15,11 @@ from highwater.model.cluster import NodeState
 from highwater.model.errors import HighwaterError, UsageError
 
 TIMEOUT_S: Final = 10.0
-"""Of one call."""
+"""The limit of one call."""
 STEP_S: Final = 0.5
-"""Between two steps of a decommission: moves take seconds."""
+"""The pause between two steps of a decommission: reassignments take seconds."""
 STALLED_S_MAX: Final = 600.0
-"""A decommission in which nothing has changed for so long ends; it can be taken up again."""
+"""A decommission ends when nothing has changed for so long; it can be run again."""
 
 _OPERATOR_S: Final = frozenset({
     ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -31,7 +31,7 @@ _OPERATOR_S: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One node with what it holds, in numbers of replicas and of partitions that it leads."""
+    """One node with its numbers of replicas and of partitions that it leads."""
 
     node_id: int
     address: str
@@ -43,7 +43,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecommissionStep:
-    """Replicas that the node still has, those that are on their way, and those without a place."""
+    """Replicas that are left on the node, that are moving, and that no other node can take."""
 
     left: int
     moving: int
@@ -84,11 +84,10 @@ def decommission(
     on_step: Callable[[DecommissionStep], None],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Returns when the node holds nothing; `on_step` hears of every change.
+    """Returns when the node has no replica; calls `on_step` after every change.
 
-    Raises UsageError if the others are too few, or if there is no such node, and HighwaterError if
-    the controller does not answer, or nothing has moved for long. Called again it goes on where it
-    was.
+    Raises UsageError if the other nodes are too few or the node does not exist, and HighwaterError
+    if the controller does not answer or nothing has moved for long. It can be called again to go on.
     """
 
     async def work(endpoints: ControllerEndpoints) -> None:
@@ -115,7 +114,7 @@ def decommission(
 
 
 def recommission(address: str, node_id: int) -> DecommissionStep:
-    """Lets the node have new replicas again; what it has, and what still moves away."""
+    """Allows new replicas on the node again; returns its replicas and those still moving away."""
 
     async def work(endpoints: ControllerEndpoints) -> DecommissionStep:
         request = pb.DecommissionNodeRequest(node_id=node_id, cancel=True)
@@ -125,7 +124,7 @@ def recommission(address: str, node_id: int) -> DecommissionStep:
 
 
 def remove(address: str, node_id: int) -> None:
-    """Forgets a node that has ended and holds nothing. Raises UsageError if it does not."""
+    """Removes a stopped node without replicas. Raises UsageError if the controller refuses."""
 
     async def work(endpoints: ControllerEndpoints) -> None:
         response = await ControllerClient(endpoints).remove_node(

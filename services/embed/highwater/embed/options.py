@@ -1,7 +1,7 @@
-"""What `highwater up` is told, and the settings of each service that follow from it.
+"""The options of `highwater up`, and the settings of each service that follow from them.
 
-The command's own flags win over `--set`, the environment and the file where both speak of the same
-thing (the data directory, ports, addresses of the cluster's own services).
+The command's own flags win over `--set`, the environment and the file (for the data directory,
+ports, addresses of the cluster's own services).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ SECTIONS: Final = ("controller", "quota", "partition", "gateway")
 UP_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "controller": {},
     "quota": {},
-    # As in Kafka's own server.properties: on a laptop nobody wants to wait for three seconds.
+    # As in Kafka's own server.properties, so that groups on a laptop need not wait three seconds.
     "partition": {"group_initial_rebalance_delay_ms": 0},
     "gateway": {},
 }
@@ -48,9 +48,9 @@ class UpOptions:
         return self.separate or self.nodes > 1 or self.gateways > 1
 
     def metrics_port_of(self, settings: MetricsSettings, index: int = 0) -> int | None:
-        """Where the process of this number serves /metrics: by the flag, else by its settings.
+        """The /metrics port of the process with this number: from the flag, else its settings.
 
-        Gives 0 for a port that the system chooses, None for no metrics at all.
+        0 means that the system chooses, None that there are no metrics.
         """
         if self.metrics_port:
             return self.metrics_port + index
@@ -58,10 +58,10 @@ class UpOptions:
 
 
 def up_defaults(section: str, options: UpOptions) -> Mapping[str, Any]:
-    """UP_DEFAULTS, and what follows from the number of nodes.
+    """UP_DEFAULTS, and defaults that depend on the number of nodes.
 
-    The topic of group metadata waits for the nodes of its replicas, so that the first group does
-    not make it with one replica because the first node happened to be there first.
+    The group metadata topic waits for the nodes of its replicas, so that it does not get one replica
+    when the first node is ready before the others.
     """
     if section != "gateway":
         return UP_DEFAULTS[section]
@@ -83,7 +83,7 @@ def assignments_by_section(assignments: Sequence[str]) -> dict[str, dict[str, An
 
 
 def cluster_overrides(options: UpOptions) -> dict[str, dict[str, Any]]:
-    """What holds for a section in both modes: `--set`, then the flags."""
+    """The overrides of each section in both modes: `--set`, then the flags."""
     overrides = assignments_by_section(options.assignments)
     if options.log_level is not None:
         for section in SECTIONS:
@@ -96,7 +96,7 @@ def cluster_overrides(options: UpOptions) -> dict[str, dict[str, Any]]:
 
 
 def with_own(section: str, overrides: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds settings that follow from the flags. Raises ConfigError where `--set` had one too."""
+    """Adds settings that follow from the flags. Raises ConfigError if `--set` has one of them."""
     for name in own:
         if name in overrides:
             raise ConfigError(f"{section}.{name} follows from the flags of highwater up")

@@ -1,4 +1,4 @@
-"""Looks for ports before anything is started: which are free, and which are not."""
+"""Finds and checks free ports before anything is started."""
 
 import errno
 import random
@@ -8,13 +8,13 @@ from typing import Final
 from highwater.model.errors import BindError, PortInUseError, UsageError
 
 _PORTS: Final = range(20_000, 32_000)
-"""Below Linux's ephemeral range, so that no outgoing connection takes one before its service."""
+"""Below Linux's ephemeral range, so that no outgoing connection takes a chosen port."""
 
 _TRIES_MAX: Final = 200
 
 
 def free_ports(host: str, count: int) -> int:
-    """The first of so many ports in a row that are free now; another process may be faster."""
+    """The first of `count` consecutive ports that are free now; others may still take them."""
     for _ in range(_TRIES_MAX):
         first = random.choice(_PORTS)
         try:

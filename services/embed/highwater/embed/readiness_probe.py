@@ -1,7 +1,7 @@
 """Asks a service whether it is ready.
 
 `python -m highwater.embed.readiness_probe HOST:PORT` is `highwater healthcheck` for container
-runtimes, which ask every few seconds: it loads next to nothing, a tenth of what the command does.
+runtimes, which ask every few seconds: it takes a tenth of the command's time, as it loads so little.
 """
 
 import socket
@@ -23,7 +23,7 @@ _QUESTION: Final = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: clos
 
 
 def ask(host: str, port: int, timeout_s: float = TIMEOUT_S) -> str:
-    """What /readyz says. Raises HighwaterError if that is no, UnreachableError if nothing."""
+    """Returns the text of /readyz. Raises HighwaterError if not ready, UnreachableError if down."""
     address = f"{host}:{port}"
     answer = b""
     try:
@@ -44,7 +44,7 @@ def ask(host: str, port: int, timeout_s: float = TIMEOUT_S) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints what the service says; the process's exit code."""
+    """Prints the service's answer; returns the process's exit code."""
     host, _, port = arguments[0].rpartition(":") if len(arguments) == 1 else ("", "", "")
     if not host or not port.isdecimal():
         print("expected HOST:PORT", file=sys.stderr)  # noqa: T201 - the operator reads it.

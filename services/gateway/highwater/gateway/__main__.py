@@ -16,7 +16,7 @@ from highwater.runtime.settings import load_settings
 
 
 def run(config: GatewayConfig) -> int:
-    """Runs a gateway until a signal or a failure; the process's exit code."""
+    """Runs a gateway until a signal or a failure; returns the process's exit code."""
     keep_freed_memory()
     log = make_logger(config.log, service="gateway")
     forward_standard_logging(log)
@@ -51,7 +51,7 @@ class GatewayProcess:
 
     @property
     def failed(self) -> "asyncio.Future[None]":
-        """The service's."""
+        """Resolves when the service fails."""
         return self.service.failed
 
     async def start(self) -> None:

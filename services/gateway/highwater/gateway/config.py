@@ -27,8 +27,8 @@ class GatewayConfig(ServiceSettings):
     )
     proxy_protocol: bool = Field(
         default=False,
-        description="clients come through a balancer that sends PROXY protocol v2; others are "
-        "closed, so the ports must be reachable by the balancer only",
+        description="clients come through a balancer that sends PROXY protocol v2; connections "
+        "without its header are closed, so let only the balancer reach the ports",
     )
     gateway_id: str = Field(
         default="",
@@ -52,8 +52,8 @@ class GatewayConfig(ServiceSettings):
         default=-1,
         ge=-1,
         le=100,
-        description="offsets.topic.replication.factor; groups have to wait until there are so many "
-        "nodes. -1 leaves it to the controller, which takes what nodes there are",
+        description="offsets.topic.replication.factor; groups wait until the cluster has that many "
+        "nodes. With -1 the controller decides by the nodes that are live",
     )
     request_bytes_max: int = Field(
         default=100 << 20, ge=1024, description="socket.request.max.bytes"
@@ -65,29 +65,29 @@ class GatewayConfig(ServiceSettings):
         default=1,
         ge=1,
         le=1024,
-        description="Fetch requests of one connection that are under way; others wait their turn",
+        description="Fetch requests that one connection has in flight; others wait their turn",
     )
     memory_budget_bytes: int = Field(
         default=256 << 20,
         ge=1 << 20,
-        description="unanswered request bytes in all; begun requests hold at most a quarter, "
-        "replies that clients do not take another",
+        description="unanswered request bytes of all connections; partly received requests hold "
+        "at most a quarter, replies that clients have not read another quarter",
     )
     held_produce_bytes_max: int = Field(
         default=64 << 20,
         ge=0,
-        description="batches that wait for a new leader, in all; more are refused",
+        description="bytes of batches that wait for a new leader, in all; more are refused",
     )
     connections_max: int = Field(default=50_000, ge=1, description="connections at a time")
     idle_s_max: float = Field(default=600, gt=0, description="connections.max.idle.ms, in seconds")
     frame_s_max: float = Field(
-        default=30, gt=0, description="seconds that a begun request may take to arrive"
+        default=30, gt=0, description="seconds that a request may take to arrive in full"
     )
     sender_threads: int = Field(
         default=2, ge=1, le=64, description="threads that send large fetches from files"
     )
     drain_s: float = Field(
-        default=2.0, ge=0, description="seconds that running requests get to end at a stop"
+        default=2.0, ge=0, description="seconds that requests in flight get to end at a stop"
     )
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

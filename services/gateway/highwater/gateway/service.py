@@ -1,7 +1,7 @@
 """The gateway, put together: listener, sessions, routes, links and handlers.
 
-Start: register with the controller, take the first image, then listen. Every image is applied in
-one go: links first, routes over them, then ports for nodes that are new.
+Start: register with the controller, wait for the first image, then listen. Each image is applied
+in this order: links, routes over them, ports for new nodes.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ from highwater.runtime.tasks import TaskOwner
 
 FIRST_IMAGE_TIMEOUT_S: Final = 30.0
 EXPIRE_S: Final = 0.25
-"""How often waiting appends are looked at: their deadlines hold to within this time."""
+"""How often the deadlines of waiting appends are checked."""
 
 
 class GatewayService:
-    """One gateway. To be built on the loop that it runs on; `endpoints` is closed by the owner."""
+    """One gateway, built on the loop that it runs on. The caller closes `endpoints`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class GatewayService:
         log: Logger,
         embedded: bool = False,
     ) -> None:
-        """`embedded`: heartbeats run in the loop, and metrics are served by somebody else."""
+        """`embedded`: heartbeats run in the loop, and the embedding process serves the metrics."""
         self._config = config
         self._clock = clock
         self._endpoints = endpoints
@@ -85,7 +85,7 @@ class GatewayService:
             is_lost=self.links.is_lost,
             call_later=loop.call_later,
         )
-        # The node of an embedded gateway lives and dies with it, and leads all there is.
+        # An embedded gateway's node leads every partition and stops together with the gateway.
         self.routing = RoutingTable(self.links.link_to, None if embedded else self.held)
         self.meters = RequestMeters()
         self._follower = ImageFollower(self.links, self.routing, None if embedded else self.held)
@@ -105,16 +105,16 @@ class GatewayService:
 
     @property
     def port(self) -> int:
-        """The bootstrap port; after `start`."""
+        """The bootstrap port; known after `start`."""
         return self._port
 
     @property
     def connections(self) -> int:
-        """Client connections now."""
+        """The number of open client connections."""
         return 0 if self._listener is None else len(self._listener.connections)
 
     def add_local_node(self, link: NodeLink) -> None:
-        """A partition node in this process; before `start`."""
+        """Adds a partition node in this process; to be called before `start`."""
         self.links.add_local(link)
 
     async def start(self) -> None:
@@ -129,7 +129,7 @@ class GatewayService:
         self._listener = self._make_listener()
         stack.push_async_callback(self._listener.close, drain_s=config.drain_s)
         stack.callback(self.held.close)
-        # The port is taken before anything is told of it.
+        # Open the port first: registration tells the controller its number.
         self._port = await self._listener.open_port(
             DEFAULT_INSTANCE, None, config.port, accept=False
         )
@@ -142,7 +142,7 @@ class GatewayService:
         except TimeoutError:
             raise HighwaterError("the controller sent no metadata in time") from None
         await self._open_ports()
-        # Nobody is served before there is an image to serve from.
+        # Requests need an image.
         await self._listener.start_accepting()
         self._expirer = self._loop.call_later(EXPIRE_S, self._expire)
         stack.callback(self._stop_expiring)
@@ -231,16 +231,14 @@ class GatewayService:
             "Connections refused at accept: too many, or without a PROXY header.",
             lambda: listener.refused,
         )
-        readings.gauge(
-            "request_bytes_held", "Bytes of requests without an answer.", lambda: budget.used
-        )
+        readings.gauge("request_bytes_held", "Bytes of unanswered requests.", lambda: budget.used)
         readings.gauge(
             "produce_bytes_held",
             "Bytes of batches that wait for their partition's leader.",
             lambda: self.held.nbytes,
         )
         readings.gauge(
-            "begun_bytes_held", "Bytes of requests that have come in part.", lambda: budget.begun
+            "begun_bytes_held", "Bytes of partly received requests.", lambda: budget.begun
         )
         readings.gauge(
             "reply_bytes_held", "Bytes of replies that wait for clients.", lambda: budget.replies
@@ -279,7 +277,7 @@ class GatewayService:
     def _gateway_state(self) -> cluster_pb2.GatewayState:
         config = self._config
         host = config.advertised_host or config.host
-        # Several gateways behind one balancer are told by the same host and port.
+        # Gateways behind one balancer share host and port, so their names must differ.
         own_host = socket.gethostname() if config.advertised_host else config.host
         return cluster_pb2.GatewayState(
             gateway_id=config.gateway_id or f"{own_host}:{self._port}",
@@ -353,7 +351,7 @@ class GatewayService:
         listener = self._listener
         if image is None or listener is None or self._config.single_port:
             return
-        async with self._opening:  # An image may come while the ports of the last are opened.
+        async with self._opening:  # The next image may come while ports are being opened.
             for node in sorted(image.nodes):
                 if not listener.has_port(DEFAULT_INSTANCE, node):
                     await listener.open_port(DEFAULT_INSTANCE, node, self._port + node)

@@ -1,1 +1,1 @@
-"""The quota service: shares each instance's traffic limit out over the nodes, once a second."""
+"""The quota service: divides each instance's traffic limit among the nodes, once a second."""

@@ -36,7 +36,7 @@ def main() -> int:
 
 
 class QuotaProcess:
-    """The service together with the watch that feeds it."""
+    """The quota service together with its watch of the metadata."""
 
     def __init__(self, config: QuotaConfig, log: Logger) -> None:
         registry = process_registry()
@@ -49,11 +49,11 @@ class QuotaProcess:
 
     @property
     def failed(self) -> "asyncio.Future[None]":
-        """The service's, which also gets what ends the watch."""
+        """Resolves when the service or the watch fails."""
         return self.service.failed
 
     async def start(self) -> None:
-        """Starts to watch, then to serve; allocations follow the first image."""
+        """Starts the watch, then the service; allocations begin with the first image."""
         self._watch.start()
         await self.service.start()
 

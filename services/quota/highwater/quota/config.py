@@ -22,7 +22,7 @@ class QuotaConfig(ServiceSettings):
         default=("127.0.0.1:9300",), min_length=1, description="host:port of every controller"
     )
     policy: Literal["static"] = Field(
-        default="static", description="how limits are shared out; static: by leader count"
+        default="static", description="how limits are divided among nodes; static: by leader count"
     )
     tick_ms: int = Field(
         default=1000, ge=10, le=60_000, description="how often nodes report and get their shares"

@@ -29,24 +29,24 @@ _CANCEL_TIMEOUT_S: Final = 1.0
 
 
 class Watch(Protocol):
-    """What is needed of `highwater.metadata.watch.ClusterWatch`, which somebody else runs."""
+    """The part of `highwater.metadata.watch.ClusterWatch` that is needed; the caller runs it."""
 
     @property
     def image(self) -> ClusterImage | None:
-        """The present image, None before the first."""
+        """The current image, None before the first."""
         ...
 
     def subscribe(
         self, subscriber: Callable[[ClusterImage, ClusterDelta | None], None]
     ) -> Callable[[], None]:
-        """Calls the subscriber for every image; returns what ends that."""
+        """Calls the subscriber for every image; returns a function that ends the subscription."""
         ...
 
 
 class QuotaService:
     """One quota service. `servicer` serves in-process callers also without a gRPC server.
 
-    To be built on the loop that it runs on. `watch` is started and stopped by whoever owns it.
+    Build it on the loop that it runs on. The caller starts and stops `watch`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class QuotaService:
             "limits_changed", revision=image.revision, instances=len(self.ledger.limits.instances)
         )
         self.servicer.notify()
-        # Increases wait for a tick; nodes should not have to wait for their report after it.
+        # Increases wait for a tick; send them right after it, without waiting for the next report.
         self._cancel_increases()
         self._increases = self._loop.call_later(self._config.tick_ms / 1000, self.servicer.notify)
 

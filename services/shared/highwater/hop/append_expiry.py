@@ -1,9 +1,9 @@
-"""Ending the wait for batches whose deadline has passed, without disturbing the others' order.
+"""Fails batches whose deadline has passed, and keeps the order of the others.
 
-A group on the wire stays as it is, since its answer may still come and belongs to it alone: only
-its sinks are told, once. A group that is not on the wire loses the batches. Of an idempotent
-producer all later batches in the same queue go with the first: if they went on without it, a node
-that does not know the producer would take a later sequence for the first one.
+A group on the wire keeps its place, since its answer may still come; its sinks are answered once.
+A group that is not on the wire loses its expired batches. All later batches of an idempotent
+producer in the same queue expire with the first: sent without it, a node that does not know the
+producer would take a later sequence for the first one.
 """
 
 from typing import Any, Final
@@ -21,32 +21,32 @@ from highwater.kafka.records.batch import PRODUCER_EPOCH_AT, PRODUCER_ID_AT
 from highwater.model.ids import TopicId
 
 NEVER_MS: Final = 1 << 62
-"""The deadline of a group for which nobody waits any more."""
+"""The deadline of a group whose sinks have all been answered."""
 
 
 class _Answered:
-    """In the place of a sink that has been told; late answers end here."""
+    """Replaces a sink that has been answered, and drops late answers."""
 
     def append_done(self, *_: object) -> None:
-        """Nobody is interested."""
+        """Drops the answer."""
 
     def append_broken(self, _error: Exception) -> None:
-        """Cannot happen."""
+        """Is never called."""
 
 
 ANSWERED: Final[AppendSink] = _Answered()
 
 
 class AppendExpiry:
-    """One look at everything that waits for a node. `tell` comes last: sinks may do anything.
+    """One pass over all groups that wait for a node. Call `tell` last: sinks may change the queues.
 
-    Unsent groups must be shown in the order in which they would be sent.
+    Unsent groups must be passed in the order in which they would be sent.
     """
 
     __slots__ = ("_doomed", "_now_ms", "_reason", "_told")
 
     def __init__(self, now_ms: int, reason: str) -> None:
-        """`now_ms` on the clock of the deadlines; `reason` is for people."""
+        """`now_ms` is on the clock of the deadlines; `reason` goes into the error message."""
         self._now_ms = now_ms
         self._reason = reason
         self._doomed: set[tuple[TopicId, int, bytes]] = set()
@@ -54,7 +54,7 @@ class AppendExpiry:
         self._told: list[tuple[AppendSink, int, AppendGroup, Failure]] = []
 
     def answer_sent(self, group: AppendGroup) -> None:
-        """A group on the wire: whoever waited long enough hears that the outcome is unknown."""
+        """Notes the expired sinks of a group on the wire; their outcome is unknown."""
         if group.deadline_ms > self._now_ms:
             return
         failure = unknown(self._reason)
@@ -71,11 +71,11 @@ class AppendExpiry:
         group.later_deadlines = later
         group.deadline_ms = min(later.values(), default=NEVER_MS)
         if not later and not any_idempotent(group):
-            # It will not be sent again, so its bytes are of no use.
+            # It will not be sent again, so its bytes can be freed.
             group.batches = [b""] * len(group.batches)
 
     def take_unsent(self, group: AppendGroup) -> int:
-        """A group that is not on the wire: takes expired batches out; gives their bytes."""
+        """Takes expired batches out of a group that is not on the wire; returns their bytes."""
         if group.deadline_ms > self._now_ms and not self._doomed:
             return 0
         kept: list[int] = []
@@ -91,14 +91,14 @@ class AppendExpiry:
         return _keep(group, kept)
 
     def tell(self) -> None:
-        """Tells every sink that was noted."""
+        """Fails every sink that was noted."""
         told, self._told = self._told, []
         for sink, index, group, failure in told:
             tell(sink, index, -1, group, failure)
 
 
 def unknown(reason: str) -> Failure:
-    """The failure for batches of which nobody knows whether they are in the log."""
+    """The failure for batches that may or may not be in the log."""
     return Failure(ErrorCode.REQUEST_TIMED_OUT, reason, outcome=OUTCOME_UNKNOWN)
 
 
@@ -113,10 +113,10 @@ def any_idempotent(group: AppendGroup) -> bool:
 
 
 def answer_others(group: AppendGroup, failure: Failure) -> None:
-    """Takes the batches out that are not idempotent, and then tells their sinks.
+    """Takes out the batches that are not idempotent and fails their sinks.
 
-    The rest may be sent again, and has to be: if the client did it, the next batches of its
-    producer, which are under way, would come first.
+    The others must be sent again here: if their clients did it, the next batches of the same
+    producers, which are already in flight, would come first.
     """
     told: list[tuple[AppendSink, int]] = []
     kept: list[int] = []
@@ -131,9 +131,9 @@ def answer_others(group: AppendGroup, failure: Failure) -> None:
 
 
 def drop_answered(group: AppendGroup) -> None:
-    """Takes out batches that must not be sent again: their clients may have sent them anew.
+    """Takes out answered batches, which must not be sent again: their clients may have done so.
 
-    Idempotent batches stay, as a log knows them, and others of their producer may be behind.
+    Idempotent batches stay: a log recognises duplicates, and later batches may follow them.
     """
     if ANSWERED in group.sinks:
         kept = [
@@ -161,7 +161,7 @@ def _deadline_of(group: AppendGroup, place: int) -> int:
 
 
 def _keep(group: AppendGroup, places: list[int]) -> int:
-    """Leaves only these batches; gives the bytes of the others."""
+    """Keeps only these batches; returns the bytes of the others."""
     if len(places) == len(group.batches):
         return 0
     deadlines = [_deadline_of(group, place) for place in places]

@@ -1,4 +1,4 @@
-"""The port for coordinator calls: one Kafka request for the owner of a group or transaction."""
+"""The port for coordinator calls: one Kafka request for the coordinator of a group."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -9,11 +9,11 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Far above the largest honest SyncGroup; larger bodies are refused undecoded."""
 
 REPLY_BYTES_MAX: Final = 100 << 20
-"""Below what gRPC takes: what a leader is told of a group with gigantic subscriptions is an error."""
+"""Below gRPC's limit. A larger answer, as to a leader about huge subscriptions, is an error."""
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
-"""Bodies of calls, or of replies, that travel together; a larger one travels alone. A message above
-gRPC's limit would end the stream, and with it everybody's calls."""
+"""Bytes of calls, or of replies, in one message; a larger one is sent alone. A message above gRPC's
+limit would break the stream and fail all calls in it."""
 
 
 class CoordinatorCall:
@@ -23,7 +23,7 @@ class CoordinatorCall:
     encoded response body (no header), or a Kafka error code with an empty body (15
     COORDINATOR_NOT_AVAILABLE, 16 NOT_COORDINATOR, 14 COORDINATOR_LOAD_IN_PROGRESS, 7
     REQUEST_TIMED_OUT), which the gateway puts into the API's own response. After `cancelled` is
-    set nobody listens any more; a reply is then harmless.
+    set, replies are ignored.
     """
 
     __slots__ = (
@@ -59,9 +59,9 @@ class CoordinatorCall:
         self.client_host = client_host
         self.body = body
         self.partition = partition
-        """The partition of the coordinator's topic that owns the group or transactional id."""
+        """The partition of the group metadata topic that the group belongs to."""
         self.deadline_ms = deadline_ms
-        """Milliseconds from now until nobody waits for the reply."""
+        """Milliseconds from now; later replies are ignored."""
         self.reply = reply
         self.cancelled = False
 
@@ -74,5 +74,5 @@ class CoordinatorPort(Protocol):
         ...
 
     def cancel(self, call: CoordinatorCall) -> None:
-        """Says that the client is gone; a parked JoinGroup or SyncGroup is then forgotten."""
+        """Forgets a waiting JoinGroup or SyncGroup whose client has disconnected."""
         ...

@@ -1,7 +1,7 @@
-"""FetchRequest and FetchResponse between `FetchWork` and bytes; used on both ends.
+"""Encodes and decodes FetchRequest and FetchResponse, on both ends of the stream.
 
-Packed rows on purpose: a fetch in a message costs a few `pack` and `unpack` calls, where a
-submessage per fetch, or an array per field, would cost more than the fetch itself.
+A fetch is a packed row, which costs a few `pack` and `unpack` calls; a submessage per fetch, or an
+array per field, would cost more than the fetch itself.
 """
 
 import os
@@ -21,7 +21,7 @@ from highwater.model.ids import InstanceId, TopicId
 PIECE_BYTES: Final = 1 << 20
 """Payload of one message (measured: 1 MiB costs least per byte)."""
 
-# partition_service.proto says what the columns are.
+# partition_service.proto describes the columns.
 _CALL: Final = Struct("<QiIiiiB")
 _ASKED: Final = Struct("<Iiiqii")
 _ANSWER: Final = Struct("<QiiIB")
@@ -32,7 +32,7 @@ _MALFORMED: Final = (DecodeError, IndexError, ValueError, struct.error)
 
 
 def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], references: bool) -> bytes:
-    """One message; every work has its `call_id`."""
+    """Encodes one message; every work has its `call_id`."""
     topics: dict[TopicId, int] = {}
     instances: dict[InstanceId, int] = {}
     calls: list[bytes] = []
@@ -62,7 +62,7 @@ def encode_request(works: Sequence[FetchWork], cancelled: Sequence[int], referen
 
 
 def decode_request(message: bytes) -> pb.FetchRequest:
-    """The request; raises HopFramingError."""
+    """Decodes a request; raises HopFramingError."""
     try:
         return pb.FetchRequest.FromString(message)
     except DecodeError as error:
@@ -70,7 +70,7 @@ def decode_request(message: bytes) -> pb.FetchRequest:
 
 
 def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> list[FetchWork]:
-    """The node's side of `encode_request`. Raises HopFramingError."""
+    """The fetches of a decoded request. Raises HopFramingError."""
     topic_ids = [TopicId(t) for t in request.topic_ids]
     instances = [InstanceId(i) for i in request.instances]
     works = []
@@ -105,10 +105,10 @@ def works_of(request: pb.FetchRequest, done: Callable[[FetchWork], None]) -> lis
 
 
 class ResponseWriter:
-    """Collects answered works into messages. Releases their ranges.
+    """Collects answered fetches into messages, and releases their ranges.
 
-    With references it names places; a reader opens the files for itself. Otherwise it reads the
-    bytes, and cuts long answers into pieces.
+    With references it names files and positions, and the reader opens the files itself. Otherwise
+    it reads the bytes, and cuts long answers into pieces.
     """
 
     def __init__(self, *, references: bool) -> None:
@@ -168,7 +168,7 @@ class ResponseWriter:
         self._references.append(_REFERENCE.pack(index, known[0], found.position))
 
     def _add_payload(self, work: FetchWork, records: list[bytes]) -> None:
-        """Closes the answer, over as many messages as its bytes need."""
+        """Ends the answer, in as many messages as its bytes need."""
         body = memoryview(records[0] if len(records) == 1 else b"".join(records))
         count, throttle_ms = len(work.results), work.throttle_ms
         while True:
@@ -199,7 +199,7 @@ class ResponseWriter:
         self._new_message()
 
     def take(self, begun_messages: int = 0) -> list[bytes]:
-        """All messages so far; the last one says how many requests were begun."""
+        """Returns all messages so far; the last one says how many requests were begun."""
         if self._answers or begun_messages:
             self._end_message(begun_messages)
         messages, self._messages = self._messages, []
@@ -214,7 +214,7 @@ def _read_ranges(results: list[FetchedPartition]) -> list[bytes]:
             try:
                 found.append(_read_range(result.records))
             except OSError:
-                # Its log finds out by itself, at the next append or read of an index.
+                # The log notices the failed disk by itself, at the next append or index read.
                 result.release()
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     return found
@@ -256,17 +256,17 @@ class Answer:
     ) -> None:
         self.call_id = call_id
         self.results = results
-        """Records still to be filled in; empty in the pieces after the first."""
+        """Results without their records; empty in the pieces after the first."""
         self.payload = payload
         self.done = done
         self.throttle_ms = throttle_ms
         self.references: list[tuple[FetchedPartition, pb.SegmentFile, int]] = []
-        """Results with the file and the position in it of their records."""
+        """Results with the files and positions of their records."""
 
     def fill(self, payload: memoryview, isolation_level: int) -> list[FetchedPartition]:
-        """The results with their bytes, once all of the payload is here.
+        """Returns the results with their records, when the whole payload is here.
 
-        Raises HopFramingError if the payload has not the bytes that the results promise.
+        Raises HopFramingError if the payload's size is not the sum of the results' sizes.
         """
         promised = 0 if self.references else sum([r.nbytes for r in self.results])
         if len(payload) != promised:
@@ -282,7 +282,7 @@ class Answer:
 
 
 def parse_response(message: bytes) -> tuple[list[Answer], int]:
-    """The answers of one message, and how many requests it says were begun.
+    """The answers in one message, and the number of requests that the node has begun.
 
     Raises HopFramingError.
     """
@@ -333,7 +333,7 @@ def _apply_detail(result: FetchedPartition, detail: pb.FetchPartitionDetail) -> 
 
 
 def _spread_references(header: pb.FetchResponse, answers: list[Answer]) -> None:
-    """Gives each answer the references of its own partitions; exactly those with records."""
+    """Gives each answer its references: one for each of its partitions with records."""
     files = list(header.files)
     references = _REFERENCE.iter_unpack(header.references)
     at = 0

@@ -1,8 +1,8 @@
-"""Stream messages: a protobuf header, then the payload as the last field, never copied.
+"""Stream messages: a protobuf header, then the payload as the last field, which is never copied.
 
 `header_bytes` (field 1, fixed32) is the length of everything before the payload field, so a
-reader parses the header alone and slices the payload. A message without payload has no payload
-field; the whole is always valid protobuf (see partition_service.proto).
+reader parses only the header and slices the payload. A message without payload has no payload
+field. The message as a whole is valid protobuf (see partition_service.proto).
 """
 
 from struct import Struct
@@ -14,7 +14,7 @@ _HEADER_TAG: Final = 0x0D
 _PAYLOAD_TAG: Final = b"\x7a"
 """Field 15, wire type 2 (length-delimited)."""
 PLACEHOLDER: Final = 1
-"""Any non-zero value: it makes protobuf write field 1, whose bytes are then overwritten."""
+"""Not 0, so that protobuf writes field 1; its bytes are then overwritten."""
 
 
 class HopFramingError(ValueError):
@@ -22,7 +22,7 @@ class HopFramingError(ValueError):
 
 
 def frame(header: bytes, payload: list[Any], payload_bytes: int) -> bytes:
-    """One message. `header` is serialised with header_bytes set to any non-zero value."""
+    """Builds one message. `header` is serialised with a `header_bytes` that is not 0."""
     fixed = _HEAD.pack(_HEADER_TAG, len(header))
     if not payload_bytes:
         return b"".join((fixed, header[_HEAD.size :]))
@@ -30,7 +30,7 @@ def frame(header: bytes, payload: list[Any], payload_bytes: int) -> bytes:
 
 
 def split(message: bytes) -> tuple[memoryview, memoryview]:
-    """(header, payload) of a message, both views of it; the payload may be empty."""
+    """Returns views of a message's header and payload; the payload may be empty."""
     view = memoryview(message)
     if len(message) < _HEAD.size:
         raise HopFramingError(f"{len(message)} bytes are no stream message")

@@ -9,10 +9,10 @@ _CANNOT_TELL: Final = errno.EOPNOTSUPP
 
 
 def read_cached(fd: int, buffer: Any, position: int) -> int:
-    """Fills `buffer` from `position` on, as far as the page cache goes: bytes read, 0 if none.
+    """Reads from `position` on what is in the page cache; returns the bytes read, 0 if none.
 
-    Fewer than the buffer takes also come where the file ends. A file system that cannot tell what
-    is in memory (EOPNOTSUPP, as older tmpfs) is read anyhow. Raises OSError.
+    At the end of the file it reads less than the buffer holds. File systems that do not support
+    such reads (EOPNOTSUPP, as older tmpfs) are read normally. Raises OSError.
     """
     try:
         return os.preadv(fd, [buffer], position, os.RWF_NOWAIT)

@@ -1,11 +1,12 @@
 """The port to a partition node, as gateways see it."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from highwater.api.partition.v1 import partition_service_pb2 as pb
 from highwater.hop.append import AppendRoute, AppendSink
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.hop.fetch import FetchWork
+from highwater.kafka.primitives import Buffer
 from highwater.model.ids import NodeId
 
 
@@ -16,7 +17,7 @@ class ProduceTarget(Protocol):
         self,
         route: AppendRoute,
         acks: int,
-        batch: Any,
+        batch: Buffer,
         nbytes: int,
         sink: AppendSink,
         index: int,
@@ -39,15 +40,15 @@ class NodeLink(ProduceTarget, Protocol):
         ...
 
     def cancel_fetch(self, work: FetchWork) -> None:
-        """Forgets a fetch whose client is gone."""
+        """Forgets a fetch whose client has disconnected."""
         ...
 
     def submit(self, call: CoordinatorCall) -> None:
-        """Hands over a coordinator call."""
+        """Sends a coordinator call."""
         ...
 
     def cancel(self, call: CoordinatorCall) -> None:
-        """Forgets a coordinator call whose client is gone."""
+        """Forgets a coordinator call whose client has disconnected."""
         ...
 
     async def list_offsets(
@@ -65,5 +66,5 @@ class NodeLink(ProduceTarget, Protocol):
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:
-        """All directories of the node; raises HighwaterError if the node is away."""
+        """All log directories of the node; raises HighwaterError if the node is away."""
         ...

@@ -1,7 +1,7 @@
 """Segment files of a node on this host, opened read-only for sendfile (decision 4).
 
-A directory is used only after the node's incarnation token has been found in it. Each opened file
-is checked by inode and size; descriptors are shared, counted, and kept open under an LRU.
+A log directory is used only if the node's incarnation token is in it. Inode and size of each opened
+file are checked; descriptors are shared, counted, and kept open by LRU.
 """
 
 import os
@@ -13,31 +13,31 @@ from typing import Final, Protocol
 INCARNATION_FILE: Final = ".highwater_incarnation"
 OPEN_FILES_MAX: Final = 512
 FILES_PER_LOOK: Final = 16
-"""Of `drop_deleted`: about 10 us."""
+"""Files that one `drop_deleted` checks: about 10 us."""
 
 
 class StaleReferenceError(Exception):
-    """The named bytes are not there (any more)."""
+    """The named file or range does not exist (any more)."""
 
 
 class NamedFile(Protocol):
-    """A SegmentFile as the node names it."""
+    """A segment file as the node names it in its answers."""
 
     @property
     def path(self) -> str:
-        """Relative to the log directory."""
+        """The path, relative to the log directory."""
 
     @property
     def log_dir(self) -> int:
-        """Which of the node's log directories."""
+        """The index of the log directory."""
 
     @property
     def inode(self) -> int:
-        """Of the file."""
+        """The file's inode number."""
 
 
 class OpenFile:
-    """One descriptor; closed when nobody uses it and the LRU has dropped it."""
+    """One descriptor; closed when it is unused and the LRU has dropped it."""
 
     __slots__ = ("dropped", "fd", "inode", "size", "users")
 
@@ -80,12 +80,12 @@ class SegmentFiles:
         self._log_dirs = [Path(d) for d in log_dirs]
         self._files: OrderedDict[tuple[int, int], OpenFile] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []
-        """What `drop_deleted` has yet to look at in this round."""
+        """Files that `drop_deleted` has yet to check in this round."""
         self.readable = bool(log_dirs) and all(_token_in(d) == incarnation for d in self._log_dirs)
 
     def open(self, named: NamedFile, position: int, length: int) -> OpenedRange:
-        """The range; raises StaleReferenceError if the file is not what was promised."""
-        # Inode numbers are unique in a file system, and each directory may be one of its own.
+        """Opens a range; raises StaleReferenceError if the file is not the named one."""
+        # Each log directory may be a file system of its own, with its own inode numbers.
         key = (named.log_dir, named.inode)
         file = self._files.get(key)
         end = position + length
@@ -105,9 +105,9 @@ class SegmentFiles:
         return len(self._files)
 
     def drop_deleted(self) -> None:
-        """Looks at a few files, others with each call, and lets go of those that were removed.
+        """Checks a few files, the next ones with each call, and closes those that were deleted.
 
-        A descriptor would keep their space on the disk; to be called a few times a second.
+        Otherwise their descriptors would keep the disk space; called a few times a second.
         """
         for _ in range(min(FILES_PER_LOOK, len(self._files))):
             if not self._unlooked:

@@ -1,4 +1,4 @@
-"""A long-lived raw bidirectional stream that is opened again whenever it breaks."""
+"""A long-lived bidirectional stream of raw messages, which is reopened whenever it breaks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,8 +17,8 @@ REOPEN_DELAYS_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
 class Stream:
     """One method's stream to one node.
 
-    `next_message` gives the next message to write, or None to wait for `wake`; `received` takes
-    messages; `opened` and `broken` frame each connection. All run on the loop.
+    `next_message` returns the next message to write, or None to wait for `wake`; `received` takes
+    messages; `opened` and `broken` are called around each connection. All run on the loop.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class Stream:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         room: Callable[[], Awaitable[None] | None] | None = None,
     ) -> None:
-        """`room` gives what is to be waited for before the next message is read, or None.
+        """`room` returns a future to wait for before the next message is read, or None.
 
-        Meanwhile gRPC's window fills, and the node reads nothing more from its disk.
+        During the wait gRPC's window fills, and the node stops reading from its disk.
         """
         # No serializers: messages are bytes on both sides, framed by highwater.hop.
         # The stubs know neither the defaults nor EOF.
@@ -53,16 +53,16 @@ class Stream:
         self.is_open = False
 
     def wake(self) -> None:
-        """There may be something to write."""
+        """Says that there may be a message to write."""
         self._wake.set()
 
     def reset(self) -> None:
-        """Breaks the connection of now, from which nothing is heard any more; `run` goes on."""
+        """Breaks the current connection, whose messages are then ignored; `run` opens the next."""
         if self._under_way is not None:
             self._under_way.cancel()
 
     def end_writing(self) -> None:
-        """Closes our side of the present connection; messages of the peer are still read."""
+        """Closes our side of the current connection; messages of the peer are still read."""
         self._writes = False
         self.wake()
 
@@ -79,7 +79,7 @@ class Stream:
             attempt += 1
 
     def end(self, reason: str) -> None:
-        """After `run` has been cancelled: whoever waits hears that the stream is broken."""
+        """Calls `broken`; to be called after `run` has been cancelled."""
         self.is_open = False
         self._broken(reason)
 

@@ -209,8 +209,8 @@ _FIRST_FLEXIBLE: dict[int, int] = {
 def first_flexible_version(api_key: int) -> int:
     """Return the first version of the API that has tagged fields, NEVER_FLEXIBLE if none has.
 
-    A key that is not known counts as never flexible: its header up to the client id has the same
-    shape in either case, which is all that anyone needs of it.
+    An unknown key counts as never flexible: callers read its header only up to the client id, which
+    has the same layout in both cases.
     """
     return _FIRST_FLEXIBLE.get(api_key, NEVER_FLEXIBLE)
 
@@ -230,8 +230,8 @@ def request_header_version(api_key: int, api_version: int) -> int:
 def response_header_version(api_key: int, api_version: int) -> int:
     """Return the response header version (0 or 1) of an API version.
 
-    ApiVersions always answers with version 0 (KIP-511): the client does not yet know which version
-    the broker replies in, and has to find the error code at a fixed place.
+    ApiVersions always answers with version 0 (KIP-511): the client does not yet know the version of
+    the reply, and must find the error code at a fixed position.
     """
     if api_key == ApiKey.API_VERSIONS:
         return 0

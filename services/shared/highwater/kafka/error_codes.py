@@ -1,6 +1,6 @@
-"""Kafka's error codes, each with whether a client may retry and a sentence for people.
+"""Kafka's error codes, with their retriability and a message for people.
 
-Numbers and retriability are those of Apache Kafka's `Errors` enum; the sentences are our own.
+Numbers and retriability are those of Apache Kafka's `Errors` enum; the messages are our own.
 """
 
 import enum
@@ -14,7 +14,7 @@ class ErrorCode(enum.IntEnum):
     message: str
 
     def __new__(cls, value: int, retriable: bool = False, message: str = "") -> Self:
-        """Make the member for one wire value, with its retriability and its sentence."""
+        """Make the member for one wire value, with its retriability and its message."""
         code = int.__new__(cls, value)
         code._value_ = value
         code.retriable = retriable
@@ -293,8 +293,7 @@ class ErrorCode(enum.IntEnum):
 def error_code_of(value: int) -> ErrorCode:
     """Return the error code of a wire value, UNKNOWN_SERVER_ERROR for one that is not known.
 
-    Brokers newer than this code may send codes that it has never seen, and Kafka's own clients
-    treat them in the same way.
+    Newer brokers may send codes that are not in this table; Kafka's clients treat them alike.
     """
     return _BY_VALUE.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
 

@@ -1,8 +1,8 @@
 """Errors of the codec, divided by whose fault they are.
 
-`DecodeError` is the remote's fault: the bytes do not follow the protocol, so the connection is
-closed or the batch is refused. `EncodeError` is ours: a message that cannot be expressed in the
-asked version.
+`DecodeError` is the peer's fault: the bytes do not follow the protocol, so the connection is
+closed or the batch is refused. `EncodeError` is ours: the message cannot be encoded in the wanted
+version.
 """
 
 
@@ -62,4 +62,4 @@ class CorruptCompressedDataError(RecordsError):
 
 
 class DecompressedTooLargeError(RecordsError):
-    """The payload decompresses to more bytes than the caller allows; the work was stopped there."""
+    """The payload decompresses to more bytes than the caller allows."""

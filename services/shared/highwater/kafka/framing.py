@@ -6,21 +6,17 @@ version 2, which only adds tagged fields); a response header has the correlation
 """
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from highwater.kafka.api_keys import request_header_version, response_header_version
 from highwater.kafka.errors import (
     EncodeError,
-    InvalidLengthError,
     InvalidValueError,
     TruncatedError,
 )
 from highwater.kafka.primitives import Buffer, skip_tagged_fields
 
 LENGTH_SIZE = 4
-FRAME_BYTES_MAX = 100 * 1024 * 1024
-"""Kafka's default of socket.request.max.bytes."""
 
 _LENGTH = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -38,40 +34,11 @@ class RequestHeader(NamedTuple):
     body_pos: int
 
 
-def frame_length(buf: Buffer, pos: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> int:
-    """Read the length in front of a frame; InvalidLengthError if negative or over the limit."""
-    if len(buf) - pos < LENGTH_SIZE:
-        raise TruncatedError("frame length is cut off")
-    length: int = _LENGTH.unpack_from(buf, pos)[0]
-    if not 0 <= length <= frame_bytes_max:
-        raise InvalidLengthError(f"frame of {length} bytes, the limit is {frame_bytes_max}")
-    return length
-
-
-def split_frames(
-    buf: Buffer, pos: int, end: int, frame_bytes_max: int = FRAME_BYTES_MAX
-) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the content of each whole frame in buf[pos:end].
-
-    Stops before a frame that is not yet whole; the caller knows from the last end how far it came.
-    A bad length raises InvalidLengthError as soon as its four bytes are there.
-    """
-    while end - pos >= LENGTH_SIZE:
-        length: int = _LENGTH.unpack_from(buf, pos)[0]
-        if not 0 <= length <= frame_bytes_max:
-            raise InvalidLengthError(f"frame of {length} bytes, the limit is {frame_bytes_max}")
-        start = pos + LENGTH_SIZE
-        pos = start + length
-        if pos > end:
-            return
-        yield start, pos
-
-
 def decode_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
     """Decode the header of a request whose frame content is the rest of `buf` from `pos`.
 
-    Works for keys and versions that are not known too, so that the caller can decide what to do
-    with them; for those, `body_pos` is where a version 1 header would end.
+    Also decodes headers of unknown keys and versions, so that the caller can decide what to do; for
+    these, `body_pos` is where a version 1 header would end.
     """
     end = len(buf)
     if end - pos < _REQUEST_HEADER.size:

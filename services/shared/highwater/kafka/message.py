@@ -1,4 +1,4 @@
-"""What all generated message modules build on: the base class, tag sections, error mapping."""
+"""The base of all generated message modules: their base class, tag sections, error mapping."""
 
 import struct
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from highwater.kafka.errors import (
 from highwater.kafka.primitives import Buffer, read_uvarint, uvarint
 
 DECODE_FAILURES = (IndexError, struct.error, UnicodeDecodeError)
-"""What straight-line decoding runs into when the input is cut off or not UTF-8."""
+"""What generated decoders raise when the input is cut off or not UTF-8."""
 
 ENCODE_FAILURES = (AttributeError, TypeError, struct.error, UnicodeEncodeError)
-"""What encoding runs into when a value has the wrong type, is null, or is out of range."""
+"""What generated encoders raise when a value has the wrong type, is null, or is out of range."""
 
 
 class RecordsReference(Protocol):
-    """Stands for record bytes that lie elsewhere, for instance in a segment file."""
+    """Refers to record bytes that are elsewhere, for instance in a segment file."""
 
     @property
     def length(self) -> int:
@@ -33,7 +33,7 @@ Records = bytes | bytearray | memoryview | RecordsReference
 
 
 class Message:
-    """Base of all generated structs: attributes by slot, compared and shown by value.
+    """Base of all generated structs, which have slots and are compared by value.
 
     The attributes are the union of those of all versions; those that a version lacks keep their
     defaults. Sequences may be lists or tuples and compare equal to each other.
@@ -115,12 +115,12 @@ def absent_field_error(name: str) -> EncodeError:
 
 
 def decode_error(name: str, version: int, error: Exception) -> DecodeError:
-    """Turn what decoding ran into, one of DECODE_FAILURES, into a DecodeError."""
+    """Turn one of DECODE_FAILURES into a DecodeError."""
     if isinstance(error, UnicodeDecodeError):
         return InvalidValueError(f"{name} v{version}: a string is not UTF-8")
     return TruncatedError(f"{name} v{version} ends early: {error}")
 
 
 def encode_error(name: str, version: int, error: Exception) -> EncodeError:
-    """Turn what encoding ran into, one of ENCODE_FAILURES, into an EncodeError."""
+    """Turn one of ENCODE_FAILURES into an EncodeError."""
     return EncodeError(f"{name} v{version} cannot be encoded: {error}")

@@ -1,8 +1,8 @@
-"""Variable-length integers and the few pieces that every generated message module shares.
+"""Variable-length integers and other functions that every generated message module shares.
 
 Functions read from any bytes-like object at a position and return the value with the position
-behind it. Running past the end shows as IndexError, which the entry points of the codec turn into
-`TruncatedError`; lengths are compared with the end explicitly, because slicing would not notice.
+behind it. Reading past the end raises IndexError, which the entry points of the codec turn into
+`TruncatedError`; lengths are compared with the end explicitly, because slicing would not fail.
 
 Source: Kafka's protocol guide ("Protocol Primitive Types") and KIP-482 for the compact forms.
 """
@@ -23,7 +23,7 @@ REQUEST_ELEMENTS_MAX = 262_144
 the wire but takes a hundred in memory, so without a limit a frame could grow a hundredfold."""
 
 RESPONSE_ELEMENTS_MAX = 4_194_304
-"""Array elements in one response; higher, as responses come from brokers that the reader chose."""
+"""Array elements in one response; higher, as the reader chose the broker and trusts it more."""
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
@@ -104,9 +104,9 @@ def skip_tagged_fields(buf: Buffer, pos: int, end: int, count: int) -> int:
 
 
 def length_error(what: str, length: int, pos: int, end: int) -> Exception:
-    """Make the error for a length that cannot be right: negative, past the end, over a limit.
+    """Make the error for a length that is negative, past the end, or over a limit.
 
-    For arrays, `length` is the fewest bytes that so many elements take.
+    For arrays, `length` is the smallest number of bytes that the elements can take.
     """
     if length < 0:
         return InvalidLengthError(f"{what} at {pos} is null or has negative length {length}")
@@ -116,4 +116,4 @@ def length_error(what: str, length: int, pos: int, end: int) -> Exception:
 
 
 UVARINT_1 = tuple(bytes((value,)) for value in range(0x80))
-"""The one-byte varints; generated encoders index it, as that is the common case."""
+"""The one-byte varints, the common case: generated encoders index it."""

@@ -37,11 +37,6 @@ class ApiCodec:
     encode_response_parts: Callable[[Any, int], list[Any]] | None
 
 
-def has_codec(api_key: int) -> bool:
-    """Say whether there is a codec, without loading it."""
-    return api_key in API_MODULES
-
-
 def request_codec(api_key: int) -> ApiCodec:
     """Return the codec of an API key; UnknownApiKeyError when there is none."""
     codec = _LOADED.get(api_key)

@@ -1,1 +1,1 @@
-"""Other services' view of the controller: a watched image of the cluster, calls and heartbeats."""
+"""The client side of the controller: a watched image of the cluster, calls and heartbeats."""

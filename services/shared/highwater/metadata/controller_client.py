@@ -1,4 +1,4 @@
-"""Calls to the active controller, with deadlines, and retries where they cannot do harm."""
+"""Calls to the active controller, with deadlines, and with retries where these are safe."""
 
 import asyncio
 from typing import Any, Final, TypeVar
@@ -19,22 +19,22 @@ from highwater.model.errors import HighwaterError, UnreachableError
 
 CALL_TIMEOUT_S_DEFAULT: Final = 10.0
 ATTEMPT_TIMEOUT_S: Final = 3.0
-"""One try. Longer than a slow commit, and short enough to try another controller."""
+"""The limit of one attempt: longer than a slow commit, short enough to try another controller."""
 
 _PAUSE_S: Final = (0.02, 0.5)
-"""First and greatest pause between tries; an election takes about as long as the sum of a few."""
+"""First and longest pause between attempts; an election takes about as long as a few of them."""
 
 _AGAIN_ELSEWHERE: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.ABORTED,  # The controller itself cannot tell what became of the call.
+    grpc.StatusCode.ABORTED,  # The controller does not know whether the call had an effect.
 )
 
 _R = TypeVar("_R")
 
 
 class ControllerCallError(HighwaterError):
-    """The controller refused or failed the call as a whole; the gRPC status says why."""
+    """The controller refused or failed the whole call; the gRPC status says why."""
 
     reason = "CONTROLLER_CALL"
 
@@ -45,24 +45,24 @@ class ControllerCallError(HighwaterError):
 
 
 class CallOutcomeUnknownError(ControllerCallError):
-    """The call was sent and may or may not have been carried out."""
+    """The call was sent, and may or may not have had an effect."""
 
     reason = "CONTROLLER_OUTCOME_UNKNOWN"
 
 
 class ControllerClient:
-    """Thin client of the ControllerService. Errors per item stay in the responses (ApiError).
+    """Thin client of the ControllerService. Errors of single items are in the responses (ApiError).
 
     A call goes to the controller that is believed active and follows NOT_CONTROLLER hints. Calls
-    that may safely be carried out twice are repeated within the timeout; the others only if the
-    controller did nothing. Every method raises UnreachableError (nothing was done),
-    CallOutcomeUnknownError or ControllerCallError.
+    that are idempotent are repeated within the timeout; the others only if they had no effect.
+    Every method raises UnreachableError (no effect), CallOutcomeUnknownError or
+    ControllerCallError.
     """
 
     def __init__(self, endpoints: ControllerEndpoints) -> None:
         self._endpoints = endpoints
         self._late: tuple[str, float] | None = None
-        """Where a call took too long since the last answer, and the loop's time when it was over."""
+        """The address of a call that took too long since the last answer, and when it ended."""
 
     async def register_node(
         self, request: pb.RegisterNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
@@ -79,7 +79,7 @@ class ControllerClient:
     async def heartbeat(
         self, request: pb.HeartbeatRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.HeartbeatResponse:
-        """One heartbeat; services use the loops of `highwater.metadata.heartbeat`."""
+        """Sends one heartbeat; services use the loops of `highwater.metadata.heartbeat`."""
         return await self._call("Heartbeat", request, pb.HeartbeatResponse, timeout_s)
 
     async def create_topics(
@@ -109,13 +109,13 @@ class ControllerClient:
     async def alter_configs(
         self, request: pb.AlterConfigsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.AlterConfigsResponse:
-        """Sets and deletes configs; may be repeated, the values are absolute."""
+        """Sets and deletes configs; may be repeated, as the values are absolute."""
         return await self._call("AlterConfigs", request, pb.AlterConfigsResponse, timeout_s)
 
     async def allocate_producer_ids(
         self, request: pb.AllocateProducerIdsRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.AllocateProducerIdsResponse:
-        """A block of producer ids; a repeated call at worst wastes one."""
+        """Allocates a block of producer ids; a repeated call at worst wastes one."""
         return await self._call(
             "AllocateProducerIds", request, pb.AllocateProducerIdsResponse, timeout_s
         )
@@ -123,10 +123,10 @@ class ControllerClient:
     async def alter_partition(
         self, request: pb.AlterPartitionRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.AlterPartitionResponse:
-        """Proposes ISRs: one attempt at one controller, whatever becomes of it.
+        """Proposes ISRs, in one attempt at one controller.
 
-        Sent again, a proposal that won would be refused for the state that it made itself, and its
-        leader would take it for lost. After any error the outcome has to count as unknown.
+        A repeated proposal would be refused because of the state that the first one made, and the
+        leader would believe that it failed. After any error the outcome counts as unknown.
         """
         return await self._call(
             "AlterPartition", request, pb.AlterPartitionResponse, timeout_s, once=True, tries=1
@@ -146,7 +146,7 @@ class ControllerClient:
         *,
         timeout_s: float = CALL_TIMEOUT_S_DEFAULT,
     ) -> pb.AlterPartitionReassignmentsResponse:
-        """Moves partitions; never sent twice, as a second cancellation would find nothing."""
+        """Starts or cancels reassignments; never sent twice, as a second cancellation would fail."""
         return await self._call(
             "AlterPartitionReassignments",
             request,
@@ -164,7 +164,7 @@ class ControllerClient:
     async def remove_node(
         self, request: pb.RemoveNodeRequest, *, timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     ) -> pb.RemoveNodeResponse:
-        """Forgets a node; never sent twice, as the second answer would be an error."""
+        """Removes a node; never sent twice, as the second answer would be an error."""
         return await self._call("RemoveNode", request, pb.RemoveNodeResponse, timeout_s, once=True)
 
     async def set_instance(
@@ -183,7 +183,7 @@ class ControllerClient:
         once: bool = False,
         tries: int | None = None,
     ) -> _R:
-        """`tries` None is as many as the time allows."""
+        """`tries` None means as many as the time allows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         pause_s, pause_s_max = _PAUSE_S
@@ -205,8 +205,8 @@ class ControllerClient:
     async def _attempt(
         self, endpoint: Endpoint, method: str, request: Any, remaining_s: float, once: bool
     ) -> Any:
-        """One try. With `once`, an error that leaves the outcome open does not come back as such."""
-        # A call that waits for a connection is not sent; only after that is its outcome open.
+        """Makes one attempt. `once`: the call must not be repeated if its outcome is unknown."""
+        # Connect first: a call that has not been sent surely has no effect.
         begun_s = asyncio.get_running_loop().time()
         async with asyncio.timeout(min(ATTEMPT_TIMEOUT_S, remaining_s)):
             await endpoint.connect()
@@ -220,7 +220,7 @@ class ControllerClient:
             raise
 
     def _sort(self, method: str, error: Exception, address: str, begun_s: float) -> str:
-        """Raises what cannot be tried again, and otherwise turns to where to try next."""
+        """Raises errors that cannot be retried; otherwise moves to the controller to try next."""
         if isinstance(error, TimeoutError):
             self._endpoints.rotate(address)
             return f"{address} does not accept connections"
@@ -234,10 +234,10 @@ class ControllerClient:
         raise ControllerCallError(method, code_of(error), details_of(error)) from error
 
     def _leave(self, error: grpc.RpcError, address: str, begun_s: float) -> None:
-        """Another one may be active; but not where the active one waits for its store.
+        """Moves to another controller, unless this one is active and waits for its store.
 
-        The watch and the heartbeats would move, too, and to that one look like a death; so one call
-        that takes too long is not enough either, nor are several that waited at the same time.
+        The watch and the heartbeats move along, which an active controller would take for this
+        member's death. So one slow call is not enough, nor are several at the same time.
         """
         if code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED:
             if self._late is None or self._late[0] != address:

@@ -1,4 +1,4 @@
-"""Where the controllers are: stubs by address, and which of them is believed to be active."""
+"""The controllers' addresses with their stubs, and which of them is believed to be active."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
@@ -11,7 +11,7 @@ from highwater.metadata.in_process import InProcessStub
 from highwater.runtime.grpc_channel import open_channel
 
 HINTED_ADDRESSES_MAX: Final = 16
-"""Addresses beyond the configured ones that hints of controllers may add."""
+"""Addresses that hints of controllers may add to the configured ones."""
 
 
 class Endpoint(Protocol):
@@ -24,9 +24,9 @@ class Endpoint(Protocol):
     """Stub of the MetadataService."""
 
     async def connect(self) -> None:
-        """Returns when a call would reach a server; the caller sets a time limit.
+        """Returns when the connection is up; the caller sets a time limit.
 
-        Raises TimeoutError as soon as it is known that nobody listens there.
+        Raises TimeoutError at once if the connection is refused.
         """
         ...
 
@@ -76,10 +76,10 @@ class InProcessEndpoint:
 
 
 class ControllerEndpoints:
-    """The controllers that a service knows, and the one it talks to at present.
+    """The controllers that a service knows, and the one that it currently talks to.
 
-    Shared by the service's watch, client and heartbeats, so that what one of them learns moves
-    the others too. Used on one loop.
+    The service's watch, client and heartbeats share it, so that all move to another controller
+    when one of them learns of it. Used on one loop.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ControllerEndpoints:
         return self._present
 
     def current(self) -> Endpoint:
-        """The controller that calls go to, connecting lazily."""
+        """The controller that calls go to; connects lazily."""
         endpoint = self._endpoints.get(self._present)
         if endpoint is None:
             endpoint = self._connect(self._present)
@@ -122,7 +122,7 @@ class ControllerEndpoints:
         self._listeners.append(listener)
 
     def prefer(self, address: str) -> None:
-        """Notes the active controller, as a controller or a part of the service named it."""
+        """Notes the active controller that a controller or a part of the service has named."""
         if not address or address == self._present:
             return
         if address not in self._addresses:
@@ -132,17 +132,17 @@ class ControllerEndpoints:
         self._move(address)
 
     def rotate(self, failed: str) -> None:
-        """Goes on to the next address, unless somebody has moved away from `failed` already."""
+        """Moves to the next address, unless `failed` is no longer the current one."""
         if failed != self._present or len(self._addresses) == 1:
             return
         after = (self._addresses.index(failed) + 1) % len(self._addresses)
         self._move(self._addresses[after])
 
     def leave(self, address: str, active: str) -> None:
-        """The controller at `address` served nothing; `active` is whom it named, "" for nobody.
+        """Leaves the controller at `address`, which refused; `active` is the one it named, or "".
 
-        Who names itself is elected and about to begin. It is not left: the watch and the heartbeats
-        would go along, and it begins when it hears the first of them.
+        A controller that names itself has been elected and begins when members reach it, so it is
+        not left: the watch and the heartbeats would leave it, too.
         """
         if active:
             self.prefer(active)

@@ -1,10 +1,9 @@
-"""Heartbeats to the controller: on a thread of their own, or in the loop of the embedded mode.
+"""Heartbeats to the controller: from a thread of their own, or in embedded mode from the loop.
 
-A service whose event loop stalls for seconds is slow, not dead; its thread keeps the session, but no
-longer than `loop_watch` says: a loop that hangs for good (in a write to a disk that does) must not
-lead for ever. Heartbeats go on as soon as it runs again. The heartbeat also tells the revision that
-the service has applied, so `nudge` is called right after each image: a mutating admin call waits for
-that.
+A service whose event loop stalls for seconds is slow, not dead; the thread keeps the session, but
+only as long as `loop_watch` allows: a service whose loop hangs (in a write to a hanging disk) must
+not lead for ever. Heartbeats go on as soon as the loop runs again. They also carry the revision that
+the service has applied; admin calls wait for it, so `nudge` is called right after each image.
 """
 
 import asyncio
@@ -24,27 +23,26 @@ from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, shared_opt
 from highwater.runtime.tasks import TaskOwner
 
 ATTEMPT_TIMEOUT_S: Final = 1.0
-"""One try; several fit into a session of six seconds, on more than one controller."""
+"""The limit of one attempt; a session of six seconds has time for several controllers."""
 
 _FAILED_PAUSE_S: Final = (0.02, 0.1)
-"""First and greatest pause after heartbeats that failed. A failure moves the endpoints on, which is
-a reason to try at once: while no controller is active, members would do nothing else, and take the
-processor from the controllers that start."""
+"""First and longest pause after failed heartbeats. A failure moves the endpoints, which triggers the
+next attempt at once: without a pause, members would keep trying while no controller is active, and
+take the processor from controllers that start."""
 
 _STOP_TIMEOUT_S: Final = 3.0
 
 MakeRequest = Callable[[], pb.HeartbeatRequest | None]
-"""Builds the next heartbeat; None while there is to be none: the service is not registered, or it
-cannot do its work. The threaded loop calls it on its own thread, so it only reads values that are
-replaced as a whole."""
+"""Builds the next heartbeat; None while the service is not registered or cannot do its work.
+HeartbeatLoop calls it on its thread, so it only reads values that are replaced as a whole."""
 
 OnResponse = Callable[[pb.HeartbeatResponse, int], None]
-"""Takes an answer, on the event loop, and when the heartbeat was sent (monotonic ms).
-STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102) in it mean: register again."""
+"""Takes an answer, and when the heartbeat was sent (monotonic ms); called on the event loop.
+STALE_BROKER_EPOCH (77) and BROKER_ID_NOT_REGISTERED (102) mean that the service must register again."""
 
 
 class Heartbeats(Protocol):
-    """Either kind of loop."""
+    """Heartbeats of either kind."""
 
     def start(self) -> None:
         """Begins, with a heartbeat at once."""
@@ -83,7 +81,7 @@ class HeartbeatLoop:
         self._failed_pause_s = _FAILED_PAUSE_S[0]
         self._address = endpoints.present
         self._answered = ""
-        """Address of the controller that has answered since the last slow heartbeat; else empty."""
+        """The controller that has answered since the last slow heartbeat, or empty."""
         self._loop_watch = LoopWatch(
             self._on_loop, monotonic_ms=monotonic_ms, on_return=self._due.set
         )
@@ -122,7 +120,7 @@ class HeartbeatLoop:
         if failed:
             self._stopping.wait(self._failed_pause_s)
         self._failed_pause_s = min(greatest_s, 2 * self._failed_pause_s) if failed else first_s
-        # A failed heartbeat is repeated soon: the session goes on running down.
+        # Repeat a failed heartbeat soon, before the session expires.
         self._due.wait(min(self._interval_s, 0.2) if failed else self._interval_s)
         self._due.clear()
 
@@ -136,9 +134,8 @@ class HeartbeatLoop:
         except grpc.RpcError as error:
             late = code_of(error) is grpc.StatusCode.DEADLINE_EXCEEDED
             if late and self._answered == address:
-                # Slow, as it seems. To leave it would close the watch, too, and a controller takes
-                # a closed watch for this member's end half a second later; and the next one may be
-                # as slow.
+                # The controller seems slow. Leaving it would also close the watch, which it would
+                # take for this member's death half a second later; the next may be as slow.
                 self._answered = ""
                 return True
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
@@ -154,7 +151,7 @@ class HeartbeatLoop:
 
 
 class InLoopHeartbeats:
-    """Heartbeats from the event loop, for the embedded mode: controller and node share its fate."""
+    """Heartbeats from the event loop, for embedded mode, where the controller runs on it, too."""
 
     def __init__(
         self,
@@ -173,7 +170,7 @@ class InLoopHeartbeats:
         self._due = asyncio.Event()
         self._tasks = TaskOwner(self._on_failure)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets the exception of a callback that raised, which is a bug."""
+        """Gets the exception of a callback, which is a bug."""
 
     def start(self) -> None:
         """See Heartbeats."""
@@ -217,7 +214,7 @@ _OPTIONS: Final = [
     *shared_options(MESSAGE_BYTES_MAX_DEFAULT),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    # How long one attempt to connect may take, whatever its name says.
+    # Despite its name, the limit of one attempt to connect.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     # Heartbeats must not share a connection, and its flow control, with the watch.

@@ -1,4 +1,4 @@
-"""Calls a servicer of this process as if it were a gRPC stub; the embedded mode's transport.
+"""Calls a servicer of this process like a gRPC stub; the transport of embedded mode.
 
 Requests and responses are the same protobuf objects, without serialisation: a servicer keeps no
 reference to a request and a caller does not change a response.
@@ -14,7 +14,7 @@ from highwater.metadata.status import InProcessRpcError
 
 
 class InProcessContext:
-    """What servicers of the controller use of a grpc.aio.ServicerContext."""
+    """The part of grpc.aio.ServicerContext that the controller's servicers use."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self._deadline = None if timeout_s is None else _now() + timeout_s

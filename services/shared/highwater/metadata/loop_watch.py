@@ -1,22 +1,22 @@
-"""Whether an event loop runs, as another thread can tell.
+"""Tells another thread whether an event loop runs.
 
-The thread posts a callback and looks whether the loop has run it. A process that was stopped, or a
-machine that slept, is not taken for a loop that hangs: what was posted before has been run by then,
-or is run at once, and `on_return` tells the thread.
+The thread posts a callback and checks later whether the loop has run it. A process that was stopped,
+or a machine that slept, does not count as a hanging loop: the loop has run the callback before, or
+runs it at once, and calls `on_return`.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 LOOP_SILENT_MS_MAX: Final = 3_000
-"""A loop that has not run for so long serves nobody, and its thread vouches for it no longer.
+"""When the loop has not run for this long, the heartbeats stop.
 
-Shorter stalls are legitimate: a disk under load may take some tenths of a second. With the default session of 6 s and a heartbeat a second, others lead
-after 10 s at the latest."""
+Shorter stalls are normal: a disk under load may take some tenths of a second. With the default
+session of 6 s and a heartbeat a second, others lead after 10 s at the latest."""
 
 
 class LoopWatch:
-    """One question at a time. `runs` belongs to the thread, all else to the loop."""
+    """Posts one callback at a time. The thread calls `runs`; all else runs on the loop."""
 
     def __init__(
         self,
@@ -26,21 +26,21 @@ class LoopWatch:
         on_return: Callable[[], None],
         silent_ms_max: int = LOOP_SILENT_MS_MAX,
     ) -> None:
-        """`post` has the loop call something, from any thread. `on_return` is called on the loop
-        when it runs again after having been given up.
+        """`post` makes the loop call a function, from any thread. `on_return` is called on the loop
+        when it runs again after `runs` was False.
         """
         self._post = post
         self._monotonic_ms = monotonic_ms
         self._on_return = on_return
         self._silent_ms_max = silent_ms_max
         self._asked_ms: int | None = None
-        """When the loop was asked; None if it has answered. The thread sets it only while it is
-        None, the loop only while it is not, so neither needs a lock."""
+        """When the callback was posted; None if it has run. The thread sets it only while it is
+        None, the loop only while it is not, so no lock is needed."""
 
     def runs(self) -> bool:
-        """False if the loop has left a question unanswered for too long; else asks the next one.
+        """False if the loop has not run the callback for too long; otherwise posts the next one.
 
-        To be called several times in `silent_ms_max`: a stall shows from the next call on.
+        Call it several times in `silent_ms_max`: a stall is noticed from the next call on.
         """
         asked_ms, now_ms = self._asked_ms, self._monotonic_ms()
         if asked_ms is None:

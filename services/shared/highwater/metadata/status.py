@@ -1,4 +1,4 @@
-"""How a controller says by gRPC that it cannot serve a call, and how callers read it.
+"""The gRPC errors by which a controller refuses a call, and how callers read them.
 
 The trailing metadata carries `highwater-reason`, a constant such as NOT_CONTROLLER, and for
 NOT_CONTROLLER also `highwater-active`, host:port of the active controller if it is known.
@@ -15,7 +15,7 @@ STORE_UNAVAILABLE: Final = "STORE_UNAVAILABLE"
 
 
 class InProcessRpcError(grpc.RpcError):
-    """What an in-process call raises where a call over gRPC raises an AioRpcError."""
+    """The error of an in-process call, in place of gRPC's AioRpcError."""
 
     def __init__(
         self, code: grpc.StatusCode, details: str, trailing: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ def trailing_value(error: grpc.RpcError, key: str) -> str:
 
 
 def is_not_controller(error: grpc.RpcError) -> bool:
-    """True if the callee is not the active controller; it has then done nothing."""
+    """True if the callee is not the active controller; the call then had no effect."""
     return trailing_value(error, REASON_KEY) == NOT_CONTROLLER
 
 

@@ -1,8 +1,8 @@
-"""Follows the controller's watch: a local image of the cluster that is always whole.
+"""Follows the controller's watch, and keeps a local image of the cluster that is always whole.
 
-The image starts with a snapshot and moves by deltas; after a broken stream the watch resumes at
-its revision or takes a new snapshot. It never goes back: a controller that offers an older image
-(one that lost its election and does not know it yet) is left for another one.
+The image starts with a snapshot and follows deltas; after a broken stream the watch resumes at its
+revision or takes a new snapshot. It never goes back: a controller that offers an older image (one
+that does not know yet that it has been replaced) is left for another one.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 
 BACKOFF_MS: Final = (20, 1_000)
-"""First and greatest pause between attempts. The first is short because a controller counts a
-closed stream as death after half a second."""
+"""First and longest pause between attempts. The first is short because a controller takes a closed
+stream for the member's death after half a second."""
 
 _STOP_TIMEOUT_S: Final = 5.0
 
 Subscriber = Callable[[ClusterImage, ClusterDelta | None], Steps[None] | None]
-"""Takes an image at once, or in the steps that it returns."""
+"""Applies an image at once, or in the steps that it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The watcher's identity, to which a session is tied; tools leave this empty."""
+    """The member whose session the watch belongs to; empty for tools."""
 
     node_id: int = 0
     node_epoch: int = 0
@@ -57,10 +57,10 @@ class _StaleControllerError(HighwaterError):
 class ClusterWatch:
     """One service's copy of the metadata, from `start` to `stop`.
 
-    `subscribe`d functions run on the loop, in the order of subscription and once per image; with a
-    delta they get what changed, with None they must take the image as a whole. Those that take long
-    do so in steps, between which the loop does other things; the next image waits until all have
-    taken the one before, and `image` is the one that all have taken.
+    Subscribers run on the loop, in the order of subscription and once per image; they get the delta
+    to it, or None if they must apply the whole image. Long work is done in steps, between which the
+    loop does other things; the next image waits until all subscribers have applied this one, and
+    `image` is the last one that all have applied.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class ClusterWatch:
         log: Logger | None = None,
         slices: Slices | None = None,
     ) -> None:
-        """`cluster_id` as kept on disk, if any; another cluster's metadata is refused."""
+        """`cluster_id` is the stored one, if any; metadata of another cluster is refused."""
         self._slices = slices or Slices(SystemClock().monotonic_ms)
         self._taking = asyncio.Lock()
-        """Held while a change is converted and handed out: nothing else may be meanwhile."""
+        """Held while a change is converted and subscribers apply it, one change at a time."""
         self._stream_takes = False
-        """True while it is the stream that does so: it must not be cancelled in the middle."""
+        """True while the stream holds the lock: it must not be cancelled then."""
         self._repeats = 0
-        """Subscribers that the present image is to be handed to once more."""
+        """Subscribers that must get the current image once more."""
         self._endpoints = endpoints
         self._watcher = watcher or Watcher()
         self._cluster_id = cluster_id
@@ -87,39 +87,39 @@ class ClusterWatch:
         self._image: ClusterImage | None = None
         self._subscribers: list[Subscriber] = []
         self._waiters: dict[asyncio.Future[ClusterImage], int] = {}
-        """The revision that each waits for."""
+        """Waiters with the revisions that they wait for."""
         self._tasks = TaskOwner(self._on_failure)
         self._streaming: asyncio.Task[None] | None = None
         self._restarting = False
         self._moved = asyncio.Event()
-        """Somebody else found another controller while this one waits to try again."""
+        """Set when the endpoints move to another controller: the next attempt begins at once."""
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception if the watch cannot go on: wrong cluster, or a bug in a subscriber."""
         endpoints.on_change(self._restart)
 
     @property
     def image(self) -> ClusterImage | None:
-        """The newest image that all subscribers have taken, None before the first snapshot."""
+        """The newest image that all subscribers have applied, None before the first snapshot."""
         return self._image
 
     @property
     def revision(self) -> int:
-        """The present image's revision, 0 before the first snapshot. Safe from any thread."""
+        """The current image's revision, 0 before the first snapshot. Safe from any thread."""
         image = self._image
         return 0 if image is None else image.revision
 
     @property
     def applied_revision(self) -> int:
-        """The revision that all subscribers have taken, for heartbeats. Safe from any thread.
+        """The revision that all subscribers have applied, for heartbeats. Safe from any thread.
 
-        While an image is being handed out it is the one before: a controller acknowledges a
-        change when every node says that it has carried it out. 0 while one is handed out again.
+        While subscribers apply an image it is the former one's: the controller acknowledges a
+        change when every node has applied it. 0 while a subscriber gets an image once more.
         """
         return 0 if self._repeats else self.revision
 
     @property
     def seen(self) -> service_pb.SeenImage:
-        """What a member tells of its image in every message. Safe from any thread."""
+        """What every message of a member says about its image. Safe from any thread."""
         image = self._image
         if image is None:
             return service_pb.SeenImage()
@@ -130,20 +130,20 @@ class ClusterWatch:
         )
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Calls `subscriber` for every image from now on, the present one included.
+        """Calls `subscriber` for the current image and all later ones.
 
-        Returns what ends the subscription.
+        Returns a function that ends the subscription.
         """
-        # One that comes while an image is handed out gets that one after this.
+        # If an image is being applied now, `_publish` calls the subscriber for it, too.
         self._subscribers.append(subscriber)
         if self._image is not None and (steps := subscriber(self._image, None)) is not None:
             finish(steps)
         return lambda: self._subscribers.remove(subscriber)
 
     def repeat(self, subscriber: Subscriber) -> None:
-        """Hands the present image to a subscriber once more, as a whole, before any later one.
+        """Gives a subscriber the whole current image once more, before any later one.
 
-        For one that could not use it when it came.
+        For subscribers that could not apply it when it came.
         """
         self._repeats += 1
         self._tasks.start(self._repeat(subscriber), name="cluster-watch-repeat")
@@ -166,7 +166,7 @@ class ClusterWatch:
             self._restart()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> ClusterImage:
-        """The image as soon as all have taken one with the revision. Raises TimeoutError."""
+        """Returns the image when all have applied at least `revision`. Raises TimeoutError."""
         if self._image is not None and self.applied_revision >= revision:
             return self._image
         waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
@@ -218,7 +218,7 @@ class ClusterWatch:
                         self._stream_takes = False
                 if self._restarting:
                     self._cancel_stream()
-                    await asyncio.sleep(0)  # Ends here, and not in the middle of the next change.
+                    await asyncio.sleep(0)  # A cancellation ends the stream here, between changes.
             self._endpoints.rotate(address)  # Closed by a controller that stops.
         except grpc.RpcError as error:
             hint = trailing_value(error, ACTIVE_KEY) if is_not_controller(error) else ""
@@ -290,7 +290,7 @@ class ClusterWatch:
             self._moved.set()
 
     def _cancel_stream(self) -> None:
-        """At once, or when all have taken the image that it hands out: half an image is none."""
+        """Cancels the stream, unless subscribers are applying its image: it then ends by itself."""
         if self._streaming is not None and not self._stream_takes:
             self._streaming.cancel()
 

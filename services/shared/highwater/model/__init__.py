@@ -1,4 +1,4 @@
-"""The nouns that every service shares: ids, the cluster image, errors, topic configs, time.
+"""Types that every service shares: ids, the cluster image, errors, topic configs, time.
 
 Standard library only; nothing here does I/O.
 """

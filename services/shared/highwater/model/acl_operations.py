@@ -1,7 +1,7 @@
 """Authorized operations as bit fields (KIP-430).
 
-Without an authorizer, clients may do everything that a resource supports: the sets are those of
-Kafka 4's `AclEntry.supportedOperations`, and bits are numbered as its `AclOperation`.
+Without an authorizer, clients may perform all operations that a resource supports: the sets are
+those of Kafka 4's `AclEntry.supportedOperations`, with the bit numbers of its `AclOperation`.
 """
 
 from enum import IntEnum
@@ -28,7 +28,7 @@ def _bits(*operations: AclOperation) -> int:
 
 
 NOT_ASKED: Final = -(2**31)
-"""What is sent when the client did not ask."""
+"""The value when the client did not ask for operations."""
 
 TOPIC_OPERATIONS: Final = _bits(
     AclOperation.READ,

@@ -1,9 +1,9 @@
-"""Broker configs under Kafka's names: what DescribeConfigs tells of a node.
+"""Broker configs by Kafka's names, as DescribeConfigs shows them.
 
-`dynamic` ones may be changed while brokers run (IncrementalAlterConfigs on a broker, or on "" for
-all) and take effect at once: they are defaults of topic configs, in TOPIC_CONFIG_SYNONYMS, rates of
-the nodes, in RATES, or settings of a node's parts (the log cleaner, producers). The others are
-read-only. The configs themselves stand in `broker_config_table`.
+Dynamic configs may be changed while brokers run (IncrementalAlterConfigs on a broker, or on "" for
+all) and take effect at once: defaults of topic configs (TOPIC_CONFIG_SYNONYMS), rates of the nodes
+(RATES), and settings of the log cleaner and of producer state. The others are read-only.
+`broker_config_table` has the configs themselves.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ TOPIC_CONFIG_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
-"""The broker configs that are a topic config's default, the first that is set wins (Kafka:
+"""The broker configs that give a topic config its default; the first that is set wins (Kafka:
 ServerTopicConfigSynonyms)."""
 
 
@@ -48,10 +48,10 @@ RATES: Final = frozenset({
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 })  # fmt: skip
-"""Dynamic configs of the nodes themselves: bytes per second, from 0 on (Kafka: QuotaConfig)."""
+"""Dynamic configs of the nodes themselves, in bytes per second, at least 0 (Kafka: QuotaConfig)."""
 
 CLUSTER_WIDE: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
-"""Dynamic configs that the controller decides by, so that one node cannot have its own."""
+"""Dynamic configs that the controller uses: they cannot be set for a single node."""
 
 BROKER_CONFIGS: Final[Mapping[str, BrokerConfig]] = {
     config.name: config for config in sorted(READ_ONLY + DYNAMIC, key=lambda config: config.name)
@@ -61,4 +61,4 @@ BROKER_CONFIGS: Final[Mapping[str, BrokerConfig]] = {
 BROKER_CONFIG_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     name: names[names.index(name) :] for names in TOPIC_CONFIG_SYNONYMS.values() for name in names
 }
-"""{broker config: it and what stands in for it where it is not set}, of topics' defaults."""
+"""{broker config: itself and its fallbacks in order}, for the defaults of topic configs."""

@@ -1,8 +1,8 @@
 """The table of broker configs: names, types and defaults as Apache Kafka 4 has them.
 
-Only configs that mean something here are listed. Which of them may be changed while brokers run is
-Kafka's choice (`DynamicBrokerConfig.AllDynamicConfigs`), but for `log.cleaner.threads`: a node
-compacts one log at a time. The texts say where a config does less here than its name promises.
+Only configs that have a meaning here are listed. The dynamic ones are those of Kafka
+(`DynamicBrokerConfig.AllDynamicConfigs`) except `log.cleaner.threads`: a node compacts one log at a
+time. The texts say where a config does less here than in Kafka.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _DAY_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """One config. `default` is None if there is no value unless one is given."""
+    """One config. `default` is None if it has no value unless set."""
 
     name: str
     type: ConfigType
@@ -28,7 +28,7 @@ class BrokerConfig:
     """Whether it may be changed while brokers run."""
     documentation: str
     low: float | None = None
-    """The least that a number may be; defaults of topic configs have the topic config's limits."""
+    """The smallest number allowed; defaults of topic configs have the topic config's limits."""
 
 
 def _static(name: str, kind: ConfigType, default: str | None, documentation: str) -> BrokerConfig:
@@ -55,7 +55,7 @@ READ_ONLY: Final = (
         "advertised.listeners",
         ConfigType.STRING,
         None,
-        "The addresses that clients are told for this broker.",
+        "The addresses that clients use for this broker.",
     ),
     _static(
         "auto.create.topics.enable",
@@ -65,7 +65,7 @@ READ_ONLY: Final = (
     ),
     _static("broker.id", ConfigType.INT, "-1", "The broker's id; the same as node.id."),
     _static(
-        "broker.rack", ConfigType.STRING, None, "Where the broker stands; replicas spread out."
+        "broker.rack", ConfigType.STRING, None, "The broker's rack; replicas spread over racks."
     ),
     _static(
         "connections.max.idle.ms",
@@ -77,7 +77,7 @@ READ_ONLY: Final = (
         "default.replication.factor",
         ConfigType.INT,
         "1",
-        "Replicas of topics that are created without saying how many.",
+        "The replication factor of topics that are created without one.",
     ),
     _static("delete.topic.enable", ConfigType.BOOLEAN, "true", "Whether topics can be deleted."),
     _static(
@@ -90,7 +90,7 @@ READ_ONLY: Final = (
         "group.max.session.timeout.ms",
         ConfigType.INT,
         "1800000",
-        "The longest session timeout that a group member may ask for.",
+        "The longest session timeout that a group member may have.",
     ),
     _static(
         "group.max.size",
@@ -102,19 +102,19 @@ READ_ONLY: Final = (
         "group.min.session.timeout.ms",
         ConfigType.INT,
         "6000",
-        "The shortest session timeout that a group member may ask for.",
+        "The shortest session timeout that a group member may have.",
     ),
     _static(
         "inter.broker.protocol.version",
         ConfigType.STRING,
         "4.0-IV3",
-        "A version for tools that ask; nodes here do not speak Kafka's protocol with one another.",
+        "For tools that read it; nodes here do not use Kafka's protocol with one another.",
     ),
     _static(
         "log.flush.scheduler.interval.ms",
         ConfigType.LONG,
         NO_LIMIT_LONG,
-        "What log.flush.interval.ms is if it is not set.",
+        "The value of log.flush.interval.ms if that is not set.",
     ),
     _static("log.dirs", ConfigType.LIST, None, "The directories that hold the logs."),
     _static(
@@ -127,19 +127,19 @@ READ_ONLY: Final = (
         "num.partitions",
         ConfigType.INT,
         "1",
-        "Partitions of topics that are created without saying how many.",
+        "Partitions of topics that are created without a number.",
     ),
     _static(
         "offset.metadata.max.bytes",
         ConfigType.INT,
         "4096",
-        "The longest note that a client may leave beside a committed offset.",
+        "The longest metadata string that a client may commit with an offset.",
     ),
     _static(
         "offsets.retention.check.interval.ms",
         ConfigType.LONG,
         "600000",
-        "How often offsets are looked at for those whose retention is over.",
+        "How often offsets are checked for expiry.",
     ),
     _static(
         "offsets.retention.minutes",
@@ -151,23 +151,21 @@ READ_ONLY: Final = (
         "offsets.topic.num.partitions",
         ConfigType.INT,
         "50",
-        "Partitions of the topic of group metadata; fixed once it exists.",
+        "Partitions of the group metadata topic; fixed once it exists.",
     ),
     _static(
         "offsets.topic.replication.factor",
         ConfigType.SHORT,
         "3",
-        "Replicas of the topic of group metadata; fixed once it exists.",
+        "Replicas of the group metadata topic; fixed once it exists.",
     ),
     _static(
         "offsets.topic.segment.bytes",
         ConfigType.INT,
         "104857600",
-        "Segment size of the topic of group metadata.",
+        "Segment size of the group metadata topic.",
     ),
-    _static(
-        "process.roles", ConfigType.LIST, "broker", "What the node does in the terms of Kafka."
-    ),
+    _static("process.roles", ConfigType.LIST, "broker", "The node's roles in Kafka's terms."),
     _static(
         "replica.lag.time.max.ms",
         ConfigType.LONG,
@@ -180,7 +178,7 @@ READ_ONLY: Final = (
         "104857600",
         "The largest request that is accepted.",
     ),
-    _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics that ask for it."),
+    _static("log.cleaner.enable", ConfigType.BOOLEAN, "true", "Compact topics by their policies."),
     _static(
         "log.cleaner.threads", ConfigType.INT, "1", "Logs that a node compacts at the same time."
     ),
@@ -188,51 +186,51 @@ READ_ONLY: Final = (
         "log.flush.offset.checkpoint.interval.ms",
         ConfigType.INT,
         "60000",
-        "How often the point is written down from which a restart has to check the logs.",
+        "How often recovery points are written; a restart checks the logs from there on.",
     ),
     _static(
         "replica.high.watermark.checkpoint.interval.ms",
         ConfigType.LONG,
         "5000",
-        "How often high watermarks are written down, which a restart begins with.",
+        "How often high watermarks are written to disk for the next start.",
     ),
     _static(
         "log.retention.check.interval.ms",
         ConfigType.LONG,
         "300000",
-        "How often logs are looked at for segments to delete.",
+        "How often logs are checked for segments to delete.",
     ),
     _static(
-        "log.retention.hours", ConfigType.INT, "168", "As log.retention.ms, which wins, in hours."
+        "log.retention.hours", ConfigType.INT, "168", "As log.retention.ms, which wins; in hours."
     ),
     _static(
         "log.retention.minutes",
         ConfigType.INT,
         None,
-        "As log.retention.ms, which wins, in minutes.",
+        "As log.retention.ms, which wins; in minutes.",
     ),
-    _static("log.roll.hours", ConfigType.INT, "168", "As log.roll.ms, which wins, in hours."),
+    _static("log.roll.hours", ConfigType.INT, "168", "As log.roll.ms, which wins; in hours."),
     _static(
         "log.roll.jitter.hours",
         ConfigType.INT,
         "0",
-        "As log.roll.jitter.ms, which wins, in hours.",
+        "As log.roll.jitter.ms, which wins; in hours.",
     ),
 )
-"""Configs that show what the services were started with, or what is fixed."""
+"""Read-only configs: settings of the services, and fixed values."""
 
 DYNAMIC: Final = (
     _dynamic(
         "log.cleaner.delete.retention.ms",
         ConfigType.LONG,
         str(_DAY_MS),
-        "How long compaction keeps markers of deleted keys, from when it meets them first.",
+        "How long compaction keeps tombstones, counted from its first pass over them.",
     ),
     _dynamic(
         "log.cleaner.max.compaction.lag.ms",
         ConfigType.LONG,
         NO_LIMIT_LONG,
-        "After this long a record is compacted whatever the log's dirty ratio.",
+        "The longest that a record stays uncompacted, whatever the log's dirty ratio.",
     ),
     _dynamic(
         "log.cleaner.min.cleanable.ratio",
@@ -298,25 +296,25 @@ DYNAMIC: Final = (
         "log.message.timestamp.after.max.ms",
         ConfigType.LONG,
         "3600000",
-        "How far a record's timestamp may lie ahead of the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     _dynamic(
         "log.message.timestamp.before.max.ms",
         ConfigType.LONG,
         NO_LIMIT_LONG,
-        "How far a record's timestamp may lie behind the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     _dynamic(
         "log.message.timestamp.type",
         ConfigType.STRING,
         "CreateTime",
-        "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        "The timestamp of records: the producer's (CreateTime) or the broker's (LogAppendTime).",
     ),
     _dynamic(
         "log.retention.bytes",
         ConfigType.LONG,
         "-1",
-        "A partition's oldest segments go when it is larger than this; -1 is no limit.",
+        "The oldest segments of a partition larger than this are deleted; -1 is no limit.",
     ),
     _dynamic(
         "log.retention.ms",
@@ -328,13 +326,13 @@ DYNAMIC: Final = (
         "log.roll.jitter.ms",
         ConfigType.LONG,
         None,
-        "Up to this much is taken off the time of a roll, so that not all logs roll at once.",
+        "A random time up to this is subtracted from log.roll.ms, so that not all logs roll at once.",
     ),
     _dynamic(
         "log.roll.ms",
         ConfigType.LONG,
         None,
-        "A new segment is begun after this long, even if the present one is not full.",
+        "After this long a log begins a new segment, even if the current one is not full.",
     ),
     _dynamic("log.segment.bytes", ConfigType.INT, "1073741824", "The size of a segment when full."),
     _dynamic(
@@ -347,7 +345,7 @@ DYNAMIC: Final = (
         "message.max.bytes",
         ConfigType.INT,
         "1048588",
-        "The largest record batch that is accepted, compressed as it comes.",
+        "The largest record batch that is accepted, after compression.",
     ),
     _dynamic(
         "min.insync.replicas",
@@ -359,31 +357,31 @@ DYNAMIC: Final = (
         "unclean.leader.election.enable",
         ConfigType.BOOLEAN,
         "false",
-        "Whether a replica that misses records may lead when no other can.",
+        "Whether a replica outside of the ISR may lead, and lose records, when no other can.",
     ),
     _dynamic(
         "compression.type",
         ConfigType.STRING,
         "producer",
-        "Taken, but batches are always stored with the codec that the producer chose.",
+        "Accepted, but batches are always stored with the producer's codec.",
     ),
     _dynamic(
         "compression.gzip.level",
         ConfigType.INT,
         "-1",
-        "For compression.type=gzip; batches are stored as they come, so nothing uses it.",
+        "For compression.type=gzip; has no effect, as batches are stored as the producer sent them.",
     ),
     _dynamic(
         "compression.lz4.level",
         ConfigType.INT,
         "9",
-        "For compression.type=lz4; batches are stored as they come, so nothing uses it.",
+        "For compression.type=lz4; has no effect, as batches are stored as the producer sent them.",
     ),
     _dynamic(
         "compression.zstd.level",
         ConfigType.INT,
         "3",
-        "For compression.type=zstd; batches are stored as they come, so nothing uses it.",
+        "For compression.type=zstd; has no effect, as batches are stored as the producer sent them.",
     ),
     _dynamic(
         "log.preallocate",
@@ -409,15 +407,15 @@ DYNAMIC: Final = (
         "log.cleaner.dedupe.buffer.size",
         ConfigType.LONG,
         str(128 << 20),
-        "Memory for the keys of one pass; what does not fit takes another pass.",
+        "Memory for the keys of one pass; keys that do not fit need another pass.",
         low=(1 << 20) + 1,
     ),
     _dynamic(
         "log.cleaner.io.max.bytes.per.second",
         ConfigType.DOUBLE,
         "1.7976931348623157E308",
-        "How fast a node that compacts may read and write, from its next pass on.",
+        "Bytes per second that compaction may read and write, from its next pass on.",
         low=1,
     ),
 )
-"""Configs that a running broker follows: defaults of topic configs, rates, and settings of parts."""
+"""Dynamic configs: defaults of topic configs, rates, and settings of a node's parts."""

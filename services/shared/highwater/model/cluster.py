@@ -1,8 +1,8 @@
 """The cluster image: one immutable snapshot of the metadata at a revision of the store.
 
-The controller owns it; every other service holds a copy, which follows the controller's watch
-(`highwater.metadata`). Values are replaced, never changed, so a reader may keep one for as long
-as it likes and compare revisions.
+The controller owns it; every other service has a copy, which follows the controller's watch
+(`highwater.metadata`). Values are replaced, never changed, so a reader may keep an image for any
+time and compare revisions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,12 +37,12 @@ class PartitionState:
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     eligible_leaders: tuple[NodeId, ...] = ()
-    """KIP-966's ELR: out of the ISR, yet sure to hold everything committed."""
+    """KIP-966's ELR: not in the ISR, but known to have all committed records."""
     last_known_leader: NodeId = NO_NODE
     adding_replicas: tuple[NodeId, ...] = ()
     """Those of `replicas` that a reassignment adds (KIP-455)."""
     removing_replicas: tuple[NodeId, ...] = ()
-    """Those of `replicas` that a reassignment takes away when it is completed."""
+    """Those of `replicas` that a reassignment removes when it is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,30 +69,30 @@ class NodeState:
     """host:port of its gRPC server."""
     rack: str
     incarnation: str
-    """New at every start; also the token in its data directories (short-circuit reads)."""
+    """New at every start; also the token in its log directories (for reads by gateways)."""
     log_dirs: tuple[str, ...] = ()
     fenced: bool = True
     draining: bool = False
     decommissioning: bool = False
-    """An operator takes it out of use: no new replica is placed on it."""
+    """True while it is being decommissioned: no new replica is placed on it."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
-    """Its settings under the names of Kafka's broker configs."""
+    """Its settings by the names of Kafka's broker configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
-    """A gateway and the block of ports it serves: `port` is bootstrap, `port + n` is node n."""
+    """A gateway and its block of ports: `port` is the bootstrap port, `port + n` is node n."""
 
     gateway_id: GatewayId
     host: str
-    """The host name or address that clients are told."""
+    """The host name or address that clients connect to."""
     port: int
     single_port: bool
     """True on a one-node broker: `port` is both bootstrap and node."""
     rack: str = ""
 
     def port_of(self, node: NodeId) -> int:
-        """The port on this gateway that clients know as broker `node`."""
+        """The gateway's port for broker `node`."""
         return self.port if self.single_port else self.port + node
 
 
@@ -108,7 +108,7 @@ class InstanceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
-    """Everything that routing, placement and replica roles need, at one revision."""
+    """The cluster's metadata at one revision."""
 
     revision: int
     cluster_id: str
@@ -116,7 +116,7 @@ class ClusterImage:
     nodes: Mapping[NodeId, NodeState] = field(default_factory=dict)
     gateways: Mapping[GatewayId, GatewayState] = field(default_factory=dict)
     node_gateways: Mapping[NodeId, GatewayId] = field(default_factory=dict)
-    """Which gateway clients are sent to for a node; the controller alone decides it."""
+    """The gateway whose address clients get for a node; the controller assigns it."""
     topics: Mapping[TopicId, TopicState] = field(default_factory=dict)
     topic_ids: Mapping[tuple[InstanceId, str], TopicId] = field(default_factory=dict)
     instances: Mapping[InstanceId, InstanceState] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class ClusterImage:
         return None if topic_id is None else self.topics[topic_id]
 
     def apply(self, delta: "ClusterDelta") -> "ClusterImage":
-        """The image at `delta.revision`. The receiver stays as it is."""
+        """Returns the image at `delta.revision`; this one does not change."""
         return finish(self.applying(delta))
 
     def applying(self, delta: "ClusterDelta") -> Steps["ClusterImage"]:
@@ -168,14 +168,14 @@ class ClusterImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDelta:
-    """What changed up to `revision`. Mappings that are None did not change; others are whole."""
+    """The changes up to `revision`. A mapping is None if it did not change, else complete."""
 
     revision: int
     controller_epoch: int = 0
     topics: tuple[TopicState, ...] = ()
-    """Topics that are new, or of which more changed than present partitions; whole."""
+    """New topics, and topics in which not only existing partitions changed; complete."""
     partitions: Mapping[TopicId, tuple[PartitionState, ...]] = field(default_factory=dict)
-    """Partitions that changed, of topics that exist before and after; none of `topics`."""
+    """Changed partitions of topics that exist before and after and are not in `topics`."""
     removed_topics: frozenset[TopicId] = frozenset()
     nodes: tuple[NodeState, ...] = ()
     removed_nodes: frozenset[NodeId] = frozenset()
@@ -189,11 +189,11 @@ class ClusterDelta:
 
 
 def with_partitions(topic: TopicState, changed: Iterable[PartitionState]) -> TopicState:
-    """The topic with some of its present partitions replaced."""
+    """The topic with some of its partitions replaced."""
     partitions = list(topic.partitions)
     for state in changed:
         partitions[state.partition] = state
-    # Made by hand: `dataclasses.replace` takes twice as long, and a dead node changes all topics.
+    # `dataclasses.replace` takes twice as long, and a dead node changes all topics.
     return TopicState(
         topic_id=topic.topic_id,
         instance=topic.instance,

@@ -1,10 +1,10 @@
-"""Types and origins of configs, and what has configs, numbered as Kafka's protocol does."""
+"""Types, sources and resources of configs, with the numbers of Kafka's protocol."""
 
 from enum import IntEnum
 
 
 class ConfigType(IntEnum):
-    """How a config's value, which always travels as a string, is to be read."""
+    """The type of a config's value, which is always sent as a string."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -19,14 +19,14 @@ class ConfigType(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """What has configs (Kafka: ConfigResource.Type); others of Kafka's have none here."""
+    """Resources with configs (Kafka: ConfigResource.Type); Kafka's others have none here."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; a smaller number wins over a larger one."""
+    """The source of a value; a smaller number wins over a larger one."""
 
     DYNAMIC_TOPIC = 1
     """Set on the topic."""
@@ -35,5 +35,5 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     """Set on all brokers (resource name "")."""
     STATIC_BROKER = 4
-    """From the service's settings at start."""
+    """Set in the service's settings at start."""
     DEFAULT = 5

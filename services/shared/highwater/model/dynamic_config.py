@@ -1,8 +1,8 @@
-"""What AlterConfigs and IncrementalAlterConfigs on a broker, or on all of them, may set (KIP-226).
+"""Dynamic broker configs: which AlterConfigs and IncrementalAlterConfigs may set (KIP-226).
 
-A dynamic broker config that is the default of a topic config may have the values that a topic could
-have; the others are numbers with a limit. Where Kafka would take names that it does not know, we
-refuse them. What is stored and would not be taken any more has no effect (`held`).
+The default of a topic config may have the values of that topic config; other dynamic configs are
+numbers with a limit. Unknown names are refused, unlike in Kafka. Stored configs that would be
+refused now have no effect (`held`).
 """
 
 from collections.abc import Mapping
@@ -55,9 +55,9 @@ def dynamic_config_error(name: str, value: str, *, all_nodes: bool) -> str | Non
 
 
 def held(configs: Mapping[str, str], *, all_nodes: bool) -> dict[str, str]:
-    """Those of the stored dynamic configs that have an effect.
+    """The stored dynamic configs that have an effect.
 
-    Versions before this one stored what is read-only now; Kafka ignores such configs, too
+    Former versions allowed some that are read-only now; Kafka ignores such configs, too
     (`DynamicBrokerConfig.fromPersistentProps`).
     """
     return {
@@ -70,8 +70,8 @@ def held(configs: Mapping[str, str], *, all_nodes: bool) -> dict[str, str]:
 def broker_values(
     image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
 ) -> dict[str, str]:
-    """The configs of a node under Kafka's names, without defaults: set for it, for all nodes, or by
-    its own settings (`static`), in this order.
+    """The configs of a node by Kafka's names, without defaults: those set for it win over those set
+    for all nodes, and these over its own settings (`static`).
     """
     return {
         **static,

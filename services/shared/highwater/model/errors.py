@@ -1,15 +1,15 @@
-"""The error tree of everything that is neither the codec nor storage.
+"""The errors of everything but the codec and storage.
 
-The base class says who can do something about an error: `UsageError` the operator,
-`InvalidRequestError` the caller, by another request, and `RetriableError` nobody, but the same
-request may succeed later. Each edge translates errors by one table. The codec has its own tree in
-`highwater.kafka.errors`, storage in `partition.storage.errors`.
+The base class says who can act on an error: `UsageError` the operator; `InvalidRequestError` the
+caller, by another request; `RetriableError` nobody, but the same request may succeed later. Each
+edge translates errors by one table. The codec has its own errors in `highwater.kafka.errors`,
+storage in `partition.storage.errors`.
 """
 
 from typing import ClassVar, Final
 
 EXIT_OK: Final = 0
-"""Process exit: stopped cleanly, or the command did what it was asked to."""
+"""Process exit: stopped cleanly, or the command succeeded."""
 
 EXIT_FAILED: Final = 1
 """Process exit: a service failed, or could not be stopped within its deadline."""

@@ -1,4 +1,4 @@
-"""Ids as types, so that a partition is never passed where a node belongs."""
+"""Ids as types, so that a partition is never passed in place of a node."""
 
 from typing import Final, NewType
 
@@ -17,7 +17,7 @@ LeaderEpoch = NewType("LeaderEpoch", int)
 Offset = NewType("Offset", int)
 
 DEFAULT_INSTANCE: Final = InstanceId("default")
-"""Serves the plain port, so that a single-tenant user never meets the word instance."""
+"""The instance of the plain port: single-tenant users need not know of instances."""
 
 NO_NODE: Final = NodeId(-1)
 NO_TOPIC_ID: Final = TopicId(bytes(16))
@@ -28,4 +28,4 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 INTERNAL_REPLICAS_MAX: Final = 3
-"""Replicas of internal topics where nothing says how many, if there are so many nodes."""
+"""Default replicas of internal topics, if there are so many nodes."""

@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic owns a group or a transactional id.
+"""Finds the partition of a coordinator's topic for a group or a transactional id.
 
 Kafka: `Utils.abs(groupId.hashCode) % partitions` (GroupMetadataManager.partitionFor,
 TransactionStateManager.partitionFor). Java hashes UTF-16 code units, so a character outside the

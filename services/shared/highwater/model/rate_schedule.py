@@ -1,8 +1,8 @@
 """A rate over time: a lease for a while, then a straight line down (or up) to a floor.
 
-A node that no longer hears from the quota service keeps its share until the lease ends and then
-moves to its static share, so that the shares of all nodes together come back to the limit without
-anybody coordinating it (Doorman's safe capacity). Pure arithmetic over milliseconds and bytes.
+A node that cannot reach the quota service keeps its share until the lease ends and then moves to
+its static share, so that the shares of all nodes return to the limit without coordination
+(Doorman's safe capacity). Pure arithmetic over milliseconds and bytes.
 """
 
 import itertools
@@ -18,9 +18,9 @@ class RateSchedule:
     """Bytes per second as a function of time; constant, then linear, then constant."""
 
     rate: float
-    """Until `expires_ms`."""
+    """The rate until `expires_ms`."""
     floor: float
-    """From `expires_ms + decay_ms` on."""
+    """The rate from `expires_ms + decay_ms` on."""
     expires_ms: float = math.inf
     decay_ms: int = 0
 
@@ -49,7 +49,7 @@ class RateSchedule:
         return self.rate + (self.floor - self.rate) * done
 
     def bytes_between(self, from_ms: float, to_ms: float) -> float:
-        """How many bytes the schedule lets through between two moments."""
+        """How many bytes may pass between two moments."""
         if to_ms <= from_ms:
             return 0.0
         total = 0.0
@@ -59,7 +59,7 @@ class RateSchedule:
         return total
 
     def ms_until(self, from_ms: float, wanted: float) -> float:
-        """How long it takes from `from_ms` to let `wanted` bytes through; infinite at rate 0."""
+        """How long `wanted` bytes take to pass from `from_ms` on; infinite at rate 0."""
         left = wanted
         at_ms = from_ms
         for start_ms, end_ms in self._pieces(from_ms, math.inf):

@@ -1,7 +1,7 @@
-"""Long work as steps, so that whoever runs it may stop between any two of them.
+"""Long work in steps, between which the caller may do other things.
 
-A function that would hold an event loop too long is a generator: it yields where it may be
-interrupted, and returns its result. It knows neither clock nor loop; `highwater.runtime.slices`
+A function that would block an event loop too long is a generator: it yields where it may be
+interrupted, and returns its result. It uses neither clock nor loop; `highwater.runtime.slices`
 runs it within a budget of time, `finish` at once.
 """
 
@@ -11,17 +11,17 @@ from typing import TypeVar
 _R = TypeVar("_R")
 
 Steps = Generator[None, None, _R]
-"""Work that may be left alone at each `yield`; what it is owed by then is its own to say."""
+"""Work that may pause at each `yield`; each such function documents what may happen meanwhile."""
 
 
 def in_one_step(work: Callable[[], _R]) -> Steps[_R]:
-    """Work that is not interrupted, where steps are asked for."""
+    """Makes uninterrupted work usable where steps are expected."""
     yield
     return work()
 
 
 def finish(steps: Steps[_R]) -> _R:
-    """Runs all steps without a pause and gives the result."""
+    """Runs all steps without a pause and returns the result."""
     while True:
         try:
             next(steps)

@@ -1,19 +1,19 @@
-"""Enforcement of a byte rate at one node: how long must these bytes be held?
+"""Enforces a byte rate at one node: computes how long bytes must be held.
 
 The generic cell rate algorithm (GCRA) in the form of a debt: every byte that passes adds to the
 debt, time pays it back at the rate, and bytes pass as long as the debt stays within the burst. The
-debt is kept in bytes rather than as GCRA's single timestamp, because the rate changes while debts
-stand (a new allocation each second, decay after its expiry).
+debt is kept in bytes, not as GCRA's single timestamp, because the rate changes while there is a debt
+(a new allocation each second, decay after its expiry).
 
-Two ways to use it. `hold_ms` before the bytes pass, again after that time, and `charge` when it says
-0: follows every change of the rate and is exact; for the head of a queue. Or `charge` at once and
-hold for as long as it says: one call, exact as long as the rate stands and holds stay below
-HOLD_MS_MAX. Bytes already gone (a fetch) are charged afterwards, and `hold_ms` of nothing tells
-when the next may go.
+There are two ways to use it. For the head of a queue: wait for `hold_ms` until it is 0, then
+`charge`; this is exact and follows every change of the rate. Or `charge` at once and hold for the
+time that it returns: this is one call, and exact while the rate does not change and holds are below
+HOLD_MS_MAX. Bytes that have passed already (a fetch) are charged afterwards; `hold_ms` of 0 bytes
+says when the next may pass.
 
-What it promises for held bytes: in any window of W seconds at a constant rate L no more than
+The guarantee for held bytes: in any window of W seconds at a constant rate L at most
 L * W + max(burst, largest request) bytes pass. A request above the burst cannot be split, so it
-passes as a whole once the debt is paid off, and the ones after it wait for it.
+passes as a whole once the debt is paid off, and later ones wait for it.
 """
 
 import math
@@ -22,18 +22,18 @@ from typing import Final
 from highwater.model.rate_schedule import RateSchedule
 
 BURST_S: Final = 0.1
-"""What may pass at once after a pause; a tenth of a second smooths out request sizes."""
+"""Seconds' worth of bytes that may pass at once after a pause; smooths out request sizes."""
 
 HOLD_MS_MAX: Final = 5_000
-"""The longest hold that is told. A share may grow within a second (a leader has just moved here),
-so nobody should be sent away for minutes on the strength of the present one."""
+"""The longest hold. A share may grow within a second (after a leader has moved here), so the current
+one must not hold anybody for minutes."""
 
 DECAY_MS: Final = 3_000
-"""From the end of a lease to the floor: as long again as the lease itself (three ticks)."""
+"""From the end of a lease to the floor: as long as the lease itself (three ticks)."""
 
 
 _ROUNDING_MS: Final = 1e-6
-"""What floating point may add to a time; not worth a whole millisecond."""
+"""Rounding errors of times, which must not become a whole millisecond."""
 
 
 class TokenBucket:
@@ -57,7 +57,7 @@ class TokenBucket:
         return None if self._schedule is None else self._schedule.rate_at(now_ms)
 
     def set_rate(self, now_ms: float, rate: float | None) -> None:
-        """A rate without an end. The debt stays: it was made under the old rate, and is owed."""
+        """Sets a rate without an end. The debt stays."""
         self._pay(now_ms)
         self._schedule = None if rate is None else RateSchedule.constant(rate)
 
@@ -70,7 +70,7 @@ class TokenBucket:
         expires_in_ms: int,
         decay_ms: int = DECAY_MS,
     ) -> None:
-        """A rate until the lease ends, then a linear way to the floor over `decay_ms`."""
+        """Sets a rate until the lease ends; it then moves to the floor linearly over `decay_ms`."""
         self._pay(now_ms)
         self._schedule = RateSchedule(
             rate=rate, floor=floor, expires_ms=now_ms + expires_in_ms, decay_ms=decay_ms
@@ -83,17 +83,17 @@ class TokenBucket:
         self._pay(now_ms)
         rate = self._schedule.rate_at(now_ms)
         if rate <= 0:
-            return HOLD_MS_MAX  # No share: also the first request waits.
+            return HOLD_MS_MAX  # At rate 0 the first request waits, too.
         allowed = max(0.0, rate * BURST_S - nbytes)
         excess = self._debt - allowed
         if excess <= 0:
             return 0
         held_ms = min(HOLD_MS_MAX, self._schedule.ms_until(now_ms, excess))
-        # Part of a millisecond would be told as "pass now", so it counts as a whole one.
+        # Round up: 0 would mean "pass now".
         return math.ceil(held_ms - _ROUNDING_MS)
 
     def charge(self, now_ms: float, nbytes: int) -> int:
-        """Takes `nbytes` into account and returns for how many ms they have to be held."""
+        """Adds `nbytes` to the debt; returns for how many ms they must be held."""
         if self._schedule is None:
             return 0
         held_ms = self.hold_ms(now_ms, nbytes)
@@ -101,7 +101,7 @@ class TokenBucket:
         return held_ms
 
     def available_bytes(self, now_ms: float) -> int | None:
-        """What would pass at this moment without being held; None if unlimited."""
+        """How many bytes would pass now without being held; None if unlimited."""
         if self._schedule is None:
             return None
         self._pay(now_ms)

@@ -1,8 +1,8 @@
-"""Topic configs: what values they may have, and what holds for a topic.
+"""Topic configs: validation, and the values in effect for a topic.
 
-Values travel as strings; `parse` reads one, `validate` a whole set as CreateTopics gives it,
-`validate_change` what alters one, and `effective` makes the typed view that a partition works by.
-The configs themselves stand in `topic_config_table`.
+Values are sent as strings. `parse` reads one; `validate` checks a topic's whole set, as in
+CreateTopics; `validate_change` checks changes; `effective` returns the typed configs that a
+partition uses. `topic_config_table` has the configs themselves.
 """
 
 import math
@@ -23,12 +23,12 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class InvalidTopicConfigError(ValueError):
-    """A config that no topic may have; the text is fit for the client (INVALID_CONFIG, 40)."""
+    """An invalid config; the message is sent to the client (INVALID_CONFIG, 40)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """A topic's configs as they hold, typed; names are Kafka's with underscores for dots."""
+    """A topic's configs in effect, typed; names are Kafka's with underscores for dots."""
 
     cleanup_policy: tuple[str, ...]
     compression_gzip_level: int
@@ -77,7 +77,7 @@ class TopicConfig:
 
     @property
     def deep_validation(self) -> bool:
-        """Whether every record is checked: asked for, or needed because keys must be present."""
+        """Whether every record is checked: if configured, and on compacted topics for their keys."""
         return self.record_validation == "deep" or self.compacted
 
 
@@ -99,7 +99,7 @@ def parse(name: str, value: str) -> Value:
 
 
 def validate(configs: Mapping[str, str]) -> None:
-    """Checks a topic's whole set of configs, and that they do not contradict one another."""
+    """Checks a topic's whole set of configs, each and together."""
     values = {name: parse(name, value) for name, value in configs.items()}
     low = values.get("min.compaction.lag.ms", 0)
     high = values.get("max.compaction.lag.ms", LONG_MAX)
@@ -113,9 +113,9 @@ def validate(configs: Mapping[str, str]) -> None:
 
 
 def validate_change(present: Mapping[str, str], changed: Mapping[str, str]) -> None:
-    """Checks what a topic gets beside what it keeps (`present`, without what is taken away).
+    """Checks the new configs of a topic together with those that it keeps (`present`).
 
-    What it keeps is not the client's mistake if it is not valid any more: it does not count.
+    Kept configs that are not valid any more are ignored, as the client has not set them now.
     """
     validate(changed)
     kept = {name: value for name, value in present.items() if is_valid(name, value)}
@@ -123,7 +123,7 @@ def validate_change(present: Mapping[str, str], changed: Mapping[str, str]) -> N
 
 
 def is_valid(name: str, value: str) -> bool:
-    """Whether `parse` takes it."""
+    """Whether `parse` accepts the value."""
     try:
         parse(name, value)
     except InvalidTopicConfigError:
@@ -134,9 +134,9 @@ def is_valid(name: str, value: str) -> bool:
 def effective(
     configs: Mapping[str, str], broker_configs: Mapping[str, str] | None = None
 ) -> TopicConfig:
-    """What holds for a topic that sets `configs`, under the brokers' dynamic configs.
+    """The configs in effect for a topic that sets `configs`, given the brokers' dynamic configs.
 
-    A stored value that is not valid any more counts as not set: a topic must stay usable.
+    A stored value that is not valid any more counts as not set: the topic must stay usable.
     """
     values = {
         entry.name.replace(".", "_"): _effective_value(entry, configs, broker_configs or {})
@@ -148,14 +148,8 @@ def effective(
 def effective_value(
     name: str, configs: Mapping[str, str], broker_configs: Mapping[str, str] | None = None
 ) -> Value:
-    """One config of the topic; see `effective`."""
+    """One config in effect for the topic; see `effective`."""
     return _effective_value(TOPIC_CONFIGS[name], configs, broker_configs or {})
-
-
-def default_values(broker_configs: Mapping[str, str] | None = None) -> dict[str, str]:
-    """{name: value} of a topic that sets nothing."""
-    given = broker_configs or {}
-    return {entry.name: _default_text(entry, given) for entry in TOPIC_CONFIGS.values()}
 
 
 def changed_list(
@@ -166,7 +160,7 @@ def changed_list(
     added: str = "",
     removed: str = "",
 ) -> str:
-    """The value of a LIST config in effect, with items added to it and taken away; unchecked."""
+    """The value in effect of a LIST config, with items added and removed; not validated."""
     entry = TOPIC_CONFIGS[name]
     assert entry.type is ConfigType.LIST
     present = configs.get(name)
@@ -176,7 +170,7 @@ def changed_list(
 
 
 def list_changed(present: str, *, added: str = "", removed: str = "") -> str:
-    """A list, separated by commas, with items added to it and taken away; unchecked."""
+    """A comma-separated list with items added and removed; not validated."""
     items = dict.fromkeys(_items(present) + _items(added))
     gone = _items(removed)
     return ",".join(item for item in items if item not in gone)
@@ -190,12 +184,12 @@ def _effective_value(
         try:
             return parse(entry.name, text)
         except InvalidTopicConfigError:
-            pass  # Not valid any more: as if it were not set.
+            pass  # A value that is not valid any more counts as not set.
     return parse(entry.name, _default_text(entry, broker_configs))
 
 
 def _default_text(entry: TopicConfigEntry, broker_configs: Mapping[str, str]) -> str:
-    """The brokers' value for all topics; the first that is set, and valid, wins."""
+    """The brokers' default for topics; the first synonym that is set and valid wins."""
     for name in TOPIC_CONFIG_SYNONYMS.get(entry.name, ()):
         if name in broker_configs:
             text = from_broker_config(name, broker_configs[name])
@@ -205,9 +199,9 @@ def _default_text(entry: TopicConfigEntry, broker_configs: Mapping[str, str]) ->
 
 
 def from_broker_config(name: str, value: str) -> str | None:
-    """The value of broker config `name` in the topic config's unit, which is milliseconds.
+    """The value of broker config `name` in the topic config's unit: milliseconds for times.
 
-    None if it is not a number where a unit wants one.
+    None if a time is not a number.
     """
     unit_ms = next((ms for suffix, ms in _UNITS_MS.items() if name.endswith(suffix)), None)
     if unit_ms is None:
@@ -220,10 +214,10 @@ def from_broker_config(name: str, value: str) -> str | None:
 
 
 def number_of(kind: ConfigType, text: str) -> int | float:
-    """The number that a text stands for, as Java reads it; ValueError if that type has none."""
+    """Reads a number as Java does; ValueError if the text is not a number of that type."""
     if kind is ConfigType.DOUBLE:
         real = float(text)
-        if math.isnan(real) or "_" in text:  # No limit would refuse NaN.
+        if math.isnan(real) or "_" in text:  # NaN would pass every comparison with a limit.
             raise ValueError(text)
         return real
     number = _integer(text)
@@ -261,7 +255,7 @@ def _parse_number(entry: TopicConfigEntry, text: str) -> int | float:
 
 
 def _integer(text: str) -> int:
-    """As Java's parser: no underscores, no inner blanks, which `int` would take."""
+    """Reads an integer as Java does: without the underscores and blanks that `int` accepts."""
     if not text.lstrip("+-").isdecimal() or not text.isascii():
         raise ValueError(text)
     return int(text)
@@ -296,7 +290,7 @@ def _parse_choice(entry: TopicConfigEntry, text: str) -> str:
 
 
 def _items(text: str) -> tuple[str, ...]:
-    """Comma-separated items without repetitions, in their first order."""
+    """Comma-separated items without duplicates, in their order."""
     items: Iterable[str] = (item.strip() for item in text.split(","))
     return tuple(dict.fromkeys(item for item in items if item))
 

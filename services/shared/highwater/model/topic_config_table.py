@@ -1,7 +1,7 @@
 """The table of topic configs: names, types, defaults and limits as Apache Kafka 4.3 has them.
 
 Source: `org.apache.kafka.storage.internals.log.LogConfig`; `record.validation` is ours. The texts
-say where a config does less here than its name promises.
+say where a config does less here than in Kafka.
 """
 
 import re
@@ -20,7 +20,7 @@ _THROTTLED: Final = re.compile(r"\*|(\s*\d+\s*:\s*\d+\s*)(,\s*\d+\s*:\s*\d+\s*)*
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigEntry:
-    """One config of the table. Limits are inclusive; None is no limit beyond the type's."""
+    """One config. Limits are inclusive; None means no limit but the type's."""
 
     name: str
     type: ConfigType
@@ -29,11 +29,11 @@ class TopicConfigEntry:
     low: float | None = None
     high: float | None = None
     also: int | None = None
-    """A value outside [low, high] that is allowed too."""
+    """A value outside of [low, high] that is also allowed."""
     choices: tuple[str, ...] = ()
-    """Of a string or of a list's items; empty if they are free."""
+    """Allowed values of a string or of a list's items; empty if any are."""
     pattern: re.Pattern[str] | None = None
-    """What the whole text must match, if it is not empty."""
+    """The pattern that the whole text must match; empty for none."""
 
 
 def _long(
@@ -102,15 +102,15 @@ _ENTRIES: Final = (
     _choice(
         "cleanup.policy",
         "delete",
-        "What becomes of old segments. `delete` drops them by the retention configs; `compact` keeps the"
-        " newest record of each key, and records need keys; both may be combined.",
+        "How old records are removed: `delete` drops segments by the retention configs; `compact` keeps"
+        " the newest record of each key, and records need keys; both may be combined.",
         choices=("compact", "delete"),
         type_=ConfigType.LIST,
     ),
     _int(
         "compression.gzip.level",
         -1,
-        "For compression.type=gzip; batches are stored as they come, so nothing uses it.",
+        "For compression.type=gzip; has no effect, as batches are stored as the producer sent them.",
         low=1,
         high=9,
         also=-1,
@@ -118,40 +118,40 @@ _ENTRIES: Final = (
     _int(
         "compression.lz4.level",
         9,
-        "For compression.type=lz4; batches are stored as they come, so nothing uses it.",
+        "For compression.type=lz4; has no effect, as batches are stored as the producer sent them.",
         low=1,
         high=17,
     ),
     _choice(
         "compression.type",
         "producer",
-        "Taken, but batches are always stored with the codec that the producer chose.",
+        "Accepted, but batches are always stored with the producer's codec.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
         "compression.zstd.level",
         3,
-        "For compression.type=zstd; batches are stored as they come, so nothing uses it.",
+        "For compression.type=zstd; has no effect, as batches are stored as the producer sent them.",
         low=-131072,
         high=22,
     ),
     _long(
         "delete.retention.ms",
         _DAY_MS,
-        "How long compaction keeps markers of deleted keys, from when it meets them first.",
+        "How long compaction keeps tombstones, counted from its first pass over them.",
     ),
     _long("file.delete.delay.ms", 60_000, "How long files of a deleted segment stay on disk."),
     _long("flush.messages", LONG_MAX, "A log is flushed to disk after this many records.", low=1),
     _long("flush.ms", LONG_MAX, "A log is flushed to disk after this long."),
     _throttled(
         "follower.replication.throttled.replicas",
-        "Replicas that follower.replication.throttled.rate is for while they catch up:"
+        "Replicas that follower.replication.throttled.rate limits while they catch up:"
         " partition:node pairs, or `*`.",
     ),
     _int("index.interval.bytes", 4096, "Bytes of a segment for each entry of its offset index."),
     _throttled(
         "leader.replication.throttled.replicas",
-        "Replicas that leader.replication.throttled.rate is for while followers catch up:"
+        "Replicas that leader.replication.throttled.rate limits while followers catch up:"
         " partition:node pairs, or `*`.",
     ),
     _long(
@@ -169,7 +169,7 @@ _ENTRIES: Final = (
     _long(
         "max.compaction.lag.ms",
         LONG_MAX,
-        "After this long a record is compacted whatever the log's dirty ratio.",
+        "The longest that a record stays uncompacted, whatever the log's dirty ratio.",
         low=1,
     ),
     _int(
@@ -178,17 +178,17 @@ _ENTRIES: Final = (
     _long(
         "message.timestamp.after.max.ms",
         _HOUR_MS,
-        "How far a record's timestamp may lie ahead of the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     _long(
         "message.timestamp.before.max.ms",
         LONG_MAX,
-        "How far a record's timestamp may lie behind the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     _choice(
         "message.timestamp.type",
         "CreateTime",
-        "Whose timestamp records bear: the producer's (CreateTime) or the broker's (LogAppendTime).",
+        "The timestamp of records: the producer's (CreateTime) or the broker's (LogAppendTime).",
         choices=("CreateTime", "LogAppendTime"),
     ),
     TopicConfigEntry(
@@ -220,21 +220,21 @@ _ENTRIES: Final = (
     _long(
         "retention.bytes",
         -1,
-        "A partition's oldest segments go when it is larger than this; -1 is no limit.",
+        "The oldest segments of a partition larger than this are deleted; -1 is no limit.",
         low=None,
     ),
-    _long("retention.ms", 7 * _DAY_MS, "Segments older than this go; -1 is no limit.", low=-1),
+    _long("retention.ms", 7 * _DAY_MS, "Older segments are deleted; -1 is no limit.", low=-1),
     _int("segment.bytes", 1 << 30, "The size of a segment when full.", low=1 << 20),
     _int("segment.index.bytes", 10 << 20, "The size of an index when full.", low=4),
     _long(
         "segment.jitter.ms",
         0,
-        "Up to this much is taken off segment.ms, so that not all logs roll at once.",
+        "A random time up to this is subtracted from segment.ms, so that not all logs roll at once.",
     ),
-    _long("segment.ms", 7 * _DAY_MS, "A new segment is begun after this long.", low=1),
+    _long("segment.ms", 7 * _DAY_MS, "After this long a log begins a new segment.", low=1),
     _boolean(
         "unclean.leader.election.enable",
-        "Whether a replica that misses records may lead when no other can.",
+        "Whether a replica outside of the ISR may lead, and lose records, when no other can.",
     ),
 )
 

@@ -4,13 +4,13 @@ import re
 from typing import Final
 
 NAME_CHARS_MAX: Final = 249
-"""So that `<topic>-<partition>` plus the suffix of a deleted directory fits a file name."""
+"""With it `<topic>-<partition>` plus the suffix of a deleted directory fits a file name."""
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_topic_name(name: str) -> str | None:
-    """Why the name is not legal, or None."""
+    """Why the name is illegal, or None."""
     if not name:
         return "topic name is empty"
     if name in {".", ".."}:

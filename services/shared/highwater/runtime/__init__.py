@@ -1,4 +1,4 @@
 """The shell of a process: settings, logs, metrics, health, gRPC wiring, start and stop.
 
-Knows asyncio and gRPC, nothing of Kafka and nothing of the services that use it.
+It uses asyncio and gRPC, and depends neither on Kafka's protocol nor on any service.
 """

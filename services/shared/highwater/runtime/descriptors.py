@@ -1,8 +1,8 @@
-"""Lets the process have as many descriptors as the system allows it.
+"""Raises the limit of open descriptors as far as the system allows.
 
-Systems give a process a low soft limit (mostly 1 024), for programs that use select(2), and a high
-hard one, up to which it may go by itself. A gateway needs one descriptor for each client, a balancer
-two, a partition node some for each partition. The JVM does the same at its start (-XX:+MaxFDLimit).
+Systems give a process a low soft limit (mostly 1 024), for programs that use select(2); the process
+may raise it to the hard limit. A gateway needs one descriptor for each client, a balancer two, a
+partition node some for each partition. The JVM does the same at its start (-XX:+MaxFDLimit).
 """
 
 import resource
@@ -11,9 +11,9 @@ from highwater.runtime.logging import Logger
 
 
 def raise_descriptor_limit(log: Logger) -> int:
-    """Raises the soft limit to the hard one, for children too; the soft limit from now on.
+    """Raises the soft limit to the hard one, for children too; returns the new soft limit.
 
-    Never fails: with the former limit services run as well, for fewer clients.
+    Never fails: with the former limit services run for fewer clients.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:

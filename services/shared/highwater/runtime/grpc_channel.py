@@ -14,10 +14,10 @@ from highwater.runtime.grpc_options import (
 )
 
 RECONNECT_BACKOFF_MS: Final = (50, 5_000, 500)
-"""Initial, least and greatest. gRPC's defaults (1 s, 20 s, 120 s) would outlast a failover.
+"""Initial, minimum and maximum. gRPC's defaults (1 s, 20 s, 120 s) would outlast a failover.
 
-What gRPC calls the least is no pause: it is how long one attempt to connect may take. A peer that
-gets no processor time for longer would never be reached.
+Despite its name the minimum is no pause but the limit of one attempt to connect. A peer that gets no
+processor time for longer would never be reached.
 """
 
 _RETRY_POLICY: Final = {
@@ -29,7 +29,7 @@ _RETRY_POLICY: Final = {
 }
 
 _RETRY_THROTTLING: Final = {"maxTokens": 100, "tokenRatio": 0.1}
-"""A peer that fails half of its calls gets no retries on top of its load."""
+"""Stops retries to a peer that fails half of its calls, so that they do not add to its load."""
 
 
 def open_channel(
@@ -46,8 +46,8 @@ def open_channel(
 
     `idempotent_methods` are (service, method) names, e.g. ("highwater.api.controller.v1.
     MetadataService", "GetCluster"): reads that the channel may send again by itself when the peer
-    is unavailable. Nothing that appends or changes may be listed: the channel cannot know whether
-    the lost call was carried out.
+    is unavailable. Never list a method that changes state: the channel cannot know whether a lost
+    call had an effect.
     """
     initial, least, greatest = RECONNECT_BACKOFF_MS
     all_options: GrpcOptions = [
@@ -55,11 +55,11 @@ def open_channel(
         ("grpc.initial_reconnect_backoff_ms", initial),
         ("grpc.min_reconnect_backoff_ms", least),
         ("grpc.max_reconnect_backoff_ms", greatest),
-        # A new channel is opened when the peer has come back, and has to connect at once. From the
-        # process's own pool it would get the former one's connection, in the middle of a pause.
+        # A new channel to a peer that has come back must connect at once. The process's global pool
+        # would give it the former channel's connection, in the middle of a pause.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.service_config", service_config(idempotent_methods)),
-        # Peers are named by plain addresses; a proxy of the environment must not get between.
+        # Ignore proxies of the environment: peers are reached directly.
         ("grpc.enable_http_proxy", 0),
         *(options or []),
     ]
@@ -69,7 +69,7 @@ def open_channel(
 
 
 def service_config(idempotent_methods: Sequence[tuple[str, str]]) -> str:
-    """gRPC's service config (JSON): retries for the listed methods and for no other one."""
+    """gRPC's service config (JSON): retries for the listed methods only."""
     config: dict[str, Any] = {}
     if idempotent_methods:
         names = [{"service": service, "method": method} for service, method in idempotent_methods]

@@ -14,7 +14,7 @@ MESSAGE_BYTES_MAX_DEFAULT: Final = 64 << 20
 """gRPC's own 4 MiB is below what one Produce request may carry (dozens of 1 MiB batches)."""
 
 _STREAMS_PER_CONNECTION: Final = 1_000
-"""Far above what a peer opens; a leak of calls meets it instead of our memory."""
+"""Far above what a peer opens; a leak of calls reaches this limit before memory runs out."""
 
 
 def shared_options(message_bytes_max: int) -> GrpcOptions:
@@ -24,16 +24,16 @@ def shared_options(message_bytes_max: int) -> GrpcOptions:
         ("grpc.max_receive_message_length", message_bytes_max),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-        # Watches and idle channels have to be probed too, not only busy ones.
+        # Probe idle connections and quiet watches, too.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
     ]
 
 
 def options_to_others(message_bytes_max: int) -> GrpcOptions:
-    """Arguments of a channel to somebody else's server, such as etcd.
+    """Arguments of a channel to a server that is not ours, such as etcd.
 
-    Such servers count probes while no call runs as abuse (GOAWAY too_many_pings).
+    Such servers treat probes without a running call as abuse (GOAWAY too_many_pings).
     """
     quiet = {"grpc.keepalive_permit_without_calls": 0}
     return [(name, quiet.get(name, value)) for name, value in shared_options(message_bytes_max)]
@@ -43,8 +43,8 @@ def server_options(message_bytes_max: int) -> GrpcOptions:
     """Arguments of a server."""
     return [
         *shared_options(message_bytes_max),
-        # On by default, and then a second server on the same port binds without an error and
-        # takes half of the connections.
+        # With the default, a second server on the same port would bind without an error and take
+        # half of the connections.
         ("grpc.so_reuseport", 0),
         ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
         # Clients probe as often as we do; without this the server answers GOAWAY too_many_pings.

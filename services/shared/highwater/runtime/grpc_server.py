@@ -39,7 +39,7 @@ class GrpcServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on; after `start`."""
+        """The port that the server listens on; known after `start`."""
         assert self._port is not None, "the server has not been started"
         return self._port
 
@@ -68,10 +68,10 @@ def _join(host: str, port: int) -> str:
 
 
 def _probe(host: str, port: int) -> None:
-    """Binds a plain socket for a moment, because gRPC does not tell why it could not bind.
+    """Binds a plain socket for a moment, because gRPC does not say why it could not bind.
 
-    Raises PortInUseError or BindError. Somebody may still take the port before gRPC does; then
-    the error is gRPC's own, less clear one.
+    Raises PortInUseError or BindError. If another process takes the port before gRPC does, the
+    error is gRPC's, which is less clear.
     """
     address = _join(host, port)
     try:

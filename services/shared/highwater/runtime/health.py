@@ -1,7 +1,7 @@
-"""Health as peers and orchestrators ask for it: grpc.health.v1 and readiness checks.
+"""Health for peers and orchestrators: grpc.health.v1 and readiness checks.
 
 Readiness is a set of named checks ("metadata", "store"), each a cheap function on the loop.
-Liveness is the loop's own: a process whose loop does not turn cannot answer either question.
+Liveness needs no check: a process whose loop does not run cannot answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,22 +11,22 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 
 class Readiness:
-    """Named checks; ready when all of them hold. Owned by one service, read by its endpoints."""
+    """Named checks; ready when all succeed. Owned by one service, read by its endpoints."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Callable[[], bool]] = {}
 
     def add(self, name: str, check: Callable[[], bool]) -> None:
-        """Adds a check; its name is told when it does not hold."""
+        """Adds a check; its name is reported when it fails."""
         assert name not in self._checks, f"a check named {name} is there already"
         self._checks[name] = check
 
     def results(self) -> Mapping[str, bool]:
-        """Every check with its present answer, in the order of adding."""
+        """Every check with its current result, in the order of adding."""
         return {name: check() for name, check in self._checks.items()}
 
     def ready(self) -> bool:
-        """True if every check holds."""
+        """True if every check succeeds."""
         return all(check() for check in self._checks.values())
 
 
@@ -46,7 +46,7 @@ class GrpcHealth:
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
     async def set_serving(self, *, serving: bool) -> None:
-        """Tells all watchers; called at start, when readiness changes, and before a drain."""
+        """Informs all watchers; called at start, when readiness changes, and before a drain."""
         status = (
             health_pb2.HealthCheckResponse.SERVING
             if serving

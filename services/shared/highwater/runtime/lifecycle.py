@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import uvloop
@@ -26,7 +26,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Service(Protocol):
-    """What every service is to its process: started once, stopped once, perhaps failed between."""
+    """A service as its process sees it: it starts once, stops once, and may fail in between."""
 
     @property
     def failed(self) -> asyncio.Future[None]:
@@ -68,7 +68,7 @@ async def _run(build: Callable[[], Awaitable[Service]], log: Logger, stop_timeou
     def on_signal(number: signal.Signals) -> None:
         if stop_asked.done():
             log.error("second_signal", signal=number.name)
-            os._exit(EXIT_FAILED)  # Whoever asks twice does not want to wait for the drain.
+            os._exit(EXIT_FAILED)  # The second signal: do not wait for the drain.
         stop_asked.set_result(number)
 
     for number in _SIGNALS:
@@ -120,43 +120,3 @@ async def _stop(service: Service, log: Logger, stop_timeout_s: float) -> bool:
         log.exception("stop_failed")
         return False
     return True
-
-
-class ServiceGroup:
-    """Several services as one: started in order, stopped in reverse, failed when one has failed."""
-
-    def __init__(self, services: Sequence[Service]) -> None:
-        """To be called on the loop that will run the services."""
-        self._services = tuple(services)
-        self._started: list[Service] = []
-        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def failed(self) -> asyncio.Future[None]:
-        """Gets the first member's exception."""
-        return self._failed
-
-    async def start(self) -> None:
-        """Starts one after the other; the first that fails ends the start."""
-        for service in self._services:
-            self._started.append(service)
-            await service.start()
-            service.failed.add_done_callback(self._member_failed)
-
-    async def stop(self) -> None:
-        """Stops what was started, last first; all are stopped even when one of them fails."""
-        errors: list[Exception] = []
-        while self._started:
-            try:
-                await self._started.pop().stop()
-            except Exception as error:  # noqa: BLE001 - the others are stopped all the same.
-                errors.append(error)
-        if errors:
-            raise ExceptionGroup("services failed to stop", errors)
-
-    def _member_failed(self, member: asyncio.Future[None]) -> None:
-        if member.cancelled() or self._failed.done():
-            return
-        error = member.exception()
-        if error is not None:
-            self._failed.set_exception(error)

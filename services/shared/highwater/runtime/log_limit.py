@@ -1,7 +1,7 @@
-"""A limit for log lines that strangers can cause: so many a second, and of bounded length.
+"""A limit for log lines that clients can cause: their number per second and their length.
 
-Whoever can send requests can have them refused, as fast as the network carries them and with names
-as long as a frame. Such lines go through a `LogLimit`; lines that only we cause do not need it.
+Clients can send invalid requests as fast as the network carries them, with names as long as a frame.
+Lines about them go through a `LogLimit`; lines that only we cause do not need it.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class WriteLine(Protocol):
 
 
 class _Window:
-    """What one kind of line did since `started_ms`."""
+    """The count of one kind of line since `started_ms`."""
 
     __slots__ = ("left_out", "started_ms", "written")
 
@@ -36,8 +36,8 @@ class _Window:
 class LogLimit:
     """Counts lines by event name; used on one loop. Event names are constants, so they are few.
 
-    Lines that were left out are counted in one line, `log_lines_left_out`, that comes before the
-    next line of any kind that is due after that second; when nothing follows, nothing counts them.
+    A line `log_lines_left_out` reports how many were left out; it is written before the next line
+    of any kind after that second, and not at all if no line follows.
     """
 
     __slots__ = ("_monotonic_ms", "_windows")
@@ -47,10 +47,10 @@ class LogLimit:
         self._windows: dict[tuple[str, str], _Window] = {}
 
     def write(self, line: WriteLine, event: str, *, kind: str = "", **values: Any) -> None:
-        """Writes `event` with its values cut, unless there were too many this second.
+        """Writes `event` with its values cut to length, unless there were too many this second.
 
-        `kind` (a constant too) gives rare lines a limit of their own beside frequent ones of the
-        same event. `exc_info` is passed on whole.
+        `kind` (a constant too) gives rare lines of an event a limit of their own. `exc_info` is not
+        cut.
         """
         now_ms = self._monotonic_ms()
         key = (event, kind)
@@ -65,7 +65,7 @@ class LogLimit:
         line(event, **{name: _cut(name, value) for name, value in values.items()})
 
     def _end_windows(self, line: WriteLine, now_ms: int) -> None:
-        """Tells what was left out in all windows that are over, and forgets them."""
+        """Reports the lines left out in all windows that are over, and forgets these."""
         over = [
             (key, window)
             for key, window in self._windows.items()

@@ -3,7 +3,7 @@
 There is no global logger: `make_logger` builds one from plain arguments and services get it as a
 constructor argument with their context already bound (`service`, `node`, `instance`, `topic`,
 `partition`, `leader_epoch`), so two nodes in one process do not mix. Event names are constant
-snake_case strings; whatever varies goes into the fields.
+snake_case strings; variable values go into the fields.
 """
 
 import logging
@@ -14,8 +14,8 @@ from pydantic import Field
 
 from highwater.runtime.settings import SettingsGroup
 
-# structlog loads rich for its pretty tracebacks if it finds it, and with it a syntax highlighter:
-# measured, a sixth of a broker's start. Hidden meanwhile, structlog prints plain tracebacks.
+# structlog loads rich, if installed, for coloured tracebacks: measured, a sixth of a broker's start.
+# While rich is hidden, structlog sets up plain tracebacks.
 _HIDE_RICH: Final = "rich" not in sys.modules
 if _HIDE_RICH:
     sys.modules["rich"] = None  # type: ignore[assignment]
@@ -27,7 +27,7 @@ finally:
         del sys.modules["rich"]
 
 Logger = FilteringBoundLogger
-"""The type to annotate with."""
+"""The type for annotations."""
 
 LogFormat = Literal["auto", "json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -1,8 +1,8 @@
-"""How late the event loop runs, and which call holds it up when it does not run at all.
+"""Measures how late the event loop runs, and logs the call that blocks it.
 
-The monitor sleeps a short while on the loop and measures how much too late it wakes. A watchdog
-thread sees what the loop itself cannot report: when no beat came for a while it writes the stack
-of the loop's thread to the log, once for each stall.
+The monitor sleeps a short while on the loop and measures how late it wakes. A watchdog thread
+reports stalls: when there was no beat for a while it logs the stack of the loop's thread, once for
+each stall.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from highwater.runtime.tasks import TaskOwner
 
 _BEAT_S: Final = 0.1
 STALL_S: Final = 1.0
-"""A loop silent for this long is reported; a tenth of it would report every large collection."""
+"""Longer stalls are logged; a tenth of it would log every large garbage collection."""
 
 _LAG_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

@@ -3,7 +3,7 @@
 By default every buffer above 128 KiB is a fresh mapping: the kernel clears its pages on first
 touch and takes them back on free, which costs more than receiving a 1 MiB batch into it. With
 these settings such buffers come from the heap, and freed memory up to the trim threshold stays.
-What may be held at a time is bounded by the services' memory budgets.
+The services' memory budgets limit the total.
 """
 
 import ctypes

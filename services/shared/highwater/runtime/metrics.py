@@ -1,9 +1,9 @@
 """An HTTP endpoint for Prometheus and probes, served on the asyncio loop.
 
-GET /metrics gives the registry, /healthz answers as long as the loop turns, /readyz answers 200 or
-503 with the checks that do not hold. The registry is an argument: the library's global one would
-make two nodes in one process collide. Rendering runs on the loop on purpose, because collectors
-read state that only the loop may touch.
+GET /metrics gives the registry, /healthz answers as long as the loop runs, /readyz answers 200 or
+503 with the checks that fail. The registry is an argument: with the library's global one, two nodes
+in one process would collide. Rendering runs on the loop on purpose, because collectors read state
+that only the loop may touch.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from highwater.runtime.settings import SettingsGroup
 _HEADER_BYTES_MAX: Final = 8 << 10
 _REQUEST_TIMEOUT_S: Final = 5.0
 _CONNECTIONS_MAX: Final = 64
-"""A scraper and a few probes; more than this is not meant for this port."""
+"""Enough for a scraper and a few probes."""
 
 
 def process_registry() -> CollectorRegistry:
-    """A new registry that also tells memory, CPU, open files and collections of this process."""
+    """A new registry with this process's memory, CPU, open files and garbage collections."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -49,7 +49,7 @@ class MetricsSettings(SettingsGroup):
         default=None,
         ge=0,
         le=65535,
-        description="its port; 0 lets the system choose, not set is off",
+        description="its port; 0 lets the system choose, unset means off",
     )
 
 
@@ -73,7 +73,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on; after `start`."""
+        """The port that the endpoint listens on; known after `start`."""
         assert self._server is not None, "the endpoint has not been started"
         port = self._server.sockets[0].getsockname()[1]
         assert isinstance(port, int)
@@ -111,7 +111,7 @@ class MetricsServer:
                 writer.write(self._answer(head))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass  # A peer that is slow, silent or gone gets its connection closed, nothing else.
+            pass  # The connection of a peer that is slow, silent or gone is just closed.
         finally:
             self._connections.discard(writer)
             writer.close()

@@ -1,9 +1,9 @@
-"""The PROXY protocol, version 2: whom a balancer in front of us speaks for.
+"""The PROXY protocol, version 2, by which a balancer names the client of a connection.
 
 A balancer sends one binary header ahead of the client's bytes (HAProxy, doc/proxy-protocol.txt,
 section 2.2): a signature of 12 bytes, version and command, address family and transport, length of
-the rest as u16, then the addresses, then extensions (TLVs), which are checked for their lengths and
-otherwise passed over. The first version of the protocol, a line of text, is not taken. No I/O here.
+the rest as u16, then the addresses, then extensions (TLVs), of which only the lengths are checked.
+Version 1, a line of text, is refused. No I/O here.
 """
 
 from ipaddress import IPv4Address, IPv6Address
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 PREFIX_BYTES: Final = 16
 HEADER_BYTES_MAX: Final = 2048
-"""Of a whole header. Addresses take at most 216 bytes; what balancers add are names and ids."""
+"""Limit of a whole header. Addresses take at most 216 bytes; balancers add names and ids."""
 
 _LOCAL: Final = 0x20
 _PROXY: Final = 0x21
@@ -29,18 +29,18 @@ _TLV: Final = Struct(">BH")
 
 
 class ProxyHeaderError(ValueError):
-    """The bytes are not a header that we can take; the connection has to be closed."""
+    """The bytes are not a valid header; the connection must be closed."""
 
 
 class ProxiedClient(NamedTuple):
-    """Where the client's connection comes from."""
+    """The address of the client."""
 
     host: str
     port: int
 
 
 def header_bytes(prefix: bytes) -> int:
-    """How long the header is that begins with these 16 bytes. Raises ProxyHeaderError."""
+    """The length of the header that begins with these 16 bytes. Raises ProxyHeaderError."""
     assert len(prefix) == PREFIX_BYTES
     signature, command, _, length = _PREFIX.unpack(prefix)
     if signature != SIGNATURE:
@@ -54,10 +54,10 @@ def header_bytes(prefix: bytes) -> int:
 
 
 def read_header(header: bytes) -> ProxiedClient | None:
-    """Whom a whole header speaks for; None if it leaves that open. Raises ProxyHeaderError.
+    """The client that a whole header names; None if it names none. Raises ProxyHeaderError.
 
-    It does so for the balancer's own connections (health checks) and for clients without an IP
-    address: both have the address of the socket itself.
+    Headers of the balancer's own connections (health checks) and of clients without an IP address
+    name none: the client's address is then the socket's.
     """
     if len(header) < PREFIX_BYTES:
         raise ProxyHeaderError("a header cut short")
@@ -65,7 +65,7 @@ def read_header(header: bytes) -> ProxiedClient | None:
     if len(header) != header_bytes(header[:PREFIX_BYTES]):
         raise ProxyHeaderError("a header cut short, or longer than it says")
     if command == _LOCAL:
-        return None  # Whatever follows is to be passed over.
+        return None  # The rest of the header is to be ignored.
     rest = header[PREFIX_BYTES:]
     client: ProxiedClient | None = None
     if family == _TCP4:
@@ -80,7 +80,7 @@ def read_header(header: bytes) -> ProxiedClient | None:
         _check_room(rest, _UNIX_ADDRESS_BYTES)
         tlvs = _UNIX_ADDRESS_BYTES
     elif family == _UNSPECIFIED:
-        return None  # The same: the addresses have no length that we could know.
+        return None  # The same: addresses of an unknown family have no known length.
     else:
         raise ProxyHeaderError(f"address family and transport {family:#04x}")
     _check_tlvs(rest, tlvs)
@@ -88,7 +88,7 @@ def read_header(header: bytes) -> ProxiedClient | None:
 
 
 def tcp_header(source: tuple[str, int], destination: tuple[str, int]) -> bytes:
-    """The header of a client's TCP connection, as a balancer sends it. Both are IPv4, or IPv6."""
+    """The header of a client's TCP connection. Both addresses are IPv4, or both IPv6."""
     hosts = [source[0], destination[0]]
     if ":" in hosts[0]:
         family = _TCP6
@@ -102,11 +102,11 @@ def tcp_header(source: tuple[str, int], destination: tuple[str, int]) -> bytes:
 
 
 LOCAL_HEADER: Final = _PREFIX.pack(SIGNATURE, _LOCAL, _UNSPECIFIED, 0)
-"""Ahead of a connection that a balancer makes for itself."""
+"""The header of a connection that a balancer opens for itself."""
 
 
 def _ipv6_text(packed: bytes) -> str:
-    """A client that came by IPv4 to a socket for both has its IPv4 address."""
+    """The address as text; an IPv4 address that is mapped into IPv6 is shown as IPv4."""
     address = IPv6Address(packed)
     return str(address.ipv4_mapped or address)
 

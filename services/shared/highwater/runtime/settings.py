@@ -2,8 +2,8 @@
 
 Later sources win: defaults, then the service's table in the TOML file, then environment variables
 (`HIGHWATER_<SERVICE>_<NAME>`, nested with `__`), then command-line overrides. Only `load_settings`
-reads the outside; constructing a model directly sees nothing but its arguments, so tests cannot be
-changed by the environment they run in. Every mistake is a `ConfigError` of one line.
+reads these sources; a model that is constructed directly uses only its arguments, so tests do not
+depend on their environment. Every mistake is a `ConfigError` of one line.
 """
 
 import json
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _NESTED: Final = "__"
 _ERRORS_TOLD_MAX: Final = 3
-"""One line has to stay readable; whoever made more mistakes meets the rest next time."""
+"""Mistakes listed in the one line of an error; further ones show at the next start."""
 
 CONFIG_FILE_BYTES_MAX: Final = 1 << 20
-"""A larger file is not our configuration, and should not be parsed to find that out."""
+"""A larger file is surely not a configuration, and is not parsed."""
 
 
 class SettingsGroup(BaseModel):
@@ -45,7 +45,7 @@ class SettingsGroup(BaseModel):
 class ServiceSettings(BaseSettings):
     """The base of every service's settings.
 
-    A subclass sets `service` ("gateway") and describes each field; units stand in field names.
+    A subclass sets `service` ("gateway") and describes each field; field names end with units.
     """
 
     model_config = SettingsConfigDict(
@@ -87,8 +87,8 @@ def load_settings(
     """The service's settings from all sources. Raises ConfigError with one clear line.
 
     `overrides` are keyed by dotted names ("metrics.port"); values of None are skipped, so the
-    flags of a command can be passed as they are. `defaults`, keyed likewise, stand in for the
-    model's own: every source wins over them.
+    flags of a command can be passed unchanged. `defaults`, keyed likewise, replace the model's own:
+    every source wins over them.
     """
     merged: dict[str, Any] = {}
     for name, value in (defaults or {}).items():
@@ -123,11 +123,11 @@ def _json_or_text(value: str) -> Any:
     try:
         return json.loads(value)
     except ValueError:
-        return value  # An IPv6 address, for one.
+        return value  # For example an IPv6 address.
 
 
 def print_config(settings: ServiceSettings, console: "Console | None" = None) -> None:
-    """Prints every setting with its value, its environment variable and what it means."""
+    """Prints every setting with its value, environment variable and description."""
     # Imported here: services start without ever printing a table.
     from rich.console import Console
     from rich.table import Table
@@ -187,7 +187,7 @@ def _read_environment(settings_type: type[ServiceSettings]) -> dict[str, Any]:
         if name.upper().startswith(prefix):
             field = name[len(prefix) :].split(_NESTED)[0].lower()
             if field not in settings_type.model_fields:
-                # Pydantic passes over unknown variables; a typing mistake would go unnoticed.
+                # Pydantic ignores unknown variables, and so would hide typing mistakes.
                 raise ConfigError(f"environment variable {name} does not name a setting")
     try:
         return EnvSettingsSource(settings_type, env_prefix=prefix)()
@@ -226,7 +226,7 @@ def _explain_one(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{name} is not set"
     message = detail["msg"].removeprefix("Value error, ").replace("\n", " ")
-    # The values of a whole group may hold a password, and its message says enough.
+    # The values of a whole group may include a password, and its message is clear without them.
     if not name or isinstance(detail["input"], Mapping):
         return f"{name}: {message}" if name else message
     return f"{name}: {message} (got {detail['input']!r})"

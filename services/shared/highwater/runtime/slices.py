@@ -1,4 +1,4 @@
-"""Runs long work in slices, so that it leaves the event loop to others in between."""
+"""Runs long work in slices, between which the event loop runs other callbacks."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,24 +7,24 @@ from typing import Final, TypeVar
 from highwater.model.steps import Steps
 
 SLICE_MS: Final = 2.0
-"""How long a slice runs before the loop's other callbacks get their turn. A loop is to stop for
-5 ms at most, and the last step of a slice may take as long again."""
+"""How long a slice runs before the loop's other callbacks. Work should block the loop for 5 ms at
+most, and the last step of a slice may take as long as the rest of it."""
 
 _R = TypeVar("_R")
 
 
 class Slices:
-    """Runs `Steps` on one event loop. Has no state: callers keep what runs in order."""
+    """Runs `Steps` on one event loop. It has no state: callers keep their work in order."""
 
     def __init__(self, monotonic_ms: Callable[[], float], *, slice_ms: float = SLICE_MS) -> None:
-        """`monotonic_ms` may have fractions; a clock of whole milliseconds makes coarse slices."""
+        """`monotonic_ms` should have fractions: whole milliseconds make coarse slices."""
         self._monotonic_ms = monotonic_ms
         self._slice_ms = slice_ms
 
     async def run(self, steps: Steps[_R]) -> _R:
-        """All steps; returns without giving up the loop if they fit into one slice.
+        """Runs all steps, without yielding to the loop if they fit into one slice.
 
-        Raises what a step raises. If it is cancelled, the steps that are left can be run later.
+        Raises what a step raises. If it is cancelled, the remaining steps can be run later.
         """
         try:
             while True:

@@ -1,8 +1,8 @@
-"""Background tasks that are named, kept and heard: the only place that creates bare tasks.
+"""Keeps background tasks, names them and reports their errors: the only place with bare tasks.
 
-The loop holds tasks weakly, so a task that nobody keeps may vanish in the middle of its work, and
-an exception in it is told only when it is collected, if ever. Use an `asyncio.TaskGroup` where the
-tasks end with a block of code, and `TaskOwner` where they live as long as an object.
+The loop holds tasks weakly, so a task without another reference may be garbage collected while it
+works, and its exception may never be reported. Use an `asyncio.TaskGroup` for tasks that end with a
+block of code, and `TaskOwner` for tasks that live as long as an object.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 _T = TypeVar("_T")
 
 TASKS_MAX_DEFAULT: Final = 10_000
-"""Far above what one owner needs; meeting it means that tasks are leaking."""
+"""Far above what one owner needs; reaching it means that tasks are leaking."""
 
 
 class TaskOwner:

@@ -4,8 +4,8 @@
     spark-submit --jars ... .../jobs/access_log.py --topic access_log --output report
 
 Every record's value is one line in combined log format. Writes to the output directory, replacing
-what an earlier run left there: `requests_by_hour`, `top_paths` and `status_codes` as Parquet,
-`access_log.png`, and last of all `report.json`, so that its presence says that the rest is whole.
+earlier results: `requests_by_hour`, `top_paths` and `status_codes` as Parquet, `access_log.png`, and
+`report.json` last, so that its presence means that all others are complete.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ TOP_PATHS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The job's results, each a few hundred rows at most, the top paths apart."""
+    """The job's results; except for the top paths, each has a few hundred rows at most."""
 
     requests_by_hour: DataFrame
     top_paths: DataFrame
@@ -53,7 +53,7 @@ def parse_lines(records: DataFrame) -> DataFrame:
     target = f.coalesce(f.try_element_at(f.split(request, " "), f.lit(2)), request)
     size = f.expr("try_cast(nullif(size, '-') AS bigint)")
     return fields.select(
-        # Not matched is the empty string, of which no time can be made.
+        # Lines that do not match give an empty string, which becomes null.
         f.try_to_timestamp(f.col("time"), f.lit(combined_log.SPARK_TIME)).alias("time"),
         f.substring_index(target, "?", 1).alias("path"),
         f.expr("try_cast(status AS int)").alias("status"),
@@ -62,7 +62,7 @@ def parse_lines(records: DataFrame) -> DataFrame:
 
 
 def tabulate(requests: DataFrame, *, top_paths: int) -> Tables:
-    """Returns the three tables of parsed requests, in the order that `report.Report` tells."""
+    """Returns the three tables of parsed requests, ordered as `report.Report` describes."""
     count = f.count("*").alias("requests")
     size = f.sum("size_bytes").alias("size_bytes")
     return Tables(
@@ -102,7 +102,7 @@ def run(spark: SparkSession, source: TopicSource, output: Path, *, top_paths: in
 
 
 def _collect(topic: str, records: int, unparsed: int, tables: Tables) -> report.Report:
-    # As seconds: PySpark turns timestamps into the local time of the machine.
+    # Collect seconds: PySpark converts timestamps to the machine's local time.
     hours: list[Any] = tables.requests_by_hour.withColumn("hour", f.unix_seconds("hour")).collect()
     return report.Report(
         topic=topic,
@@ -124,7 +124,7 @@ def _collect(topic: str, records: int, unparsed: int, tables: Tables) -> report.
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Replaces a file so that nobody ever sees half of it."""
+    """Replaces a file atomically."""
     draft = path.with_suffix(".tmp")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)

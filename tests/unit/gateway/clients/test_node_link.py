@@ -70,17 +70,17 @@ async def test_questions_to_a_node_end_when_it_is_fenced(node, open_link):
         address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
         link = open_link(replace(node.state(), address=address))
         asked = asyncio.create_task(link.list_offsets(LATEST, 30))
-        await until(lambda: link._asked)
+        await until(lambda: link._calls)
         link.set_fenced(True)
         async with asyncio.timeout(5):
             with pytest.raises(UnreachableError, match="fenced"):
                 await asked
         again = asyncio.create_task(link.list_offsets(LATEST, 30))
-        await until(lambda: link._asked)
+        await until(lambda: link._calls)
         again.cancel()
         with pytest.raises(asyncio.CancelledError):
             await again
-        assert not link._asked
+        assert not link._calls
         await link.close()
         for writer in writers:
             writer.close()

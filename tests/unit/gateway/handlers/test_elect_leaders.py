@@ -90,7 +90,7 @@ async def test_another_instance_s_topics_are_unknown():
     assert backend.controller.requests == []
 
 
-async def test_partitions_named_twice_are_asked_for_once():
+async def test_duplicate_partitions_are_asked_for_once():
     backend = backend_with()
     response = await Client(backend).call(ask(("orders", (1, 1))), 2)
     assert codes(response) == {("orders", 1): 0}

@@ -29,7 +29,7 @@ def test_header_of_a_foreign_batch() -> None:
     assert header.base_offset == 0
     assert header.batch_length == len(data) - b.LENGTH_OVERHEAD
     assert header.magic == b.MAGIC
-    assert b.is_transactional(header.attributes)
+    assert header.attributes & b.TRANSACTIONAL_BIT
     assert not b.is_control(header.attributes)
     assert not b.is_log_append_time(header.attributes)
     assert b.compression_of(header.attributes) == 0

@@ -7,7 +7,7 @@ from aiokafka.record.memory_records import (  # type: ignore[import-untyped]
 from kafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]
 
 from highwater.kafka.errors import EncodeError
-from highwater.kafka.records.batch import is_control, is_transactional, iter_batches, read_header
+from highwater.kafka.records.batch import TRANSACTIONAL_BIT, is_control, iter_batches, read_header
 from highwater.kafka.records.builder import RecordBatchBuilder, end_transaction_marker
 from highwater.kafka.records.record import read_records
 
@@ -44,7 +44,7 @@ def test_idempotent_fields_and_size() -> None:
     assert len(data) == builder.size_uncompressed
     assert (header.producer_id, header.producer_epoch) == (1 << 40, 7)
     assert header.base_sequence == 2**31 - 1
-    assert is_transactional(header.attributes)
+    assert header.attributes & TRANSACTIONAL_BIT
 
 
 def test_gaps_are_kept_and_going_back_is_refused() -> None:

@@ -1,1 +1,1 @@
-"""Decisions without I/O: which gateway a connection goes to."""
+"""Decisions without I/O: the choice of a gateway for a connection."""

@@ -1,8 +1,8 @@
-"""The gateways behind a balancer: which there are, which are healthy, and who takes the next client.
+"""The gateways behind a balancer with their health; chooses the one for the next client.
 
-A gateway that is new is taken once a check has succeeded, and left after `FALL` checks that failed
-in a row; connections to it live on, since a slow answer is no proof of a death. The one with the
-fewest connections is next, the one that waited longest among equals.
+A new gateway gets clients once a check has succeeded, and none after `FALL` checks failed in a row;
+its connections stay open, since a slow gateway need not be dead. The gateway with the fewest
+connections is chosen, among equals the one that was chosen the longest time ago.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,7 +21,7 @@ class Gateway:
         self.failures = 0
         self.connections = 0
         self.taken_last = 0
-        """Number of the choice that it was taken by last."""
+        """Number of its last choice; smaller means longer ago."""
 
 
 class Pool:
@@ -33,32 +33,32 @@ class Pool:
 
     @property
     def addresses(self) -> list[str]:
-        """All that the names stand for now."""
+        """The current addresses of all names."""
         return list(self._gateways)
 
     @property
     def up(self) -> list[str]:
-        """Those that take clients."""
+        """The healthy gateways, which get clients."""
         return [address for address, gateway in self._gateways.items() if gateway.up]
 
     def resolved(self, addresses: Iterable[str]) -> None:
-        """These are the gateways from now on; those that stay keep their health."""
+        """Replaces the gateways; those that stay keep their health."""
         self._gateways = {
             address: self._gateways.get(address) or Gateway() for address in addresses
         }
 
     def checked(self, address: str, *, healthy: bool) -> bool:
-        """Takes the result of a check; True if the gateway has come up or gone down by it."""
+        """Takes the result of a check; True if the gateway's health has changed."""
         gateway = self._gateways.get(address)
         if gateway is None:
-            return False  # The name was looked up again meanwhile.
+            return False  # A later look-up has removed the address.
         was_up = gateway.up
         gateway.failures = 0 if healthy else gateway.failures + 1
         gateway.up = healthy or (was_up and gateway.failures < FALL)
         return gateway.up != was_up
 
     def choose(self, but: Collection[str] = ()) -> str | None:
-        """Who takes the next client, `but` those that were tried; None if nobody can."""
+        """Chooses the gateway for the next client, but none of `but`; None if there is none."""
         best = min(
             ((a, g) for a, g in self._gateways.items() if g.up and a not in but),
             key=lambda one: (one[1].connections, one[1].taken_last),
@@ -71,13 +71,13 @@ class Pool:
         return best[0]
 
     def opened(self, address: str) -> Gateway:
-        """A connection to it was made; give what this returns to `closed`."""
+        """Counts a connection to the gateway; pass the result to `closed` when it ends."""
         gateway = self._gateways.get(address) or Gateway()
         gateway.connections += 1
         return gateway
 
     @staticmethod
     def closed(gateway: Gateway) -> None:
-        """A connection has ended, perhaps after its gateway's address was gone."""
+        """Counts the end of a connection; the gateway may have been removed meanwhile."""
         gateway.connections -= 1
         assert gateway.connections >= 0

@@ -1,4 +1,4 @@
-"""Looks gateways up and asks each whether it serves, again and again."""
+"""Looks up the gateways' addresses and checks the health of each, periodically."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ from highwater.runtime.logging import Logger
 from highwater.runtime.proxy_protocol import LOCAL_HEADER
 
 ADDRESSES_MAX: Final = 1000
-"""Of all gateways; what a name server says beyond that is passed over."""
+"""Addresses of all gateways; further ones are ignored."""
 
 _CORRELATION: Final = 1
 _CLIENT: Final = b"balancer"
@@ -20,7 +20,7 @@ _ANSWER: Final = Struct(">ii")
 QUESTION: Final = (
     _HEAD.pack(_HEAD.size - 4 + len(_CLIENT), 18, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
 )
-"""ApiVersions 0, which every gateway answers without looking at anything."""
+"""ApiVersions 0, which every gateway answers at once."""
 
 
 class HealthChecks:
@@ -46,17 +46,17 @@ class HealthChecks:
         self._timeout_s = timeout_s
         self._log = log
         self._unknown: set[str] = set()
-        """Names that could not be looked up the last time."""
+        """Names whose last look-up failed."""
         self._found: dict[str, list[str]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Checks until it is cancelled."""
         while True:
             await self.check_once()
             await asyncio.sleep(self._every_s)
 
     async def check_once(self) -> None:
-        """One round: look up all names, ask all addresses at the same time."""
+        """Looks up all names and checks all addresses at the same time."""
         addresses: list[str] = []
         for name in self._gateways:
             addresses += await self._look_up(name)
@@ -66,7 +66,7 @@ class HealthChecks:
                 group.create_task(self._check(address))
 
     async def _look_up(self, name: str) -> list[str]:
-        """All addresses of a name; those it had when it cannot be looked up now."""
+        """All addresses of a name; the former ones if the look-up fails."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout_s):

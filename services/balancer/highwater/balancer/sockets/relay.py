@@ -1,6 +1,6 @@
 """One client connection: two sockets and the bytes between them.
 
-Each side reads no more while the other cannot write, so a relay holds at most one read and
+A side stops reading while the other cannot write, so a relay holds at most one read and
 `WRITE_BUFFER_BYTES` for each direction.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 WRITE_BUFFER_BYTES: Final = 128 * 1024
 KEEPALIVE_S: Final = 60
-"""Silence after which the kernel asks whether the peer is still there."""
+"""Silence after which the kernel probes the peer."""
 KEEPALIVE_PROBES: Final = 6
 KEEPALIVE_INTERVAL_S: Final = 10
 
@@ -34,30 +34,30 @@ class Relay:
         """Whether a byte has come since the last sweep."""
         self._sweeps = 0
         self._early: list[bytes] = []
-        """What the client sent before there was a gateway: one read, then it is paused."""
+        """Bytes that the client sent before there was a gateway: one read, then it is paused."""
         self._connect = connect
         self._start = start
         self._relays = relays
         self._closed = False
         self.is_open = False
-        """True once the gateway has heard the header, and may hear the client."""
+        """True once the header has been sent to the gateway; the client's bytes follow it."""
         self.on_end: Callable[[], None] = lambda: None
-        """Called once when the relay ends, however it does."""
+        """Called once when the relay ends for any reason."""
 
     def is_closed(self) -> bool:
-        """Whether it has ended; a connection made for it is of no use any more."""
+        """True if the relay has ended; a new gateway connection must then be closed."""
         return self._closed
 
     def accepted(self) -> None:
-        """The client is there: nothing is read from it before somebody can take it."""
+        """Handles a new client; reading from it waits for the gateway."""
         self._relays.add(self)
         self.client.transport.pause_reading()
         self._start(self._connect(self))
 
     def connected(self, header: bytes) -> None:
-        """The gateway is there, and hears `header` first."""
+        """Handles the new gateway connection; `header` is sent first."""
         if self.client.transport.is_closing() or self.gateway.transport.is_closing():
-            return  # One of them broke in this moment; `lost` comes next.
+            return  # A connection has just broken; `lost` will be called.
         self.is_open = True
         first = header + b"".join(self._early)
         self._early.clear()
@@ -69,19 +69,19 @@ class Relay:
             self.client.transport.resume_reading()
 
     def came_early(self, data: bytes) -> None:
-        """The client has sent something before anybody could take it."""
-        # uvloop starts to read after `connection_made`, whatever was asked for in there.
+        """Keeps bytes that the client sent before there was a gateway."""
+        # uvloop starts to read after `connection_made`, even if reading was paused there.
         self._early.append(data)
         self.client.transport.pause_reading()
 
     def is_idle_for(self, sweeps_max: int) -> bool:
-        """Called once a sweep: True after so many without a byte in either direction."""
+        """Called at each sweep: True after so many sweeps without a byte in either direction."""
         self._sweeps = 0 if self.moved else self._sweeps + 1
         self.moved = False
         return self._sweeps >= sweeps_max
 
     def close(self) -> None:
-        """Closes both sides; what was read is still written, as long as the peer takes it."""
+        """Closes both sides after writing what was read."""
         if self._closed:
             return
         self._closed = True
@@ -99,16 +99,16 @@ class Relay:
                 side.transport.abort()
 
     def ended(self, side: "Side") -> None:
-        """A peer sends no more; the other may still have something to say to it."""
+        """Handles the end of one peer's bytes; the other may still send."""
         if side.other.ended:
             self.close()
         elif side is self.client and not self.is_open:
-            pass  # The gateway hears of it after the rest, in `connected`.
+            pass  # `connected` passes it on after the early bytes.
         elif side.other.transport is not None and not side.other.transport.is_closing():
             side.other.transport.write_eof()
 
     def lost(self) -> None:
-        """A socket is gone."""
+        """Handles the loss of a socket."""
         self.close()
         self._forget_if_over()
 
@@ -127,7 +127,7 @@ class Side(asyncio.Protocol):
         self.ended = False
         self.gone = False
         self.full = False
-        """True while more is to be written than the peer takes."""
+        """True while the peer reads more slowly than the other side sends."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the socket; the client's is first."""
@@ -147,31 +147,31 @@ class Side(asyncio.Protocol):
             self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        """The peer does not keep up: the other side waits."""
+        """Pauses the other side's reading: this peer does not keep up."""
         self.full = True
         if self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Resumes the other side's reading."""
         self.full = False
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """The peer sends no more."""
+        """Handles the end of the peer's bytes."""
         self.ended = True
         self._relay.ended(self)
         return True
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """The socket is gone."""
+        """Handles the loss of this socket."""
         self.gone = True
         self._relay.lost()
 
 
 def _keep_alive(sock: Any) -> None:
-    """Clients that vanish without a word are found out within two minutes."""
+    """Makes the kernel detect clients that vanished, within two minutes."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)

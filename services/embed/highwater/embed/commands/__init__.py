@@ -1,1 +1,1 @@
-"""The commands of `highwater`, one module per group; each imports what it runs only when called."""
+"""The commands of `highwater`, one module per group; each imports its code only when it runs."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from highwater.embed.nodes import DecommissionStep
 
 node: Final = typer.Typer(
-    help="List nodes, and take them out of use.", no_args_is_help=True, rich_markup_mode=None
+    help="List and decommission nodes.", no_args_is_help=True, rich_markup_mode=None
 )
 
 NodeNumber = Annotated[int, typer.Argument(metavar="ID", help="The node.")]
@@ -21,7 +21,7 @@ _MOVES_DEFAULT: Final = 20
 
 @node.command("list")
 def list_nodes(controller: ControllerAddress = None, data_dir: DataDirectory = _DATA_DIR) -> None:
-    """List nodes and what they hold."""
+    """List nodes with their numbers of replicas."""
     from rich.console import Console
     from rich.table import Table
 
@@ -47,14 +47,14 @@ def decommission(
         int, typer.Option(min=1, max=1000, help="Partitions that move at the same time.")
     ] = _MOVES_DEFAULT,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Let the node have new replicas again.")
+        bool, typer.Option("--cancel", help="Allow new replicas on the node again.")
     ] = False,
     controller: ControllerAddress = None,
     data_dir: DataDirectory = _DATA_DIR,
 ) -> None:
     """Move all replicas of a node to the others; no new ones are placed on it.
 
-    An interrupted command goes on where it was when it is given again.
+    If the command is interrupted, run it again: it goes on where it was.
     """
     from highwater.embed import nodes
 
@@ -80,7 +80,7 @@ def remove(
     controller: ControllerAddress = None,
     data_dir: DataDirectory = _DATA_DIR,
 ) -> None:
-    """Forget a node that was decommissioned and has been stopped."""
+    """Remove a node that was decommissioned and has been stopped."""
     from highwater.embed import nodes
 
     nodes.remove(controller_address(controller, data_dir), number)

@@ -1,4 +1,4 @@
-"""`highwater quota`: the service itself, and an instance's limits."""
+"""`highwater quota`: runs the quota service, or sets and shows an instance's limits."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -47,7 +47,7 @@ def set_limits(
     controller: ControllerAddress = None,
     data_dir: DataDirectory = Path(".highwater"),
 ) -> None:
-    """Set an instance's limits; those that are not named stay, `none` is unlimited."""
+    """Set an instance's limits; limits that are not named stay, `none` means unlimited."""
     from highwater.embed.limits import LimitChange, change_limits
 
     change = LimitChange(
@@ -83,12 +83,12 @@ def show_limits(
 
 
 def controller_address(controller: str | None, data_dir: Path) -> str:
-    """The address that was given, else that of the cluster with that data directory."""
+    """The given address, or else that of the cluster on the data directory."""
     return controller or DataDir(data_dir).read_controller_address()
 
 
 def _limit(flag: str, text: str | None) -> int | None:
-    """None is "leave it", -1 is "unlimited"."""
+    """None keeps the limit, -1 means unlimited."""
     if text is None:
         return None
     if text == "none":

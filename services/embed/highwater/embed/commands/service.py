@@ -72,8 +72,8 @@ def run_service(
     print_settings: bool,
     parent: int | None,
 ) -> None:
-    """Runs it and ends the process with its exit code. Raises ConfigError."""
-    # Imported here: the model of settings is half of the time that `highwater topic` takes.
+    """Runs the service and ends the process with its exit code. Raises ConfigError."""
+    # Imported here: the settings model would double the time of `highwater topic`.
     from highwater.runtime.settings import load_settings, parse_assignments, print_config
 
     if parent is not None:
@@ -89,6 +89,6 @@ def run_service(
     if print_settings:
         print_config(settings)
         return
-    # Imported here: only the one service of this process.
+    # Import only the service that this process runs.
     run: Callable[[Any], int] = importlib.import_module(f"highwater.{service}.__main__").run
     raise typer.Exit(run(settings))

@@ -1,4 +1,4 @@
-"""`highwater topic`: topics of any Kafka broker, through its port."""
+"""`highwater topic`: manages topics of any Kafka broker, by Kafka's protocol."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -26,7 +26,7 @@ def create(
         int, typer.Option(help="Replicas of each; -1 is the broker's default.")
     ] = -1,
     config: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the topic.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A config of the topic.")
     ] = None,
 ) -> None:
     """Create a topic."""
@@ -48,7 +48,7 @@ def create(
 @topic.command("list")
 def list_topics(
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
-    internal: Annotated[bool, typer.Option(help="Also those of the broker itself.")] = False,
+    internal: Annotated[bool, typer.Option(help="List internal topics, too.")] = False,
 ) -> None:
     """List topics."""
     from rich.console import Console
@@ -75,7 +75,7 @@ def describe(
     name: Annotated[str, typer.Argument(help="The topic.")],
     bootstrap: Bootstrap = _DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show a topic's partitions and its own settings."""
+    """Show a topic's partitions and the configs that are set on it."""
     from rich.console import Console
     from rich.table import Table
 

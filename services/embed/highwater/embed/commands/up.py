@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def up(
-    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(".highwater"),
+    data_dir: Annotated[Path, typer.Option(help="Directory of all data.")] = Path(".highwater"),
     host: Annotated[str, typer.Option(help="Address that clients connect to.")] = "127.0.0.1",
     port: Annotated[
         int,
@@ -38,14 +38,14 @@ def up(
         typer.Option(
             min=0,
             max=65535,
-            help="Port of /metrics on 127.0.0.1; with several processes the first of one for each: "
-            "controller, quota, nodes, gateways. 0 is off; by default free ports are chosen, and "
-            "told at the start and in metrics.json of the data directory.",
+            help="Port of /metrics on 127.0.0.1; with several processes the first port, for "
+            "controller, quota, nodes and gateways in this order. 0 is off; by default free ports "
+            "are chosen, printed at the start and written to metrics.json of the data directory.",
         ),
     ] = None,
     etcd: Annotated[
         str | None,
-        typer.Option(help="Keep metadata in etcd: HOST:PORT,... of its members; else SQLite."),
+        typer.Option(help="Store metadata in etcd (HOST:PORT,... of its members), not in SQLite."),
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error, for every service.")

@@ -11,14 +11,14 @@ from highwater.model.errors import EXIT_FAILED, EXIT_USAGE, HighwaterError, Usag
 from highwater.runtime.logging import Logger
 
 BACKOFF_S: Final = (0.2, 5.0)
-"""First and greatest pause before a process that died is started again."""
+"""First and longest pause before a process that died is started again."""
 
 HEALTHY_S: Final = 30.0
 """A process that lived this long begins with the first pause again."""
 
 RESTARTS_MAX: Final = 20
 RESTARTS_WINDOW_S: Final = 120.0
-"""More deaths than this within the window, and the cluster gives up."""
+"""After more deaths than this within the window the cluster gives up."""
 
 KILL_WAIT_S: Final = 5.0
 
@@ -50,12 +50,12 @@ class Child:
         self._ended = asyncio.Event()
         self._ended.set()
         self.settled = False
-        """Set by the owner once the cluster has served: from then on exit code 2 is a death as any
-        other (an address that is still taken, say), and no reason to give up at once."""
+        """Set by the owner once the cluster has served: from then on the process is restarted after
+        exit code 2, too (for example while its port is still taken)."""
 
     @property
     def pid(self) -> int | None:
-        """The running process's, None between two."""
+        """The pid of the running process, None between two."""
         return None if self._process is None else self._process.pid
 
     async def run(self) -> None:
@@ -103,11 +103,11 @@ class Child:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
-                # Ctrl-C goes to a terminal's whole group; the order of stopping is ours.
+                # Ctrl-C reaches a terminal's whole process group; the supervisor stops in order.
                 start_new_session=True,
             )
         except OSError as error:
-            # The system is short of processes or memory, or the program is just being replaced.
+            # The system may lack processes or memory, or the program is being replaced.
             self._log.warning("process_not_started", error=str(error))
             self._ended.set()
             return EXIT_FAILED
@@ -117,7 +117,7 @@ class Child:
         try:
             self._on_pid()
             if self._stopping.is_set():
-                self._signal(signal.SIGTERM)  # There was nobody yet to whom `stop` could say it.
+                self._signal(signal.SIGTERM)  # `stop` was called before the process existed.
             return await self._process.wait()
         finally:
             self._process = None
@@ -130,7 +130,7 @@ class Child:
         try:
             self._process.send_signal(number)
         except ProcessLookupError:
-            return  # It ended by itself meanwhile.
+            return  # The process has ended by itself.
 
     async def _pause(self, seconds: float) -> None:
         try:

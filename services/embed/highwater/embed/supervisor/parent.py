@@ -1,4 +1,4 @@
-"""Ties a child's life to its supervisor's, even if the supervisor is killed."""
+"""Ends a child process together with its supervisor, even if the supervisor is killed."""
 
 import ctypes
 import os
@@ -22,4 +22,4 @@ def die_with(parent_pid: int) -> None:
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent_pid:
-        sys.exit(EXIT_FAILED)  # It ended before the kernel was told.
+        sys.exit(EXIT_FAILED)  # The parent ended before this call.

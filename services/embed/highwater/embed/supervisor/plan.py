@@ -1,4 +1,4 @@
-"""Which processes a supervised cluster consists of, and with which settings each is started."""
+"""The processes of a supervised cluster, and the settings of each."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ class ProcessSpec:
     """host:port of its /metrics; None if it serves none."""
 
     def command(self, options: UpOptions, *, parent: int) -> list[str]:
-        """Its command line; it ends when the process `parent` does."""
+        """Its command line; the process ends when `parent` does."""
         words = [sys.executable, "-m", "highwater.embed", self.section, "--parent", str(parent)]
         if options.config_file is not None:
             words += ["--config", str(options.config_file.resolve())]
@@ -50,7 +50,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """Processes in the order in which they are stopped last: controller, quota, nodes, gateways."""
+    """Processes in order: controller, quota, nodes, gateways; they are stopped in reverse."""
 
     controller_address: str
     gateway_addresses: Sequence[tuple[str, int]]
@@ -63,7 +63,7 @@ class ClusterPlan:
 
 
 def make_plan(options: UpOptions, data_dir: DataDir) -> ClusterPlan:
-    """Chooses ports and settings. Raises UsageError for what cannot work, before anything runs."""
+    """Chooses ports and settings. Raises UsageError for invalid ones, before anything runs."""
     base = cluster_overrides(options)
     block = options.nodes + 1
     first_port = options.port or free_ports(options.host, block * options.gateways)
@@ -133,9 +133,9 @@ def _process(
     *,
     free_port: int,
 ) -> ProcessSpec:
-    """`free_port` is for its metrics if nobody has chosen one; it stays the same at restarts."""
+    """`free_port` is for its metrics if none is set; it stays the same at restarts."""
     defaults = up_defaults(section, options)
-    # Loaded here once for its mistakes, so that they are told in one line and nothing is started.
+    # Load the settings here, so that a mistake is reported in one line before anything starts.
     settings = load_settings(
         _CONFIGS[section],
         config_file=options.config_file,

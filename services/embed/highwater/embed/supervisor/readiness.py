@@ -1,4 +1,4 @@
-"""Asks a cluster from outside, as a client would, whether all of it is there."""
+"""Asks a cluster, as a client would, whether all its nodes are served."""
 
 import socket
 from typing import Final
@@ -10,9 +10,9 @@ PROBE_TIMEOUT_S: Final = 2.0
 
 
 def serves_all_nodes(host: str, port: int, nodes: int) -> bool:
-    """True if a gateway knows so many nodes that may lead, and their addresses accept. Blocks.
+    """True if a gateway lists so many nodes, and their addresses accept connections. Blocks.
 
-    A node that is still fenced would have a client's first topic refused.
+    While a node is fenced, which hides it, a client's first topic might be refused.
     """
     try:
         with KafkaClient(f"{host}:{port}", timeout_s=PROBE_TIMEOUT_S) as client:

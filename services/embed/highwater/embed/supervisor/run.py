@@ -14,11 +14,11 @@ STOP_TIMEOUT_S: Final = 28.0
 
 
 def run_supervised(options: UpOptions) -> int:
-    """Runs the cluster until a signal or a failure; the process's exit code.
+    """Runs the cluster until a signal or a failure; returns the process's exit code.
 
-    Raises ConfigError for settings that cannot be.
+    Raises ConfigError for invalid settings.
     """
-    # The supervisor logs as its gateways do.
+    # The supervisor uses the log settings of its gateways.
     gateway = load_settings(
         GatewayConfig,
         config_file=options.config_file,

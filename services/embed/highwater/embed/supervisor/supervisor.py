@@ -15,11 +15,11 @@ from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
 READY_TIMEOUT_S: Final = 3600.0
-"""After a power cut nodes read their logs before they serve, which may take long, and would begin
-anew if they were stopped for that. Of a process that dies the supervisor hears at once."""
+"""Long, because nodes read their logs after a power cut, and would begin again if they were stopped.
+The supervisor notices the death of a process at once."""
 
 READY_TOLD_S: Final = 60.0
-"""Between two lines that say that it still waits."""
+"""The time between two log lines that say that it still waits."""
 
 READY_POLL_S: Final = 0.05
 
@@ -33,7 +33,7 @@ class Supervisor:
     """All processes of one cluster. Implements the process's Service protocol."""
 
     def __init__(self, options: UpOptions, log: Logger) -> None:
-        """To be built on the loop that runs it."""
+        """Build it on the loop that runs it."""
         self._options = options
         self._log = log
         self._data_dir = DataDir(options.data_dir)
@@ -68,7 +68,7 @@ class Supervisor:
             stops = (child.stop(timeout_s=STOP_STAGE_S) for child in children)
             results = await asyncio.gather(*stops, return_exceptions=True)
             for child, error in zip(children, results, strict=True):
-                if error is not None:  # A disk that hangs holds it; others have to stop in order.
+                if error is not None:  # A hanging disk may block one; still stop the others.
                     self._log.error("process_not_ended", process=child.name, error=repr(error))
         await self._tasks.close(timeout_s=1)
         self._data_dir.release()
@@ -96,7 +96,7 @@ class Supervisor:
         try:
             self._data_dir.write_pids(pids)
         except OSError as error:
-            # It is for tools only. On a full disk a node dies, and the others have to go on.
+            # The file is only for tools. On a full disk a node dies; the others must go on.
             self._log.warning("pids_not_written", error=str(error))
 
     def _child_failed(self, name: str, error: BaseException) -> None:

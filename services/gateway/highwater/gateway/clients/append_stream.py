@@ -1,16 +1,16 @@
-"""The Append stream of one node: coalescing, order, and what a break means (decision 14).
+"""The Append stream of one node: it coalesces batches and keeps their order (decision 14).
 
-Messages go out at once while fewer than two are unacknowledged, else batches gather. When the
-stream breaks, the idempotent batches under way are sent again, in their order and before all later
-ones; other batches are answered UNKNOWN, which clients see as REQUEST_TIMED_OUT. Groups that were
-never sent simply wait for the next connection, and so does what a node did not read that said so
-when it stopped.
+Messages go out at once while fewer than two are unacknowledged; otherwise batches gather. When the
+stream breaks, the idempotent batches in flight are sent again, in order and before all later ones;
+other batches are answered UNKNOWN, which clients see as REQUEST_TIMED_OUT. Groups that were never
+sent wait for the next connection. So do groups that the node says, when it stops, that it has not
+read.
 
 While a partition's leader moves, its groups can be counted (`under_way`) and taken back
-(`recall`), to be sent to somebody else.
+(`recall`), to be sent to the new leader.
 
 A node may hang with its stream open, so deadlines hold in every state (`expire`): the client is
-answered, and a group on the wire keeps its place until its own answer or the end of the stream.
+answered, and a group on the wire keeps its place until its result comes or the stream ends.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ from highwater.model.time import Clock
 
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Append"
 OUTSTANDING_MAX: Final = 2
-"""Unacknowledged messages; measured, more gain nothing and delay coalescing."""
+"""Unacknowledged messages. Measured: more gain no throughput, and less is coalesced."""
 
 
 class AppendStream:
@@ -78,12 +78,12 @@ class AppendStream:
         self._clock = clock
         self._on_encode_failure = on_encode_failure
         self._ready: list[list[AppendGroup]] = []
-        """Messages' worth of groups, not yet written."""
+        """Lists of groups, each to be sent as one message."""
         self._sent: dict[int, list[AppendGroup | None]] = {}
-        """Groups by message id; None where the result is in."""
+        """Groups by message id; None in place of a group whose result has come."""
         self._unacknowledged: set[int] = set()
         self._node_stops = False
-        """True if the node of this connection reads nothing more, and has told all that it read."""
+        """True if the node has said that it reads no more, after acknowledging what it read."""
         self._last_id = 0
         self.gatherer.hold()
 
@@ -113,7 +113,7 @@ class AppendStream:
             message_id = self._last_id + 1
             try:
                 message = encode_request(message_id, groups, self._clock.monotonic_ms())
-            except Exception as error:  # noqa: BLE001 - one group's bug, not the stream's.
+            except Exception as error:  # noqa: BLE001 - only this group's failure.
                 self._not_encoded(groups, error)
                 continue
             self._last_id = message_id
@@ -126,7 +126,7 @@ class AppendStream:
         return None
 
     def _not_encoded(self, groups: list[AppendGroup], error: Exception) -> None:
-        """Tries each group by itself, and answers the one that cannot be encoded."""
+        """Encodes each group by itself, and fails those that cannot be encoded."""
         if len(groups) > 1:
             self._ready[:0] = [[group] for group in groups]
             return
@@ -204,9 +204,9 @@ class AppendStream:
         yield from self.gatherer.groups
 
     def recall(self, wanted: Callable[[AppendGroup], bool]) -> list[AppendGroup]:
-        """Gives the wanted groups back, in order.
+        """Takes the wanted groups back and returns them, in order.
 
-        Of groups on the wire nobody knows what will become; their results are ignored.
+        The node may still append groups that are on the wire; their results are ignored.
         """
         recalled = []
         for sent in self._sent.values():
@@ -225,7 +225,7 @@ class AppendStream:
         return recalled
 
     def fail_all(self, reason: str) -> None:
-        """Ends everything that waits, sent or not; for shutdown and removed nodes."""
+        """Fails all groups, sent or not; for shutdown and removed nodes."""
         groups = [g for sent in self._sent.values() for g in sent if g is not None]
         groups += [g for ready in self._ready for g in ready]
         groups += self.gatherer.take()
@@ -237,10 +237,10 @@ class AppendStream:
 
 
 def goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
-    """Whether a group of a broken stream waits for the next one; else it is answered.
+    """Whether a group of a broken stream waits for the next stream; if not, it is failed here.
 
-    `unread`: the node has not taken it and never will. Otherwise a refusal that comes later, even
-    from the same node, speaks of the second try only: the first one may be in the log.
+    `unread`: the node has not read the group and never will. Otherwise a later refusal, even by
+    the same node, is about the second attempt only: the first may be in the log.
     """
     if any_idempotent(group):
         if unread:
@@ -251,7 +251,7 @@ def goes_again(group: AppendGroup, reason: str, *, unread: bool) -> bool:
         return True
     if unread and group.deadline_ms < NEVER_MS:
         drop_answered(group)
-        group.attempted = False  # It was the first time: otherwise it would have been answered.
+        group.attempted = False  # This was its only attempt: such groups are not sent twice.
         return True
     group.fail(unknown(reason))
     return False

@@ -20,8 +20,8 @@ DEADLINE_MS_MAX: Final = 0x7FFF_FFFF
 class CoordinateStream:
     """See the module.
 
-    A break answers COORDINATOR_NOT_AVAILABLE, which clients retry after looking it up again, and so
-    does the fencing of the node.
+    When the stream breaks or the node is fenced, all calls are answered COORDINATOR_NOT_AVAILABLE;
+    clients then look the coordinator up and retry.
     """
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
@@ -46,13 +46,13 @@ class CoordinateStream:
             call.reply(ErrorCode.COORDINATOR_NOT_AVAILABLE, b"")
             return
         if len(call.body) > BODY_BYTES_MAX:
-            call.reply(ErrorCode.INVALID_REQUEST, b"")  # As the node would say.
+            call.reply(ErrorCode.INVALID_REQUEST, b"")  # The node would answer the same.
             return
         self._queue.append(call)
         self.stream.wake()
 
     def cancel(self, call: CoordinatorCall) -> None:
-        """Forgets a call; the node is told with the next message."""
+        """Forgets a call; the next message tells the node."""
         call.cancelled = True
         call_id = self._ids.pop(call, None)
         if call_id is not None:
@@ -61,7 +61,7 @@ class CoordinateStream:
             self.stream.wake()
 
     def set_fenced(self, fenced: bool) -> None:
-        """A fenced node coordinates nothing, though it may hang: ends all waits."""
+        """Ends all calls of a node that is fenced: it may hang and never answer."""
         self._fenced = fenced
         if fenced:
             self._cancelled += self._end_waits()
@@ -111,7 +111,7 @@ class CoordinateStream:
         self._end_waits()
 
     def _end_waits(self) -> list[int]:
-        """Answers all calls; gives the ids of those that the node has."""
+        """Answers all calls; returns the ids of those that were sent to the node."""
         waiting = [*self._waiting.values(), *self._queue]
         sent = list(self._waiting)
         self._waiting.clear()

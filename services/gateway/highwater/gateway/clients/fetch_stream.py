@@ -1,7 +1,7 @@
-"""The Fetch stream of one node: calls out, answers in any order, references opened here.
+"""The Fetch stream of one node: sends fetches, takes answers in any order, opens referenced files.
 
-Messages go out at once while few are outstanding, that is, not yet begun by the node; else fetches
-gather. A message costs much more than a fetch in it.
+Messages go out at once while few of them wait to be begun by the node; otherwise fetches gather,
+since a message costs much more than a fetch in it.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ from highwater.kafka.error_codes import ErrorCode
 METHOD: Final = "/highwater.api.partition.v1.PartitionService/Fetch"
 CALLS_PER_MESSAGE: Final = 256
 OUTSTANDING_MAX: Final = 2
-"""Messages that the node has not begun; with one the node idles, with more less gathers."""
+"""Messages that the node has not begun. With one the node idles; with more, less is coalesced."""
 RESPONSE_BYTES_MAX: Final = 8 << 20
-"""Of an answer that brings its bytes along, since both ends hold them (decision 18)."""
+"""Limit of an answer that carries its bytes, which both ends hold in memory (decision 18)."""
 
 
 class FetchStream:
     """See the module.
 
-    Works are answered NOT_LEADER_OR_FOLLOWER when the stream breaks or the node is fenced, which
-    makes clients ask again; nothing is lost by a fetch.
+    When the stream breaks or the node is fenced, all fetches are answered NOT_LEADER_OR_FOLLOWER,
+    so that clients refresh their metadata and fetch again.
     """
 
     def __init__(
         self, channel: grpc.aio.Channel, files: SegmentFiles, budget: MemoryBudget
     ) -> None:
-        """Nothing is read while `budget` has no room for replies that clients have yet to take."""
+        """Answers are not read while `budget` has no room for more unsent replies."""
         self.stream = Stream(
             channel,
             METHOD,
@@ -69,7 +69,7 @@ class FetchStream:
         self.stream.wake()
 
     def cancel(self, work: FetchWork) -> None:
-        """Forgets a fetch; the node is told with the next message."""
+        """Forgets a fetch; the next message tells the node."""
         work.cancelled = True
         if work.call_id:
             self._waiting.pop(work.call_id, None)
@@ -78,7 +78,7 @@ class FetchStream:
             self.stream.wake()
 
     def set_fenced(self, fenced: bool) -> None:
-        """A fenced node leads nothing, though it may hang with its stream open: ends all waits."""
+        """Ends all fetches of a node that is fenced: it may hang and never answer."""
         self._fenced = fenced
         if not fenced:
             return
@@ -143,7 +143,7 @@ class FetchStream:
             try:
                 result.records = self._files.open(file, position, result.nbytes)
             except StaleReferenceError:
-                # The file went away in between; the client asks again and gets a new place.
+                # The file was deleted in between; the client fetches again.
                 result.nbytes = 0
 
     def _room(self) -> "asyncio.Future[None] | None":

@@ -1,8 +1,8 @@
-"""A `NodeLink` over gRPC: one channel, three streams, and unary calls for the rarer questions."""
+"""A `NodeLink` over gRPC: one channel, three streams, and unary calls for rarer requests."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -33,9 +33,12 @@ _IDEMPOTENT: Final = (
     (SERVICE, "DescribeLogDirs"),
 )
 
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
 
 class GrpcNodeLink:
-    """One incarnation of one node, from `start` to `close`."""
+    """The link to one incarnation of one node, from `start` to `close`."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class GrpcNodeLink:
             node.address, message_bytes_max=MESSAGE_BYTES_MAX, idempotent_methods=_IDEMPOTENT
         )
         self._channel = channel
-        self._stub: Any = rpc.PartitionServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._stub = rpc.PartitionServiceStub(channel)  # type: ignore[no-untyped-call]
         self._files = SegmentFiles(node.log_dirs, node.incarnation)
         self._append = AppendStream(
             channel,
@@ -71,7 +74,7 @@ class GrpcNodeLink:
         self._on_failure = on_failure
         self._tasks = TaskOwner(on_failure)
         self._fenced = False
-        self._asked: set[Any] = set()
+        self._calls: set[grpc.aio.Call] = set()
         """Unary calls under way."""
         self.append = self._append.gatherer.append
         self.append_group = self._append.gatherer.append_group
@@ -89,11 +92,11 @@ class GrpcNodeLink:
             self._tasks.start(self._keep(part.stream, name), name=name)
 
     async def _keep(self, stream: Stream, name: str) -> None:
-        """Runs a stream until cancelled, also after a bug: all clients of the node need it."""
+        """Runs a stream until cancelled, and restarts it after a bug: all clients need it."""
         while True:
             try:
                 await stream.run()
-            except Exception as error:  # noqa: BLE001 - reported; whoever waits is answered.
+            except Exception as error:  # noqa: BLE001 - reported, and `end` answers all waits.
                 self._on_failure(name, error)
             stream.end("the stream met a bug")
             await asyncio.sleep(REOPEN_DELAYS_S[-1])
@@ -105,7 +108,7 @@ class GrpcNodeLink:
 
     @property
     def open_segment_files(self) -> int:
-        """The node's files that are open here; 0 where its answers carry bytes."""
+        """How many of the node's files are open here; 0 if its answers carry bytes."""
         return self._files.open_files
 
     @property
@@ -114,14 +117,14 @@ class GrpcNodeLink:
         return self._append.stream.is_open
 
     def expire(self, now_ms: int) -> None:
-        """Ends waiting appends whose time is over; called a few times a second."""
+        """Answers appends whose deadline has passed; called a few times a second."""
         self._append.expire(now_ms)
         self._files.drop_deleted()
 
     def set_fenced(self, fenced: bool) -> None:
-        """When the node is fenced, fetches and calls that wait for it end, and new ones at once.
+        """Ends all fetches and calls while the node is fenced, new ones at once.
 
-        Appends are not touched: they belong to whoever holds produce (`HeldProduce`).
+        `HeldProduce` looks after appends.
         """
         if fenced == self._fenced:
             return
@@ -129,11 +132,11 @@ class GrpcNodeLink:
         self._fetch.set_fenced(fenced)
         self._coordinate.set_fenced(fenced)
         if fenced:
-            for call in self._asked:
+            for call in self._calls:
                 call.cancel()
 
     async def close(self) -> None:
-        """Ends the streams; whatever waits is answered."""
+        """Ends the streams; all requests that wait are answered."""
         await self._tasks.close(timeout_s=2)
         for part in (self._append, self._fetch, self._coordinate):
             part.stream.end("the partition node is gone")
@@ -145,30 +148,28 @@ class GrpcNodeLink:
         self, request: pb.ListOffsetsRequest, timeout_s: float
     ) -> pb.ListOffsetsResponse:
         """Answers in the order of the request; raises UnreachableError."""
-        response: pb.ListOffsetsResponse = await self._call("ListOffsets", request, timeout_s)
-        return response
+        return await self._call(self._stub.ListOffsets, request, timeout_s)
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, timeout_s: float
     ) -> pb.OffsetsForLeaderEpochResponse:
         """Answers in the order of the request; raises UnreachableError."""
-        response: pb.OffsetsForLeaderEpochResponse = await self._call(
-            "OffsetsForLeaderEpoch", request, timeout_s
-        )
-        return response
+        return await self._call(self._stub.OffsetsForLeaderEpoch, request, timeout_s)
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, timeout_s: float
     ) -> pb.DescribeLogDirsResponse:
         """All directories of the node; raises UnreachableError."""
-        response: pb.DescribeLogDirsResponse = await self._call(
-            "DescribeLogDirs", request, timeout_s
-        )
-        return response
+        return await self._call(self._stub.DescribeLogDirs, request, timeout_s)
 
-    async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        call = getattr(self._stub, method)(request, timeout=timeout_s)
-        self._asked.add(call)
+    async def _call(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[Request, Response]",
+        request: Request,
+        timeout_s: float,
+    ) -> Response:
+        call = method(request, timeout=timeout_s)
+        self._calls.add(call)
         try:
             return await call
         except grpc.aio.AioRpcError as error:
@@ -179,4 +180,4 @@ class GrpcNodeLink:
                 raise
             raise UnreachableError(f"node {self.node_id} was fenced") from None
         finally:
-            self._asked.discard(call)
+            self._calls.discard(call)

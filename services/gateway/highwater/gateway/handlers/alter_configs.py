@@ -1,9 +1,9 @@
-"""AlterConfigs v0-2: all configs of a resource are replaced; what is not named has its default.
+"""AlterConfigs v0-2: replaces all configs of a resource; configs that are not named are reset.
 
 Behaviour
-- A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
-  config without a value. Broker "" is all brokers.
-- Names and values are checked as IncrementalAlterConfigs does, which lists where we differ from Kafka.
+- A duplicate resource, a duplicate config of a resource, and a config without a value are
+  INVALID_REQUEST. Broker "" means all brokers.
+- Names and values are checked as in IncrementalAlterConfigs, which lists the deviations.
 - Newer clients use IncrementalAlterConfigs, which does not undo what others set meanwhile.
 
 Version notes

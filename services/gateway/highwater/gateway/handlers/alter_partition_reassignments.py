@@ -1,19 +1,19 @@
-"""AlterPartitionReassignments v0-1: partitions move to other nodes, or back (KIP-455, KIP-860).
+"""AlterPartitionReassignments v0-1: moves partitions to other nodes, or cancels it (KIP-455, KIP-860).
 
 Behaviour
-- Each partition stands for itself. Replicas start a move, in place of one that is under way; null
-  ends it and keeps the replicas from before: NO_REASSIGNMENT_IN_PROGRESS (85) if there is none,
-  INVALID_REPLICA_ASSIGNMENT (39) if no replica from before is in sync.
-- No replicas, one twice, or a broker that is not registered: INVALID_REPLICA_ASSIGNMENT (39). So
-  are brokers that are being decommissioned. Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION (3).
-- The answer comes when the move has begun, not when it is completed; ListPartitionReassignments
-  tells of that.
+- Each partition has its own result. A list of replicas starts a reassignment and replaces the one
+  in progress; null cancels it and restores the former replicas: NO_REASSIGNMENT_IN_PROGRESS (85) if
+  there is none, INVALID_REPLICA_ASSIGNMENT (39) if none of the former replicas is in sync.
+- An empty list, a duplicate replica, and a broker that is not registered or is being decommissioned
+  are INVALID_REPLICA_ASSIGNMENT (39). Unknown partitions are UNKNOWN_TOPIC_OR_PARTITION (3).
+- The answer comes when the reassignment has begun; ListPartitionReassignments shows when it is
+  complete.
 
 Version notes
 - v1: a change of the replication factor can be refused (INVALID_REPLICATION_FACTOR, 38).
 
 Deviations
-- A partition that stands twice in a request has one result, the last one's.
+- A partition that is named twice has one result, that of the last occurrence.
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -74,7 +74,7 @@ async def handle(
 def failure(
     request: AlterPartitionReassignmentsRequest, _version: int, code: int
 ) -> AlterPartitionReassignmentsResponse:
-    """The code for the whole, and for every partition, which is where some clients look."""
+    """The code at the top and for every partition, which is where some clients look."""
     results: _Results = {}
     for asked in request.topics:
         for one in asked.partitions:

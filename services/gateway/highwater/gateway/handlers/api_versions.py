@@ -1,17 +1,17 @@
-"""ApiVersions v0-4: which APIs and versions this broker answers.
+"""ApiVersions v0-4: the APIs and versions that this broker advertises.
 
 Behaviour
 - Answered always, also before authentication.
-- v3+: the client says what software it is; a malformed name or version is INVALID_REQUEST (KIP-511).
+- v3+: the client names its software; a malformed name or version is INVALID_REQUEST (KIP-511).
 - A version that is not served gets UNSUPPORTED_VERSION in the format of version 0, with the range of
-  ApiVersions itself, so that the client can ask again (KIP-511); `dispatch` sees to the format.
+  ApiVersions itself, so that the client can ask again (KIP-511); `dispatch` chooses the format.
 
 Version notes
 - v1: throttle time. v3: flexible, except for the response header. v4: features may have minimum 0.
 
 Deviations
-- No features are told: none that a client would act on (transaction.version, group.version,
-  share.version) is implemented.
+- The list of features is empty: transaction.version, group.version and share.version, which clients
+  act on, are not implemented.
 """
 
 import re
@@ -44,7 +44,7 @@ async def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
 
 
 def failure(_request: object, _version: int, code: int) -> ApiVersionsResponse:
-    """The code alone; for an unsupported version with the versions to use instead."""
+    """The code; for an unsupported version also the versions to use instead."""
     keys = [_range(APIS[ApiKey.API_VERSIONS])] if code == ErrorCode.UNSUPPORTED_VERSION else []
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 

@@ -1,18 +1,17 @@
-"""CreatePartitions v0-3: topics grow; partitions are never taken away.
+"""CreatePartitions v0-3: adds partitions to topics; partitions cannot be removed.
 
 Behaviour
-- Every topic of the request has a result, successful ones too. A count that is not larger than the
-  present one is INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, one that stands
-  twice INVALID_REQUEST.
-- Replicas of the new partitions may be assigned by hand, one list for each new partition.
+- Every topic of the request has a result. A count that is not larger than the current one is
+  INVALID_PARTITIONS, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, a duplicate one INVALID_REQUEST.
+- The request may assign the replicas, with one list for each new partition.
 
 Version notes
 - v2: flexible. v3: THROTTLING_QUOTA_EXCEEDED.
 
 Deviations
-- Internal topics stay as they are (INVALID_TOPIC_EXCEPTION): a group's partition follows from their
-  number, so the offsets of nearly all groups would be out of sight. Kafka leaves this check to
-  kafka-topics.sh.
+- Internal topics cannot grow (INVALID_TOPIC_EXCEPTION): the number of partitions determines the
+  coordinator of a group, and nearly all groups would lose their offsets. Kafka leaves this check
+  to kafka-topics.sh.
 """
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
@@ -20,7 +19,7 @@ from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
     code_by_name,
-    named_twice,
+    duplicates,
     propagation_ms,
 )
 from highwater.gateway.handling.context import RequestContext
@@ -40,7 +39,7 @@ async def handle(
     context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Resolves the topics and asks the controller."""
-    twice = named_twice(topic.name for topic in request.topics)
+    twice = duplicates(topic.name for topic in request.topics)
     results: dict[str, _Result] = {}
     growths: dict[str, pb.TopicGrowth] = {}
     for asked in request.topics:

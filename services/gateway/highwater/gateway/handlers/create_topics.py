@@ -1,13 +1,13 @@
-"""CreateTopics v2-7: topics with partitions, replicas and configs.
+"""CreateTopics v2-7: creates topics with partitions, replicas and configs.
 
 Behaviour
 - The controller decides and places; each topic succeeds or fails by itself. Any broker takes the
   request, as each gateway forwards it.
-- A count of -1 is the default of the broker (num.partitions, default.replication.factor). With
-  replicas assigned by hand both counts are -1.
-- A name that stands twice in a request is INVALID_REQUEST, once, and is not created.
+- A count of -1 means the broker's default (num.partitions, default.replication.factor). If the
+  request assigns replicas, both counts must be -1.
+- A duplicate name is not created and has one result, INVALID_REQUEST.
 - A config without a value is INVALID_CONFIG.
-- The answer comes when this gateway's metadata has the topic, or after the propagation time.
+- The answer comes when this gateway's image has the topic, or after the propagation time.
 
 Version notes
 - v4: defaults (KIP-464). v5: flexible; partitions, replication factor and configs in the answer
@@ -21,7 +21,7 @@ from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
-    named_twice,
+    duplicates,
     propagation_ms,
 )
 from highwater.gateway.handling.config_view import ConfigEntry, topic_entries
@@ -42,8 +42,8 @@ _Result = CreateTopicsResponseCreatableTopicResult
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Checks what can be checked here, and asks the controller for the rest."""
-    twice = named_twice(topic.name for topic in request.topics)
+    """Checks the request and asks the controller."""
+    twice = duplicates(topic.name for topic in request.topics)
     results: dict[str, _Result] = {}
     wishes: list[pb.NewTopic] = []
     for topic in request.topics:
@@ -76,7 +76,7 @@ def failure(request: CreateTopicsRequest, _version: int, code: int) -> CreateTop
 
 
 def _refusal(topic: CreateTopicsRequestCreatableTopic, twice: frozenset[str]) -> _Result | None:
-    """What is wrong with the request itself; the controller checks the rest."""
+    """Checks the request by itself; the controller checks it against the image."""
     if topic.name in twice:
         why = "the topic stands twice in the request"
         return _refused(topic.name, ErrorCode.INVALID_REQUEST, why)

@@ -1,4 +1,4 @@
-"""DeleteGroups v0-2: empty groups and their offsets are removed.
+"""DeleteGroups v0-2: removes empty groups and their offsets.
 
 Behaviour
 - Each group's coordinator decides (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND); results come back in the
@@ -26,7 +26,7 @@ async def handle(
     def decode(body: bytes) -> Sequence[_Result]:
         return codec.decode_response(body, 0, version).results
 
-    # Kafka answers each group once, however often it is named.
+    # Kafka answers a group once, even if the request names it several times.
     results = await ask_coordinators(
         context,
         list(dict.fromkeys(request.groups_names)),

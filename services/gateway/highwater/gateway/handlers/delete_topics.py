@@ -1,9 +1,9 @@
-"""DeleteTopics v1-6: topics go away with all their data.
+"""DeleteTopics v1-6: deletes topics with all their data.
 
 Behaviour
-- By name, from v6 also by id; the gateway maps names to ids. An unknown name is
-  UNKNOWN_TOPIC_OR_PARTITION, an unknown id, or one of another instance, UNKNOWN_TOPIC_ID.
-- Naming a topic by name and id at once, by neither, or twice in a request, is INVALID_REQUEST.
+- Topics are given by name, from v6 also by id; the gateway maps names to ids. An unknown name is
+  UNKNOWN_TOPIC_OR_PARTITION; an unknown id, or one of another instance, is UNKNOWN_TOPIC_ID.
+- A topic with both name and id, with neither, or named twice is INVALID_REQUEST.
 
 Version notes
 - v1: throttle time. v4: flexible. v5: error message. v6: ids (KIP-516).

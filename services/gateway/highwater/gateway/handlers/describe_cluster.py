@@ -1,10 +1,10 @@
 """DescribeCluster v0-2: the brokers, the controller and the cluster's id (KIP-700).
 
 Behaviour
-- The same brokers and controller as in Metadata, which has no fenced ones.
-- v1: controllers can be asked for (KIP-919); brokers refuse that with MISMATCHED_ENDPOINT_TYPE,
-  and an endpoint type that nobody knows with UNSUPPORTED_ENDPOINT_TYPE.
-- v2: fenced brokers are told, too, and marked, if the client asks for them (KIP-1073).
+- Brokers and controller are the same as in Metadata, without fenced brokers.
+- v1: clients can ask for controllers (KIP-919); brokers refuse that with MISMATCHED_ENDPOINT_TYPE,
+  and an unknown endpoint type with UNSUPPORTED_ENDPOINT_TYPE.
+- v2: if the client asks for them, fenced brokers are listed, too, and marked (KIP-1073).
 """
 
 from typing import Final
@@ -55,7 +55,7 @@ async def handle(
 
 
 def failure(request: DescribeClusterRequest, _version: int, code: int) -> DescribeClusterResponse:
-    """The code, with its sentence for people."""
+    """The code and its message."""
     return DescribeClusterResponse(
         error_code=code,
         error_message=ErrorCode(code).message,

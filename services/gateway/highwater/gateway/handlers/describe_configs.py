@@ -1,19 +1,19 @@
-"""DescribeConfigs v1-4: all configs of topics and brokers, with where their values come from.
+"""DescribeConfigs v1-4: the configs of topics and brokers, with the sources of their values.
 
 Behaviour
-- Every config is told, defaults too; a list of names narrows that, and an empty list does not.
-- Broker "" is what is set for all brokers.
-- A value's synonyms, when asked for, are the places that give it, the strongest first: topic, this
-  broker, all brokers, the settings that services were started with, Kafka's default. A setting that
-  is at its default is told as the default.
-- Documentation only when asked for. Sensitive values are null.
+- All configs are listed, defaults too, unless the request has a list of names that is not empty.
+- Broker "" has the configs that are set for all brokers.
+- A value's synonyms, if asked for, are its sources, the strongest first: topic, this broker, all
+  brokers, the settings that services were started with, Kafka's default. A setting with its default
+  value counts as default.
+- Documentation is sent only if asked for. Sensitive values are null.
 
 Version notes
 - v1: synonyms (KIP-226). v3: types and documentation (KIP-569). v4: flexible.
 
 Deviations
-- Any broker can be asked about any other one; in Kafka only about itself.
-- A topic's defaults are those of the node of its first replica; in Kafka, of the broker that answers.
+- Any broker describes any other; in Kafka only itself.
+- A topic's defaults come from the node of its first replica; in Kafka, from the broker that answers.
 - Broker loggers, client metrics and groups have no configs here: INVALID_REQUEST.
 """
 
@@ -94,9 +94,7 @@ def _entries(context: RequestContext, asked: _Asked) -> Sequence[ConfigEntry] | 
 
 
 def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
-    """What the node and the gateway were started with, in Kafka's words, where it is not Kafka's
-    default.
-    """
+    """The settings of the node and the gateway that are not Kafka's default, by Kafka's names."""
     settings = context.backend.settings
     given = {
         "auto.create.topics.enable": "true" if settings.auto_create_topics else "false",
@@ -119,7 +117,7 @@ def _static(context: RequestContext, node: NodeState) -> dict[str, str]:
 
 
 def _group_metadata_replicas(context: RequestContext) -> int:
-    """What the topic of group metadata has, or would be created with now."""
+    """The replication factor of the group metadata topic: that it has, or would be created with."""
     image = context.backend.image
     topic = image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
     if topic is not None:

@@ -3,12 +3,12 @@
 Behaviour
 - Each group's coordinator answers; results come back in the order of the request. A group that
   does not exist is "Dead" without an error up to v5.
-- The coordinator also tells the authorized operations (v3+), if the client asks for them: all that a
-  group has, as there is no authorizer.
+- The coordinator also returns the authorized operations (v3+), if the client asks for them: all
+  operations of a group, as there is no authorizer.
 
 Version notes
 - v1: throttle time. v3: authorized operations. v4: static members. v5: flexible.
-- v6 tells unknown groups by GROUP_ID_NOT_FOUND.
+- v6 (not served) answers unknown groups with GROUP_ID_NOT_FOUND.
 """
 
 from collections.abc import Sequence

@@ -1,18 +1,18 @@
-"""DescribeLogDirs v1-4: what lies in a broker's log directories, and how much space is left.
+"""DescribeLogDirs v1-4: the replicas in a broker's log directories, and the space that is left.
 
 Behaviour
-- As in Kafka a broker answers for itself, and the port says which broker that is; tools ask all of
+- As in Kafka a broker answers for itself, and the port determines the broker; tools ask all of
   them. A port that stands for no broker answers for all.
-- Topics null means all of the instance's; topics and partitions that are not there are left out.
-- A directory that is offline is told with KAFKA_STORAGE_ERROR. A broker that cannot be asked is
-  BROKER_NOT_AVAILABLE at the top (v3+), or in place of a directory.
+- Null topics mean all topics of the instance; missing topics and partitions are left out.
+- An offline directory has KAFKA_STORAGE_ERROR. If a broker cannot be asked,
+  BROKER_NOT_AVAILABLE is at the top (v3+), or in place of a directory.
 - The lag of every replica is 0: Kafka compares the log's end with the replica's own high watermark,
   which is never ahead of it. There are no future replicas, as none moves between directories.
 
 Version notes
 - v2: flexible. v3: error code at the top. v4: total and usable bytes (KIP-827).
-- v5 tells cordoned directories (KIP-1066), which there are none of; clients that guess a broker's
-  release take it for 4.3.
+- v5 (not served) adds cordoned directories (KIP-1066), of which there are none; clients would take
+  the broker for Kafka 4.3.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ async def handle(
 def failure(
     _request: codec.DescribeLogDirsRequest, version: int, code: int
 ) -> codec.DescribeLogDirsResponse:
-    """The code for the whole; before v3 for a directory without a name."""
+    """The code at the top; before v3 at a directory without a name."""
     if version >= _FIRST_WITH_CODE:
         return codec.DescribeLogDirsResponse(error_code=code)
     return codec.DescribeLogDirsResponse(results=[_Result(error_code=code)])
@@ -104,7 +104,7 @@ def _result(context: RequestContext, directory: pb.LogDirDescription) -> _Result
 
 
 def _topics(context: RequestContext, replicas: Iterable[pb.LogDirReplica]) -> list[_Topic]:
-    """By topic; those that are gone by now have no name to tell."""
+    """Replicas by topic, without those of topics that have been deleted."""
     found: dict[str, list[_Partition]] = {}
     for replica in replicas:
         topic = context.backend.image.topics.get(TopicId(replica.topic_id))

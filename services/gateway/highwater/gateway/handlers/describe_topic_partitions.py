@@ -1,10 +1,10 @@
 """DescribeTopicPartitions v0: topics and partitions page by page (KIP-966).
 
 Behaviour
-- Topics in the order of their names, from the cursor on; no topics in the request means all. When
-  the limit of partitions is reached, the next cursor says where to go on.
-- A cursor with a negative partition, or with a topic that is not among those that were named, is
-  INVALID_REQUEST for each of them.
+- Topics are sorted by name and begin at the cursor; a request without topics means all. When the
+  limit of partitions is reached, the response's cursor says where to go on.
+- A cursor with a negative partition, or with a topic that the request does not name, is
+  INVALID_REQUEST for every named topic.
 - A named topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an illegal name
   INVALID_TOPIC_EXCEPTION; nothing is created.
 - As in Metadata, no answer names a leader in an older epoch than this gateway has named before.
@@ -82,7 +82,7 @@ async def handle(
 def failure(
     request: DescribeTopicPartitionsRequest, _version: int, code: int
 ) -> DescribeTopicPartitionsResponse:
-    """The code for every topic that was named; without any, for the cursor's."""
+    """The code for every named topic, or for the cursor's if the request names none."""
     names = [topic.name for topic in request.topics]
     if not names and request.cursor is not None:
         names = [request.cursor.topic_name]
@@ -103,7 +103,7 @@ def _is_bad_cursor(request: DescribeTopicPartitionsRequest) -> bool:
 def _names(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Iterator[tuple[str, int]]:
-    """Topic names in order with the first partition wanted of each."""
+    """The topics' names in order, each with the first partition that is wanted."""
     instance = context.peer.instance
     names = {topic.name for topic in request.topics} or {
         name for owner, name in context.backend.image.topic_ids if owner == instance

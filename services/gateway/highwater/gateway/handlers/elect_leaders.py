@@ -1,15 +1,15 @@
-"""ElectLeaders v0-2: leadership to the preferred replicas, or to any that lives (KIP-460).
+"""ElectLeaders v0-2: elects the preferred replicas, or any live replica (KIP-460).
 
 Behaviour
 - The controller elects; any broker takes the request. Each partition has a result of its own:
   ELECTION_NOT_NEEDED (84), PREFERRED_LEADER_NOT_AVAILABLE (80), ELIGIBLE_LEADERS_NOT_AVAILABLE (83).
-- Null topics mean all partitions; those that need no election are then not in the answer.
-- An unclean election (type 1) is one of a partition without a leader. It may lose records, and does
-  not ask unclean.leader.election.enable: whoever asks for it wants it.
-- The answer comes when this gateway's metadata has the new leaders, or after the propagation time.
+- Null topics mean all partitions; the answer then leaves out those that need no election.
+- An unclean election (type 1) elects a leader where there is none. It may lose records, and ignores
+  unclean.leader.election.enable, since the administrator has asked for it.
+- The answer comes when this gateway's image has the new leaders, or after the propagation time.
 
 Version notes
-- v0: preferred only. v1: election type, error code of the whole. v2: flexible.
+- v0: preferred only. v1: election type, top-level error code. v2: flexible.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ async def handle(context: RequestContext, request: ElectLeadersRequest) -> Elect
 
 
 def failure(request: ElectLeadersRequest, _version: int, code: int) -> ElectLeadersResponse:
-    """The code for the whole, and for every partition that was named, as v0 has only these."""
+    """The code at the top and for every named partition, since v0 has only the latter."""
     results: _Results = {}
     for asked in request.topic_partitions or ():
         for number in asked.partitions:
@@ -93,7 +93,7 @@ async def _elect(
         name = names.get(topic_id)
         if name is None:
             if topic_id not in topics:
-                continue  # Of all topics this one is gone again, or not known here yet.
+                continue  # The topic has just been deleted, or is not in this image yet.
             name = topics[topic_id].name
         _add(results, name, result.partition, result.error.error_code, result.error.message)
 

@@ -1,20 +1,20 @@
 """FindCoordinator v0-4: which broker coordinates a group.
 
 Behaviour
-- The first call creates the topic of group metadata and waits for it. Until it is there, and while
-  nobody leads the group's partition, or a node that is fenced, the answer is
-  COORDINATOR_NOT_AVAILABLE; clients ask again.
-- v4 asks for several groups at once; each has its own result.
-- Errors name node -1, host "" and port -1, as Kafka does.
+- The first call creates the group metadata topic and waits for it. Until it exists, and while the
+  group's partition has no leader or a fenced one, the answer is COORDINATOR_NOT_AVAILABLE;
+  clients ask again.
+- v4 names several groups; each has its own result.
+- Errors come with node -1, host "" and port -1, as in Kafka.
 
 Version notes
 - v0: groups only. v1: key type, error message. v3: flexible. v4: batches (KIP-699).
 - v5, v6 (transactional ids that may be aborted, share groups) come with those features.
 
 Deviations
-- Transactions are not served yet: their coordinator is INVALID_REQUEST with a message that says so.
-  Java clients show that message and stop at once; a retriable code would make them wait a minute
-  for nothing. librdkafka repeats the question after any error until the caller's timeout.
+- Transactions are not served yet: a transaction coordinator is INVALID_REQUEST with a message that
+  says so. Java clients show the message and stop at once; a retriable code would make them retry for
+  a minute. librdkafka retries after any error until the caller's timeout.
 """
 
 from typing import Final, NamedTuple

@@ -1,8 +1,8 @@
-"""Heartbeat v0-4: a member is alive, and hears whether a rebalance goes on.
+"""Heartbeat v0-4: a member reports that it lives, and learns of a rebalance.
 
 Behaviour
-- While the coordinator loads, the answer is success: it cannot know better yet, and the member
-  should not leave for that (Kafka: GroupCoordinatorService.heartbeat).
+- While the coordinator loads, the answer is success, so that the member does not leave the group
+  (Kafka: GroupCoordinatorService.heartbeat).
 
 Version notes
 - v1: throttle time. v3: static members. v4: flexible.
@@ -26,7 +26,7 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
 
 
 def failure(_request: codec.HeartbeatRequest, _version: int, code: int) -> codec.HeartbeatResponse:
-    """The code, but see above."""
+    """The code, except while the coordinator loads."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return codec.HeartbeatResponse(error_code=code)

@@ -1,21 +1,21 @@
-"""IncrementalAlterConfigs v0-1: single configs of topics and brokers are set and removed (KIP-339).
+"""IncrementalAlterConfigs v0-1: sets and deletes single configs of topics and brokers (KIP-339).
 
 Behaviour
-- SET and DELETE take any config, APPEND and SUBTRACT those that are lists. They work on a topic's
-  value in effect, on a broker's own or the default; appending what is there already changes nothing.
-  The controller does that, so that of two changes that come through two gateways none is lost.
-- A resource, or a config of a resource, that stands twice in a request is INVALID_REQUEST, as is a
-  SET without a value. Broker "" is all brokers.
-- A topic gets only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
-  dynamic ones (INVALID_REQUEST, as in Kafka). Taking away what is not set is no mistake.
-- What is changed is in the metadata store before the answer, and mostly in force at the nodes.
+- SET and DELETE take any config, APPEND and SUBTRACT only lists. The latter two change the value in
+  effect for a topic, and a broker's own value or the default; appending a present item changes
+  nothing. The controller computes the list, so that changes through two gateways add up.
+- A duplicate resource, a duplicate config of a resource, and a SET without a value are
+  INVALID_REQUEST. Broker "" means all brokers.
+- A topic takes only the configs of Kafka's table, with valid values (INVALID_CONFIG); a broker only
+  dynamic ones (INVALID_REQUEST, as in Kafka). DELETE of a config that is not set succeeds.
+- Before the answer the change is in the metadata store, and in most cases in effect at the nodes.
 
 Version notes
 - v1: flexible.
 
 Deviations
-- Any broker can be altered through any other one; in Kafka only through itself.
-- Configs of brokers that nobody knows are refused; Kafka keeps them for plugins.
+- Any broker can be altered through any other; in Kafka only through itself.
+- Unknown broker configs are refused; Kafka keeps them for plugins.
 """
 
 from collections.abc import Sequence

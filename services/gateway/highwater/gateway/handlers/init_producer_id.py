@@ -1,17 +1,17 @@
-"""InitProducerId v0-4: an idempotent producer gets its id.
+"""InitProducerId v0-4: gives an idempotent producer its id.
 
 Behaviour
-- Without a transactional id every call gives a new id with epoch 0, whatever id and epoch the
-  producer had before (v3+): for idempotent producers Kafka does the same.
-- Ids come from blocks of the controller, one block at a time for the whole gateway. While the
-  controller gives none, COORDINATOR_LOAD_IN_PROGRESS makes producers ask again, as in Kafka.
+- Without a transactional id every call returns a new id with epoch 0 and ignores the producer's
+  former id and epoch (v3+), as Kafka does for idempotent producers.
+- Ids come from blocks that the controller allocates, one block at a time for the whole gateway.
+  While it allocates none, COORDINATOR_LOAD_IN_PROGRESS makes producers ask again, as in Kafka.
 
 Version notes
-- v2: flexible. v3: id and epoch of before (KIP-360). v4: PRODUCER_FENCED. v5, v6: transactions.
+- v2: flexible. v3: former id and epoch (KIP-360). v4: PRODUCER_FENCED. v5, v6: transactions.
 
 Deviations
-- Transactional ids are not served yet: INVALID_REQUEST with a line in the log. Clients only get
-  here if they pass FindCoordinator, which says so first.
+- Transactional ids are not served yet: INVALID_REQUEST and a line in the log. Most clients stop
+  before, at the error of FindCoordinator.
 """
 
 from highwater.gateway.handling.context import RequestContext

@@ -1,14 +1,14 @@
 """JoinGroup v0-9: a member enters a group, or a rebalance of it.
 
 Behaviour
-- The group's coordinator decides everything; the body passes through as it is.
-- It may wait as long as a rebalance takes: the larger of the request's two timeouts and some slack,
-  which is also how long clients wait (Java: JOIN_GROUP_TIMEOUT_LAPSE). If the client leaves before,
-  the coordinator forgets the call.
+- The group's coordinator decides everything; the body passes through undecoded.
+- The call lasts as long as the rebalance: at most the larger of the request's two timeouts and some
+  slack, as clients wait (Java: JOIN_GROUP_TIMEOUT_LAPSE). If the client disconnects before, the
+  coordinator forgets the call.
 
 Version notes
-- v0: the session timeout is the rebalance timeout too. v4: a new member is sent back for its id
-  (KIP-394). v5: static members. v6: flexible. v7: protocol type. v8: reason. v9: skip assignment.
+- v0: the session timeout is the rebalance timeout too. v4: a new member must join again with the id
+  it gets (KIP-394). v5: static members. v6: flexible. v7: protocol type. v8: reason. v9: skip assignment.
 - 0 and 1 must stay listed for librdkafka before 2.11 (KAFKA-19444).
 """
 
@@ -23,7 +23,7 @@ REBALANCE_TIMEOUT_FROM: Final = 1
 NULL_PROTOCOL_FROM: Final = 7
 SLACK_MS: Final = 10_000
 WAIT_MS_MAX: Final = 2**31 - 1
-"""Rebalance timeouts are max.poll.interval.ms, which some applications set to the maximum."""
+"""The largest int32: some applications set max.poll.interval.ms, the rebalance timeout, to it."""
 
 
 async def handle(context: RequestContext, body: memoryview) -> bytes:

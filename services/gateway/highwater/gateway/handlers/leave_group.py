@@ -23,5 +23,5 @@ async def handle(context: RequestContext, body: memoryview) -> bytes:
 def failure(
     _request: codec.LeaveGroupRequest, _version: int, code: int
 ) -> codec.LeaveGroupResponse:
-    """The code for the whole; members are then not listed."""
+    """The code at the top, without members."""
     return codec.LeaveGroupResponse(error_code=code)

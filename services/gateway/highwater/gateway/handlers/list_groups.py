@@ -1,9 +1,9 @@
 """ListGroups v0-4: the groups that a broker coordinates.
 
 Behaviour
-- As in Kafka a broker tells of its own groups, and the port says which broker that is; tools ask all
-  of them. A port that stands for no broker answers for the whole cluster.
-- A coordinator that cannot be asked puts its code at the top; the groups of the others are listed.
+- As in Kafka a broker lists the groups that it coordinates, and the port determines the broker;
+  tools ask all of them. A port that stands for no broker answers for the whole cluster.
+- If a coordinator cannot be asked, its code is at the top, and the groups of the others are listed.
 
 Version notes
 - v1: throttle time. v3: flexible. v4: states, and a filter by state (KIP-518).
@@ -44,7 +44,7 @@ async def handle(
 def failure(
     _request: codec.ListGroupsRequest, _version: int, code: int
 ) -> codec.ListGroupsResponse:
-    """The code for the whole."""
+    """The code at the top."""
     return codec.ListGroupsResponse(error_code=code)
 
 

@@ -1,14 +1,14 @@
-"""ListOffsets v1-9: from a timestamp, or one of the special ones, to an offset.
+"""ListOffsets v1-9: finds offsets by timestamps or special timestamps.
 
 Behaviour
 - Leaders answer; each is asked once, and answers come back in the order of the request.
 - Special timestamps: -1 latest (last stable offset if read_committed), -2 earliest, -3 the largest
-  timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). One that the version does not
-  have is UNSUPPORTED_VERSION for that partition.
-- A partition that stands twice in a request is INVALID_REQUEST.
+  timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+). In a version that does not have
+  it, a special timestamp is UNSUPPORTED_VERSION for that partition.
+- A duplicate partition is INVALID_REQUEST.
 - The client's leader epoch (v4+) goes to the leader unchanged (decision 15).
-- A new leader whose high watermark is not yet where its epoch begins is OFFSET_NOT_AVAILABLE, and
-  LEADER_NOT_AVAILABLE to versions that do not know that (Kafka: KafkaApis.handleListOffsetRequest).
+- Until a new leader's high watermark reaches the start of its epoch, the answer is
+  OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE (Kafka: KafkaApis.handleListOffsetRequest).
 
 Version notes
 - v2: isolation level. v4: leader epochs. v5: OFFSET_NOT_AVAILABLE. v6: flexible. v10: timeout, v11: timestamp -6.
@@ -136,7 +136,7 @@ def _failed(code: int) -> pb.ListOffsetsResult:
 
 
 def _twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
-    """Partitions that stand in the request more than once."""
+    """Partitions that the request names more than once."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:

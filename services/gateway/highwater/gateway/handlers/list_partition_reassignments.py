@@ -1,8 +1,8 @@
-"""ListPartitionReassignments v0: partitions whose replicas are being moved (KIP-455).
+"""ListPartitionReassignments v0: the partitions that are being reassigned (KIP-455).
 
 Behaviour
-- Null topics mean all. Only partitions that gain or lose replicas are listed; one that was asked
-  about and does neither is left out, as in Kafka.
+- Null topics mean all. As in Kafka, named partitions that neither gain nor lose replicas are left
+  out.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ async def handle(
 def failure(
     _request: ListPartitionReassignmentsRequest, _version: int, code: int
 ) -> ListPartitionReassignmentsResponse:
-    """The code for the whole."""
+    """The code at the top."""
     return ListPartitionReassignmentsResponse(
         error_code=code, error_message=ErrorCode(code).message
     )

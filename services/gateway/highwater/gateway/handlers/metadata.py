@@ -1,32 +1,32 @@
-"""Metadata v0-9: brokers, topics, and who leads which partition.
+"""Metadata v0-9: the brokers, the topics, and the leaders of their partitions.
 
 Behaviour
-- All topics: null (v1+), or an empty list in v0; an empty list in v1+ means none.
-- A named topic that does not exist is created if the gateway does that and the request allows it
-  (v0-3 always do); it is answered with its leaders if they are known in time, with
-  LEADER_NOT_AVAILABLE otherwise. An illegal name is INVALID_TOPIC_EXCEPTION and creates nothing.
-- A partition without a leader, or led by a node that is fenced or that no gateway serves, is
+- Null topics (v1+), or an empty list in v0, mean all; an empty list in v1+ means none.
+- A named topic that does not exist is created if the gateway's settings and the request allow it
+  (v0-3 always do). Its partitions have their leaders if these are elected in time, otherwise
+  LEADER_NOT_AVAILABLE. An illegal name is INVALID_TOPIC_EXCEPTION.
+- A partition without a leader, or whose leader is fenced or has no gateway, is
   LEADER_NOT_AVAILABLE with leader -1.
-- No answer names a leader in an older epoch than this gateway has named before (by KIP-951 it names
-  leaders that nodes know, who may be newer than its image). The answer waits for the image, a second
-  at most; after that the partition is LEADER_NOT_AVAILABLE.
-- If the gateway's heartbeats say that its image is late, the answer waits for the newer one, a second
-  at most: another gateway may have told the client of it.
-- Every node is a broker of its own with the address of the gateway that the controller gave it.
+- No answer has an older leader epoch than this gateway has sent before; with errors it sends leaders
+  that nodes know (KIP-951), which may be newer than its image. The answer waits up to a second for
+  the image; then the partition is LEADER_NOT_AVAILABLE.
+- If a heartbeat says that the controller has a newer image, the answer waits up to a second for it:
+  another gateway may have sent the client that image.
+- Every node is a broker with the address of the gateway that the controller has assigned to it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
   A connection that was told of a node before it was fenced is told of it once more, with the
   leaders that took over (`brokers_for`).
-  The controller is the first live broker of the list.
-- Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
+  The first live broker of the list is named as the controller.
+- Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
 
 Version notes
 - v1: racks, controller id, internal topics. v2: cluster id. v4: creation can be forbidden.
   v5: offline replicas. v7: leader epochs. v8: authorized operations. v9: flexible.
-- v10+ would offer topic ids, which come together with Fetch 13 and Produce 13.
+- v10+ (not served) adds topic ids, which Fetch 13 and Produce 13 use.
 
 Deviations
-- Kafka creates in the background and answers UNKNOWN_TOPIC_OR_PARTITION first; here the first
-  answer mostly has the leaders already.
+- Kafka creates topics in the background and first answers UNKNOWN_TOPIC_OR_PARTITION; here the
+  first answer has the leaders in most cases.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,17 +50,17 @@ from highwater.model.topic_names import invalid_topic_name
 
 NULL_MEANS_ALL_FROM: Final = 1
 CATCH_UP_MS_MAX: Final = 1_000
-"""Longest wait for an image that a node knew before us."""
+"""Longest wait for an image that nodes or other gateways have already."""
 
 TOPICS_AT_ONCE: Final = 100
-"""Of answers about more, one is made in each turn of the loop."""
+"""Answers about more topics are made one in each turn of the loop."""
 
 Told = Mapping[tuple[TopicId, int], int]
-"""Leader epochs that clients were told and that the image does not have."""
+"""Leader epochs that clients know already and the image does not."""
 
 
 async def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Answers from the newest image; creates topics first where that is wanted."""
+    """Answers from the newest image, after creating topics if need be."""
     asked = _names(context, request)
     codes: dict[str, int] = {}
     if asked is not None and request.allow_auto_topic_creation:
@@ -78,7 +78,7 @@ def _answer(
     asked: list[str] | None,
     codes: Mapping[str, int],
 ) -> MetadataResponse:
-    """From the newest image; `codes` are of the topics that were to be created."""
+    """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
     told = context.backend.routing.ahead
     brokers = brokers_for(image, context.backend.routing.fenced_at, context.client.told_revision)
@@ -108,7 +108,7 @@ def _answer(
 
 
 def failure(request: MetadataRequest, _version: int, code: int) -> MetadataResponse:
-    """There is no code for the whole before v13, so every topic that was named carries it."""
+    """The code for every named topic, as there is no top-level one before v13."""
     topics = request.topics or ()
     return MetadataResponse(
         topics=[MetadataResponseMetadataResponseTopic(code, topic.name) for topic in topics]
@@ -116,7 +116,7 @@ def failure(request: MetadataRequest, _version: int, code: int) -> MetadataRespo
 
 
 def _names(context: RequestContext, request: MetadataRequest) -> list[str] | None:
-    """The topics asked for, each once; None for all."""
+    """The requested topics without duplicates; None for all."""
     if request.topics is None:
         return None
     if not request.topics and context.api_version < NULL_MEANS_ALL_FROM:
@@ -125,7 +125,7 @@ def _names(context: RequestContext, request: MetadataRequest) -> list[str] | Non
 
 
 async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict[str, int]:
-    """Creates what is missing and may be created; error codes of those topics by name."""
+    """Creates the missing topics that may be created; returns their error codes by name."""
     backend = context.backend
     if not backend.settings.auto_create_topics:
         return {}
@@ -140,10 +140,10 @@ async def _create_missing(context: RequestContext, names: Iterable[str]) -> dict
 
 
 async def _catch_up(context: RequestContext, names: list[str] | None) -> None:
-    """Waits, not for long, until the image has the epochs that clients were told.
+    """Waits until the image has the epochs that clients know, for a second at most.
 
-    And until it is as new as the controller's was at the last heartbeat, as another gateway may
-    have told of that one.
+    It also waits for the image that the controller had at the last heartbeat: another gateway may
+    have sent it to the client.
     """
     backend = context.backend
     until_ms = backend.clock.monotonic_ms() + CATCH_UP_MS_MAX
@@ -167,7 +167,7 @@ def _is_behind(context: RequestContext, names: list[str] | None) -> bool:
 
 
 def _missing(name: str, creation_code: int | None) -> MetadataResponseMetadataResponseTopic:
-    """A topic that is not in the image; `creation_code` is None if nobody tried to create it."""
+    """The answer for a topic that is not in the image; `creation_code` is None if not created."""
     if invalid_topic_name(name) is not None:
         code: int = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif creation_code is None:

@@ -1,11 +1,10 @@
-"""OffsetCommit v2-8: a group's positions are written down.
+"""OffsetCommit v2-8: stores the committed offsets of a group.
 
 Behaviour
-- Partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION here, and the coordinator does
-  not hear of them (Kafka's `KafkaApis.handleOffsetCommitRequest`).
-- The group's coordinator decides about the others. If all partitions exist, the body passes through
-  as it is. An error of the whole call is told for every partition, since the response has no other
-  place for it.
+- The gateway answers UNKNOWN_TOPIC_OR_PARTITION for partitions that do not exist, and sends the
+  others to the coordinator (Kafka: `KafkaApis.handleOffsetCommitRequest`).
+- If all partitions exist, the body is sent on unchanged. An error of the whole call is repeated for
+  every partition, since the response has no top-level code.
 
 Version notes
 - v2-4: retention time. v3: throttle time. v6: leader epoch. v7: static members. v8: flexible.
@@ -15,46 +14,31 @@ Version notes
 from collections.abc import Sequence
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.known_partitions import forward_known, split_partitions
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_commit as codec
 
+_Topic = codec.OffsetCommitResponseOffsetCommitResponseTopic
+
 
 async def handle(context: RequestContext, body: memoryview) -> bytes:
-    """Passes the call, or what is left of it, to the group's coordinator."""
-    version = context.api_version
-    request = codec.decode_request(body, 0, version)
-    unknown = _take_unknown(context, request)
-    if unknown and not request.topics:
-        return codec.encode_response(codec.OffsetCommitResponse(topics=unknown), version)
-    answered = await forward(
+    """Passes the existing partitions to the group's coordinator."""
+    return await forward_known(
         context,
-        memoryview(codec.encode_request(request, version)) if unknown else body,
-        request.group_id,
+        body,
         codec=codec,
+        take_unknown=_take_unknown,
+        add_unknown=_add_unknown,
         failure=failure,
-        deadline_ms=context.backend.settings.request_timeout_ms,
+        response_type=codec.OffsetCommitResponse,
     )
-    if not unknown:
-        return answered
-    response = codec.decode_response(memoryview(answered), 0, version)
-    response.topics = [*response.topics, *unknown]
-    return codec.encode_response(response, version)
 
 
-def _take_unknown(
-    context: RequestContext, request: codec.OffsetCommitRequest
-) -> list[codec.OffsetCommitResponseOffsetCommitResponseTopic]:
-    """Takes the partitions that do not exist out of the request; their answers."""
-    image, instance = context.backend.image, context.peer.instance
+def _take_unknown(context: RequestContext, request: codec.OffsetCommitRequest) -> list[_Topic]:
+    """Takes the partitions that do not exist out of the request; returns their answers."""
     unknown, known = [], []
     for topic in request.topics:
-        state = image.topic(topic.name, instance)
-        count = 0 if state is None else len(state.partitions)
-        there: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
-        gone: list[codec.OffsetCommitRequestOffsetCommitRequestPartition] = []
-        for one in topic.partitions:
-            (there if 0 <= one.partition_index < count else gone).append(one)
+        there, gone = split_partitions(context, topic.name, topic.partitions)
         if gone:
             unknown.append(_answer(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             topic.partitions = there
@@ -64,12 +48,16 @@ def _take_unknown(
     return unknown
 
 
+def _add_unknown(response: codec.OffsetCommitResponse, unknown: list[_Topic]) -> None:
+    response.topics = [*response.topics, *unknown]
+
+
 def _answer(
     name: str,
     partitions: Sequence[codec.OffsetCommitRequestOffsetCommitRequestPartition],
     code: int,
-) -> codec.OffsetCommitResponseOffsetCommitResponseTopic:
-    return codec.OffsetCommitResponseOffsetCommitResponseTopic(
+) -> _Topic:
+    return _Topic(
         name=name,
         partitions=[
             codec.OffsetCommitResponseOffsetCommitResponsePartition(one.partition_index, code)

@@ -1,62 +1,40 @@
-"""OffsetDelete v0: an administrator removes a group's offsets of some partitions (KIP-496).
+"""OffsetDelete v0: removes a group's offsets of some partitions (KIP-496).
 
-Partitions that do not exist are answered UNKNOWN_TOPIC_OR_PARTITION here, and the coordinator does
-not hear of them (Kafka's `KafkaApis.handleOffsetDeleteRequest`). Of the others the group's
-coordinator decides; its error of the call as a whole is all that the response has then.
+The gateway answers UNKNOWN_TOPIC_OR_PARTITION for partitions that do not exist, and sends the
+others to the coordinator (Kafka: `KafkaApis.handleOffsetDeleteRequest`). If the coordinator's
+answer has a top-level error, no partitions are listed.
 """
 
 from highwater.gateway.handling.context import RequestContext
-from highwater.gateway.handling.coordinators import forward
+from highwater.gateway.handling.known_partitions import forward_known, split_partitions
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages import offset_delete as codec
 
+_Topic = codec.OffsetDeleteResponseOffsetDeleteResponseTopic
+
 
 async def handle(context: RequestContext, body: memoryview) -> bytes:
-    """Passes the call, or what is left of it, to the group's coordinator."""
-    version = context.api_version
-    request = codec.decode_request(body, 0, version)
-    unknown = _take_unknown(context, request)
-    if unknown and not request.topics:
-        return codec.encode_response(codec.OffsetDeleteResponse(topics=unknown), version)
-    answered = await forward(
+    """Passes the existing partitions to the group's coordinator."""
+    return await forward_known(
         context,
-        memoryview(codec.encode_request(request, version)) if unknown else body,
-        request.group_id,
+        body,
         codec=codec,
+        take_unknown=_take_unknown,
+        add_unknown=_add_unknown,
         failure=failure,
-        deadline_ms=context.backend.settings.request_timeout_ms,
+        response_type=codec.OffsetDeleteResponse,
     )
-    if not unknown:
-        return answered
-    response = codec.decode_response(memoryview(answered), 0, version)
-    if response.error_code:
-        return answered
-    answers = {topic.name: topic for topic in response.topics}
-    for topic in unknown:
-        if topic.name in answers:
-            known = answers[topic.name]
-            known.partitions = [*known.partitions, *topic.partitions]
-        else:
-            answers[topic.name] = topic
-    response.topics = list(answers.values())
-    return codec.encode_response(response, version)
 
 
-def _take_unknown(
-    context: RequestContext, request: codec.OffsetDeleteRequest
-) -> list[codec.OffsetDeleteResponseOffsetDeleteResponseTopic]:
-    """Takes the partitions that do not exist out of the request; their answers."""
-    image, instance = context.backend.image, context.peer.instance
-    unknown: list[codec.OffsetDeleteResponseOffsetDeleteResponseTopic] = []
+def _take_unknown(context: RequestContext, request: codec.OffsetDeleteRequest) -> list[_Topic]:
+    """Takes the partitions that do not exist out of the request; returns their answers."""
+    unknown: list[_Topic] = []
     known: list[codec.OffsetDeleteRequestOffsetDeleteRequestTopic] = []
     for topic in request.topics:
-        state = image.topic(topic.name, instance)
-        count = 0 if state is None else len(state.partitions)
-        there = [one for one in topic.partitions if 0 <= one.partition_index < count]
-        gone = [one for one in topic.partitions if not 0 <= one.partition_index < count]
+        there, gone = split_partitions(context, topic.name, topic.partitions)
         if gone:
             unknown.append(
-                codec.OffsetDeleteResponseOffsetDeleteResponseTopic(
+                _Topic(
                     topic.name,
                     [
                         codec.OffsetDeleteResponseOffsetDeleteResponsePartition(
@@ -73,8 +51,21 @@ def _take_unknown(
     return unknown
 
 
+def _add_unknown(response: codec.OffsetDeleteResponse, unknown: list[_Topic]) -> None:
+    if response.error_code:
+        return
+    answers = {topic.name: topic for topic in response.topics}
+    for topic in unknown:
+        if topic.name in answers:
+            known = answers[topic.name]
+            known.partitions = [*known.partitions, *topic.partitions]
+        else:
+            answers[topic.name] = topic
+    response.topics = list(answers.values())
+
+
 def failure(
     _request: codec.OffsetDeleteRequest, _version: int, code: int
 ) -> codec.OffsetDeleteResponse:
-    """The code for the whole."""
+    """The code at the top."""
     return codec.OffsetDeleteResponse(error_code=code)

@@ -1,9 +1,9 @@
-"""OffsetFetch v1-8: a group's positions are read back.
+"""OffsetFetch v1-8: returns the committed offsets of groups.
 
 Behaviour
-- For one group the body passes through to its coordinator as it is. v8 may name several (KIP-709):
-  each goes to its own coordinator, and the results come back in the order of the request.
-- An error of the whole call stands beside the group from v2 on, in v1 at each partition.
+- For one group the body passes undecoded to its coordinator. v8 may name several (KIP-709): each
+  goes to its own coordinator, and the results come back in the order of the request.
+- An error of the whole call is at the group from v2 on, in v1 at each partition.
 
 Version notes
 - v2: all topics (null), top-level error. v3: throttle time. v5: leader epoch. v6: flexible.

@@ -1,12 +1,11 @@
-"""OffsetForLeaderEpoch v2-4: where a leader epoch ends, so that clients notice truncation.
+"""OffsetForLeaderEpoch v2-4: the end offset of a leader epoch, so that clients notice truncation.
 
 Behaviour
-- Leaders answer for the largest epoch up to the one asked about; -1/-1 if they know none (KIP-320).
+- Leaders answer for the largest epoch up to the requested one, or -1/-1 if there is none (KIP-320).
 - The client's own leader epoch goes to the leader unchanged (decision 15).
 
 Version notes
-- v2: leader epoch of the client. v3: replica id, which is -2 or -1 for those who are no followers.
-  v4: flexible.
+- v2: leader epoch of the client. v3: replica id, -1 or -2 for consumers. v4: flexible.
 """
 
 from collections.abc import Sequence

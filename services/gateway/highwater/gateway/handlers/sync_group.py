@@ -1,9 +1,9 @@
-"""SyncGroup v0-5: the leader hands out assignments, and every member gets its own.
+"""SyncGroup v0-5: the group's leader sends the assignments, and every member gets its own.
 
 Behaviour
-- Members wait at the coordinator until the leader has spoken or the rebalance times out.
-- COORDINATOR_LOAD_IN_PROGRESS is told as REBALANCE_IN_PROGRESS: the rebalance is lost with the old
-  coordinator's memory, and old clients do not expect the former (Kafka: GroupCoordinator).
+- Members wait at the coordinator until the leader has sent them or the rebalance times out.
+- COORDINATOR_LOAD_IN_PROGRESS becomes REBALANCE_IN_PROGRESS: the rebalance is lost with the old
+  coordinator's memory, and old clients do not expect the former code (Kafka: GroupCoordinator).
 
 Version notes
 - v3: static members. v4: flexible. v5: protocol type and name.

@@ -1,1 +1,1 @@
-"""What the handlers share: the table of APIs, their context, fan-out over nodes, errors."""
+"""Code that several handlers share: the table of APIs, context, fan-out over nodes, errors."""

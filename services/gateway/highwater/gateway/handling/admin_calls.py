@@ -1,4 +1,4 @@
-"""What handlers that change the cluster share: how long they wait, and names given twice."""
+"""For handlers that change the cluster: their timeouts, and duplicate names in a request."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from highwater.gateway.handling.context import RequestContext
 from highwater.kafka.error_codes import ErrorCode
 
 PROPAGATION_MS_MAX: Final = 1_000
-"""Longest time that the controller waits for live gateways and nodes to follow a change (decision 9)."""
+"""Longest time that the controller waits until live gateways and nodes have a change (decision 9)."""
 
 
 def propagation_ms(timeout_ms: int) -> int:
-    """How long the controller shall wait for others, by the timeout that the client gave."""
+    """How long the controller waits for members to follow, given the client's timeout."""
     return min(max(timeout_ms, 0), PROPAGATION_MS_MAX)
 
 
@@ -22,22 +22,22 @@ def call_timeout_s(context: RequestContext) -> float:
 
 
 async def await_visible(context: RequestContext, revision: int) -> None:
-    """Waits until this gateway's own copy has the change, so that the client sees what it did.
+    """Waits until this gateway's image has the change, so that the client can see it.
 
-    If that takes too long the change is still made, and the client is told so.
+    If that takes too long, the change is made all the same, and the answer is success.
     """
     await context.backend.wait_for_revision(revision, PROPAGATION_MS_MAX / 1000)
 
 
-def named_twice(names: Iterable[str]) -> frozenset[str]:
+def duplicates(names: Iterable[str]) -> frozenset[str]:
     """Names that occur more than once."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
 def code_by_name(code: int) -> int:
-    """The controller's code for a topic that the client gave by name.
+    """Translates the controller's code for a topic that the client gave by name.
 
-    The controller knows only ids. What was deleted since this gateway's image is an unknown name,
-    and older clients do not know the code for an id.
+    The controller knows only ids. UNKNOWN_TOPIC_ID, for a topic deleted since this gateway's
+    image, becomes UNKNOWN_TOPIC_OR_PARTITION; older clients do not know the former.
     """
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if code == ErrorCode.UNKNOWN_TOPIC_ID else code

@@ -1,11 +1,11 @@
-"""The table of APIs: what is advertised, what is served, and who serves it.
+"""The table of APIs: the versions that are advertised and served, and the handler of each.
 
 Produce and Fetch have paths of their own (`produce_path`, `fetch_path`). The others are modules of
-`highwater.gateway.handlers`, loaded on first use, as each brings its codec along:
+`highwater.gateway.handlers`, loaded with their codecs on first use:
 
-- `async handle(context, request) -> response`, decoded and encoded by the generated codec; or, where
-  `raw` is set, `async handle(context, body) -> body`, as calls for group coordinators are;
-- `failure(request, version, code) -> response`: the same error code in the API's own shape.
+- `async handle(context, request) -> response` gets and returns messages of the generated codec;
+  where `raw` is set (calls for group coordinators), `async handle(context, body) -> body`;
+- `failure(request, version, code) -> response` puts an error code into the API's response.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ from highwater.kafka.api_keys import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One row. `served_from` is above `min_version` only where old clients need the lie."""
+    """One API. Versions from `min_version` are advertised, those from `served_from` are served.
+
+    They differ only where old clients need a version to be advertised.
+    """
 
     key: ApiKey
     min_version: int
@@ -50,7 +53,7 @@ def _row(
 _ROWS: Final = (
     # Without 0 in the range librdkafka before 2.11.1 stops compressing (KAFKA-18659).
     _row(ApiKey.PRODUCE, (0, 11), None, served_from=3),
-    # 13 and later name topics by id, which Metadata offers from 10 on; they come together.
+    # Fetch 13 names topics by id, which clients learn from Metadata 10: neither is served yet.
     _row(ApiKey.FETCH, (4, 12), None),
     _row(ApiKey.LIST_OFFSETS, (1, 9), "list_offsets"),
     _row(ApiKey.METADATA, (0, 9), "metadata"),
@@ -70,7 +73,7 @@ _ROWS: Final = (
     _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), "offset_for_leader_epoch"),
     _row(ApiKey.DESCRIBE_CONFIGS, (1, 4), "describe_configs"),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), "alter_configs"),
-    # 5 would make kafka-python take us for Kafka 4.3, whose other APIs are not all here.
+    # With 5 kafka-python would take us for Kafka 4.3 and use APIs that we do not serve.
     _row(ApiKey.DESCRIBE_LOG_DIRS, (1, 4), "describe_log_dirs"),
     _row(ApiKey.CREATE_PARTITIONS, (0, 3), "create_partitions"),
     _row(ApiKey.DELETE_GROUPS, (0, 2), "delete_groups"),
@@ -84,4 +87,4 @@ _ROWS: Final = (
 )
 
 APIS: Final[Mapping[int, Api]] = {int(row.key): row for row in _ROWS}
-"""By api key, ascending: librdkafka searches what ApiVersions tells it by bisection."""
+"""By api key, ascending: librdkafka does a binary search in the ApiVersions response."""

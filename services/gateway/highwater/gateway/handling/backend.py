@@ -1,4 +1,4 @@
-"""What handlers see of the gateway: routes, links, the controller and the image."""
+"""The gateway as handlers see it: routes, links, the controller and the image."""
 
 from highwater.gateway.handling.context import HandlerSettings
 from highwater.gateway.handling.shared_state import SharedState

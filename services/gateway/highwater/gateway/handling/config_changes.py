@@ -1,7 +1,7 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: from a request's resources to the controller.
+"""Config changes of AlterConfigs and IncrementalAlterConfigs: checks them, asks the controller.
 
-The gateway refuses what cannot be right, with Kafka's codes; the controller checks again, against
-the newest image, and stores what is left.
+The gateway refuses invalid changes with Kafka's codes; the controller checks again, against the
+newest image, and stores the others.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from highwater.model.topic_config import InvalidTopicConfigError, validate_chang
 
 
 class ResourceKey(NamedTuple):
-    """What a change is about; type and name as the client gave them."""
+    """The resource of a change; type and name as the client gave them."""
 
     type: int
     name: str
 
 
 class Refused(NamedTuple):
-    """Why a resource's change is not made."""
+    """The error of a resource whose change is refused."""
 
     error_code: int
     message: str
@@ -44,25 +44,25 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
-    """What becomes of a resource's configs."""
+    """The changes of a resource's configs."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     deleted: Sequence[str] = ()
     replace_all: bool = False
     appended: Mapping[str, str] = field(default_factory=dict)
-    """Lists that get items; what they become is for the controller to say, as are mistakes."""
+    """Items to append to lists; the controller computes the values and refuses invalid ones."""
     subtracted: Mapping[str, str] = field(default_factory=dict)
-    """Lists that lose items."""
+    """Items to remove from lists."""
 
 
 Plan = Callable[[Target], Assignments | Refused]
-"""What a request wants of one resource, once it is known what that is."""
+"""Makes the changes that a request wants of one resource, once the resource is found."""
 
 
 async def alter_resources(
     context: RequestContext, plans: Sequence[tuple[ResourceKey, Plan]], *, validate_only: bool
 ) -> list[Refused | None]:
-    """Outcomes in the order of `plans`; None is success. Resources do not affect one another."""
+    """Outcomes in the order of `plans`; None is success. A refusal does not affect the others."""
     twice = {key for key, times in Counter(key for key, _ in plans).items() if times > 1}
     outcomes: list[Refused | None] = [None] * len(plans)
     changes: list[tuple[int, pb.ConfigChange]] = []
@@ -158,7 +158,7 @@ def _target(context: RequestContext, key: ResourceKey) -> Target | Refused:
 
 
 def _refusal(target: Target, wanted: Assignments) -> Refused | None:
-    """What the controller would refuse too; with Kafka's codes, which differ for brokers."""
+    """Refuses what the controller would refuse, with Kafka's codes, which differ for brokers."""
     if target.topic is None:
         why = _node_error(wanted, all_nodes=target.node == NO_NODE)
         return None if why is None else Refused(ErrorCode.INVALID_REQUEST, why)
@@ -173,7 +173,7 @@ def _refusal(target: Target, wanted: Assignments) -> Refused | None:
 
 
 def _node_error(wanted: Assignments, *, all_nodes: bool) -> str | None:
-    """Taking away what cannot be set is no mistake, as in Kafka; an earlier version may have set it."""
+    """Checks a broker's changes. Deleting an unknown config is allowed, as in Kafka."""
     errors = [
         dynamic_name_error(name, all_nodes=all_nodes)
         for name in (*wanted.appended, *wanted.subtracted)

@@ -1,7 +1,7 @@
-"""Configs as DescribeConfigs and CreateTopics tell them: value, origin and all it stands before.
+"""Configs as DescribeConfigs and CreateTopics show them: value, source and synonyms (KIP-226).
 
-A value's synonyms are every place that could have given it, the strongest first; the first one is
-where it comes from (KIP-226). Dynamic configs that are stored and have no effect are not told.
+A value's synonyms are all sources that set it, the strongest first; the first one is in effect.
+Stored dynamic configs that have no effect are left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from highwater.model.topic_config_table import TOPIC_CONFIGS, TopicConfigEntry
 
 
 class ConfigSynonym(NamedTuple):
-    """One place that gives a value."""
+    """One source of a value."""
 
     name: str
     value: str | None
@@ -44,10 +44,9 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
-    """All configs of a topic by name; those that it does not set come from the brokers.
+    """All configs of a topic by name; configs that the topic does not set come from a broker.
 
-    Which are those of a node that has the topic, and nodes of one cluster should be set alike. (In
-    Kafka they are those of the broker that answers.)
+    Here that is a node that has the topic; in Kafka, the broker that answers.
     """
     places = _places(image, *_node_of(image, topic))
     return [_topic_entry(topic, places, entry) for entry in TOPIC_CONFIGS.values()]
@@ -56,13 +55,13 @@ def topic_entries(image: ClusterImage, topic: TopicState) -> list[ConfigEntry]:
 def broker_entries(
     image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
 ) -> list[ConfigEntry]:
-    """All configs of a node by name; `static` is what it and its gateway were started with."""
+    """All configs of a node by name; `static` has the settings of it and its gateway."""
     places = _places(image, node_id, static)
     return [_broker_entry(config, places) for config in BROKER_CONFIGS.values()]
 
 
 def default_broker_entries(image: ClusterImage) -> list[ConfigEntry]:
-    """What is set for all brokers at once (resource name ""); Kafka shows no more than that."""
+    """The dynamic defaults of all brokers (resource name ""); like Kafka, without other sources."""
     entries: list[ConfigEntry] = []
     for name, value in sorted(held(image.cluster_configs, all_nodes=True).items()):
         config = BROKER_CONFIGS[name]
@@ -97,7 +96,7 @@ def broker_config_type(name: str) -> ConfigType:
 def _places(
     image: ClusterImage, node_id: NodeId, static: Mapping[str, str]
 ) -> Sequence[tuple[ConfigSource, Mapping[str, str]]]:
-    """Where a node's configs come from, the strongest place first."""
+    """The sources of a node's configs, the strongest first."""
     of_node = held(image.node_configs.get(node_id, {}), all_nodes=False)
     return (
         (ConfigSource.DYNAMIC_BROKER, of_node),
@@ -118,7 +117,7 @@ def _topic_entry(
         *_given(topic.configs, [name], ConfigSource.DYNAMIC_TOPIC),
         *(one for source, values in places for one in _given(values, broker_names, source)),
     ]
-    # What is stored and not valid any more has no effect (`topic_config.effective`).
+    # Stored values that are no longer valid have no effect (`topic_config.effective`).
     valued = [(synonym, _in_topic_units(synonym)) for synonym in given]
     synonyms = [
         (one, value) for one, value in valued if value is not None and is_valid(name, value)
@@ -137,7 +136,7 @@ def _topic_entry(
 
 
 def _node_of(image: ClusterImage, topic: TopicState) -> tuple[NodeId, Mapping[str, str]]:
-    """A node that has the topic, and its settings."""
+    """A node that has a replica of the topic, and the node's settings."""
     for node_id in topic.partitions[0].replicas:
         node = image.nodes.get(node_id)
         if node is not None:
@@ -146,7 +145,7 @@ def _node_of(image: ClusterImage, topic: TopicState) -> tuple[NodeId, Mapping[st
 
 
 def _in_topic_units(synonym: ConfigSynonym) -> str | None:
-    """The value for a topic, whose times are all in milliseconds."""
+    """The value in the unit of topic configs: their times are all in milliseconds."""
     if synonym.source is ConfigSource.DYNAMIC_TOPIC or synonym.value is None:
         return synonym.value
     return from_broker_config(synonym.name, synonym.value)
@@ -157,7 +156,7 @@ def _broker_entry(
 ) -> ConfigEntry:
     names = BROKER_CONFIG_SYNONYMS.get(config.name, (config.name,))
     given = [one for source, values in places for one in _given(values, names, source)]
-    # As Kafka tells it: what only stands in for this config is no value of its own.
+    # As in Kafka, skip sources that set only a fallback config of another name.
     synonyms = list(dropwhile(lambda one: one.name != config.name, given))
     first = synonyms[0] if synonyms else ConfigSynonym(config.name, None, ConfigSource.DEFAULT)
     return ConfigEntry(

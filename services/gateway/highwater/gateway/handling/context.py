@@ -1,8 +1,8 @@
-"""What a handler gets besides the decoded request."""
+"""The context that a handler gets with the decoded request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
 from highwater.gateway.routing.client import ClientInfo, Peer
@@ -18,7 +18,7 @@ from highwater.runtime.logging import Logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSettings:
-    """The gateway's choices that handlers need; plain values (see GatewayConfig)."""
+    """The gateway's settings that handlers need; plain values (see GatewayConfig)."""
 
     auto_create_topics: bool = True
     partitions_default: int = 1
@@ -36,7 +36,7 @@ class HandlerSettings:
 
 
 class Backend(Protocol):
-    """Everything behind the gateway, as handlers see it. One per gateway."""
+    """The gateway and all behind it, as handlers see them. One per gateway."""
 
     routing: RoutingTable
     controller: ControllerClient
@@ -46,7 +46,7 @@ class Backend(Protocol):
     """`SharedState()`, made with the gateway."""
     log: Logger
     log_limit: LogLimit
-    """For lines that a client can cause with every request."""
+    """Limits log lines that a client can cause with every request."""
 
     @property
     def image(self) -> ClusterImage:
@@ -64,7 +64,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """One request's surroundings."""
+    """The client, version and gateway of one request."""
 
     backend: Backend
     client: ClientInfo
@@ -72,15 +72,15 @@ class RequestContext:
     api_version: int
     client_id: str
     on_disconnect: Callable[[Callable[[], None]], None]
-    """Registers what to do if the client leaves before the reply (cancelling parked calls)."""
+    """Registers a cleanup for clients that disconnect before the reply."""
 
     @property
     def peer(self) -> Peer:
         """Who sent it, and to which port."""
         return self.client.peer
 
-    def warn(self, event: str, *, kind: str = "", **values: Any) -> None:
-        """Logs what this request did, within the limit for lines that clients cause."""
+    def warn(self, event: str, *, kind: str = "", **values: object) -> None:
+        """Logs an event of this request, within the limit for lines that clients cause."""
         backend = self.backend
         backend.log_limit.write(
             backend.log.warning, event, kind=kind, client_id=self.client_id, **values

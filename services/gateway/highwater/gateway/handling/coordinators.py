@@ -1,12 +1,12 @@
-"""Calls to group coordinators: which node owns a group, and the way there and back.
+"""Calls to group coordinators: finds a group's node, sends the call and waits for the answer.
 
-A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when newer
-metadata comes: all that the client could do is to ask FindCoordinator, which reads the same metadata.
+A call that the node refuses with NOT_COORDINATOR has done nothing. It is routed again when a newer
+image comes: the client could only ask FindCoordinator, which reads the same image.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.errors import group_code
@@ -19,26 +19,37 @@ ATTEMPTS_MAX: Final = 3
 MOVE_WAIT_MS: Final = 1_000
 """How long a refused call waits for metadata that names another coordinator."""
 REPLY_GRACE_MS: Final = 1_000
-"""A node answers by the deadline itself; after this much more we stop believing that it will."""
+"""The node answers by the deadline; so long after it the gateway gives up."""
 
 ALL_LED: Final = -1
-"""In place of a partition: all those that the node leads."""
+"""In place of a partition: all partitions that the node leads."""
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
 
 
-class GroupCodec(Protocol):
-    """The functions of a generated message module that error replies need."""
+class GroupCodec(Protocol[_Request, _Response]):
+    """A generated message module."""
 
-    def decode_request(self, buf: memoryview, pos: int, version: int) -> Any:
-        """Bytes to request."""
+    def decode_request(self, buf: memoryview, pos: int, version: int, /) -> _Request:
+        """Decodes a request."""
         ...
 
-    def encode_response(self, message: Any, version: int) -> bytes:
-        """Response to bytes."""
+    def encode_request(self, message: _Request, version: int, /) -> bytes:
+        """Encodes a request."""
+        ...
+
+    def decode_response(self, buf: memoryview, pos: int, version: int, /) -> _Response:
+        """Decodes a response."""
+        ...
+
+    def encode_response(self, message: _Response, version: int, /) -> bytes:
+        """Encodes a response."""
         ...
 
 
 class CoordinatorPlace(NamedTuple):
-    """Where a group is coordinated."""
+    """A group's coordinator: the partition of the group metadata topic, and its leader."""
 
     node: NodeId
     """-1 while nobody leads the partition."""
@@ -56,7 +67,7 @@ NOT_AVAILABLE: Final = CoordinatorReply(int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def place_of(context: RequestContext, group_id: str) -> CoordinatorPlace | None:
-    """The group's coordinator by the newest image; None before any group was ever used."""
+    """The group's coordinator by the newest image; None until the instance has used a group."""
     topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
     if topic is None:
         return None
@@ -65,7 +76,7 @@ def place_of(context: RequestContext, group_id: str) -> CoordinatorPlace | None:
 
 
 def leading_nodes(context: RequestContext) -> list[NodeId]:
-    """Nodes that coordinate any groups of the instance, ascending."""
+    """The nodes that coordinate groups of the instance, ascending."""
     topic = context.backend.image.topic(GROUP_METADATA_TOPIC, context.peer.instance)
     partitions = () if topic is None else topic.partitions
     return sorted({state.leader for state in partitions} - {NO_NODE})
@@ -74,7 +85,7 @@ def leading_nodes(context: RequestContext) -> list[NodeId]:
 async def ask_coordinator(
     context: RequestContext, group_id: str, body: bytes | memoryview, deadline_ms: int
 ) -> CoordinatorReply:
-    """One request to the coordinator of a group."""
+    """Sends one request to the coordinator of a group."""
     backend = context.backend
     end_ms = backend.clock.monotonic_ms() + deadline_ms
     reply = NOT_AVAILABLE
@@ -98,7 +109,7 @@ async def ask_coordinator(
 async def ask_node(
     context: RequestContext, place: CoordinatorPlace, body: bytes | memoryview, deadline_ms: int
 ) -> CoordinatorReply:
-    """One request to one node; ends early if the client leaves. Raises nothing of its own."""
+    """Sends one request to one node; ends early if the client disconnects. Failures are codes."""
     link = context.backend.link_to(place.node)
     if link is None:
         return NOT_AVAILABLE
@@ -127,7 +138,7 @@ async def ask_node(
             answer.set_result(NOT_AVAILABLE)
 
     context.on_disconnect(leave)
-    if answer.done():  # The client had left already.
+    if answer.done():  # The client has disconnected already.
         return NOT_AVAILABLE
     late = loop.call_later(
         (deadline_ms + REPLY_GRACE_MS) / 1000, reply, int(ErrorCode.REQUEST_TIMED_OUT), b""
@@ -147,13 +158,13 @@ async def forward(
     body: memoryview,
     group_id: str,
     *,
-    codec: GroupCodec,
-    failure: Callable[[Any, int, int], Any],
+    codec: GroupCodec[_Request, _Response],
+    failure: Callable[[_Request, int, int], _Response],
     deadline_ms: int,
 ) -> bytes:
-    """Passes a request through as it is; an error code comes back in the API's own response.
+    """Passes a request through undecoded; an error code is put into the API's response.
 
-    Raises DecodeError if the request cannot be decoded when its shape is needed.
+    That needs the decoded request, so it raises DecodeError if the request is malformed.
     """
     code, response = await ask_coordinator(context, group_id, body, deadline_ms)
     if code == ErrorCode.NONE:

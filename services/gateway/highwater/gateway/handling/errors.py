@@ -1,4 +1,4 @@
-"""From what went wrong behind the gateway to the error code that a Kafka client is told."""
+"""Translates errors behind the gateway into the error codes that Kafka clients get."""
 
 from typing import Final
 
@@ -11,10 +11,10 @@ from highwater.model.errors import (
 )
 
 CODES: Final[dict[type[BaseException], ErrorCode]] = {
-    # Nothing was done: admin clients look for the controller again and repeat the request.
+    # The call had no effect: admin clients look up the controller and retry.
     NotControllerError: ErrorCode.NOT_CONTROLLER,
     UnreachableError: ErrorCode.NOT_CONTROLLER,
-    # Something may have been done, which is what this code means to Kafka's admin clients.
+    # The call may have had an effect, as this code says to Kafka's admin clients.
     CallOutcomeUnknownError: ErrorCode.REQUEST_TIMED_OUT,
     ControllerCallError: ErrorCode.UNKNOWN_SERVER_ERROR,
     TimeoutError: ErrorCode.REQUEST_TIMED_OUT,
@@ -32,7 +32,7 @@ _OF_GROUPS: Final[dict[int, ErrorCode]] = {
 
 
 def kafka_code(error: BaseException) -> ErrorCode:
-    """The code of an error of ours; UNKNOWN_SERVER_ERROR for those that nobody foresaw."""
+    """The code of one of our errors; UNKNOWN_SERVER_ERROR for unexpected ones."""
     for kind in type(error).__mro__:
         code = CODES.get(kind)
         if code is not None:
@@ -41,9 +41,9 @@ def kafka_code(error: BaseException) -> ErrorCode:
 
 
 def leader_code(error: HighwaterError) -> ErrorCode:
-    """The code for a question to a partition's leader that did not get through.
+    """The code for a failed call to a partition's leader.
 
-    A leader that cannot be reached is one that the client should ask the metadata about again.
+    If the leader cannot be reached, the code makes the client refresh its metadata.
     """
     if isinstance(error, UnreachableError):
         return ErrorCode.LEADER_NOT_AVAILABLE
@@ -51,9 +51,9 @@ def leader_code(error: HighwaterError) -> ErrorCode:
 
 
 def group_code(code: int) -> int:
-    """What group clients are told for a code of the log below the coordinator.
+    """Translates a code of the coordinator's log into one that group clients expect.
 
-    Kafka: GroupCoordinatorService.handleOperationException. Clients end on codes that they do not
-    expect from a coordinator, such as a timeout.
+    Kafka: GroupCoordinatorService.handleOperationException. Clients give up on codes that a
+    coordinator does not send, such as a timeout.
     """
     return int(_OF_GROUPS.get(code, code))

@@ -1,4 +1,4 @@
-"""Questions about partitions, asked of their leaders at the same time, answered in order."""
+"""Asks the leaders of several partitions at the same time; answers keep the request's order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ A = TypeVar("A")
 
 
 class Routed(NamedTuple, Generic[Q]):
-    """One question and whom to ask."""
+    """One question, and the link to the leader or an error code."""
 
     link: NodeLink
     question: Q
@@ -26,7 +26,7 @@ class Routed(NamedTuple, Generic[Q]):
 def route_of(
     context: RequestContext, topic: str, partition: int
 ) -> tuple[PartitionRoute, NodeLink] | ErrorCode:
-    """The way to a partition's leader, or the code that the client is told instead."""
+    """The link to a partition's leader, or the error code for the client."""
     routes = context.backend.routing.topic(context.peer.instance, topic)
     if routes is None or not 0 <= partition < len(routes.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -42,9 +42,9 @@ async def ask_leaders(
     ask: Callable[[NodeLink, list[Q]], Awaitable[Sequence[A]]],
     failed: Callable[[int], A],
 ) -> list[A]:
-    """Answers in the order of the questions, by one call of `ask` for each node.
+    """Answers in the order of the questions; `ask` is called once for each node.
 
-    A node that cannot be asked fails its own questions only, as `failed(error code)`.
+    If a node cannot be asked, only its own questions are answered `failed(error code)`.
     """
     by_node: dict[NodeId, tuple[NodeLink, list[int]]] = {}
     for index, routed in enumerate(questions):

@@ -1,4 +1,4 @@
-"""Requests that name several groups: each group's coordinator gets its part, results in order."""
+"""Splits requests that name several groups over their coordinators; results keep the order."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,10 +22,9 @@ async def ask_coordinators(
 ) -> list[R]:
     """Results in the order of `groups`.
 
-    Groups that share a partition of the coordinator's topic go in one call, so there are never
-    more calls than partitions. `encode` makes a request of some of the groups, `decode` takes the
-    results out of its response, one for each group in order; a coordinator that cannot be asked
-    fails its own groups only.
+    Groups of the same partition of the group metadata topic share one call. `encode` makes a
+    request for some of the groups; `decode` returns one result of the response for each of them,
+    in order. If a coordinator cannot be asked, only its own groups fail.
     """
     results: dict[int, R] = {}
     by_partition: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
-"""The head of group requests, read without decoding the rest: it says which coordinator to ask.
+"""Reads the group id, which determines the coordinator, without decoding the whole request.
 
-Group id comes first in all of them; JoinGroup goes on with its two timeouts, and OffsetFetch v8
-has it inside the first group of a list.
+It is the first field of all group requests; in JoinGroup the two timeouts follow, and in
+OffsetFetch v8 it is the first field of each group in a list.
 """
 
 from struct import Struct
@@ -18,7 +18,7 @@ INT32_BYTES: Final = 4
 
 
 def read_group_id(body: memoryview, *, flexible: bool, pos: int = 0) -> tuple[str, int]:
-    """The string at `pos` and the position behind it; raises DecodeError."""
+    """Returns the string at `pos` and the position behind it; raises DecodeError."""
     end = len(body)
     if flexible:
         try:
@@ -43,7 +43,7 @@ def read_group_id(body: memoryview, *, flexible: bool, pos: int = 0) -> tuple[st
 
 
 def read_int32(body: memoryview, pos: int) -> tuple[int, int]:
-    """The integer at `pos` and the position behind it; raises DecodeError."""
+    """Returns the integer at `pos` and the position behind it; raises DecodeError."""
     if len(body) - pos < INT32_BYTES:
         raise TruncatedError("request ends early")
     value: int = _unpack_int32(body, pos)[0]
@@ -51,7 +51,7 @@ def read_int32(body: memoryview, pos: int) -> tuple[int, int]:
 
 
 def read_count(body: memoryview) -> tuple[int, int]:
-    """The number of elements of a compact array at the head, and where the first one begins."""
+    """Returns the length of a compact array at the start, and the position of its first element."""
     try:
         count, pos = read_uvarint(body, 0)
     except IndexError as error:

@@ -1,8 +1,7 @@
-"""Long answers, one in each turn of the loop.
+"""Makes long answers one at a time, each in its own turn of the loop.
 
-Metadata of 3 000 partitions takes 25 ms to make. A client that is refused asks for it again, and so
-do all others at the same moment: without this, fifty of them would keep the loop from everything
-else for more than a second, heartbeats included.
+Metadata of 3 000 partitions takes 25 ms to make. When a leader moves, all its clients ask at the
+same moment: fifty answers in one turn would delay all else, heartbeats included, by over a second.
 """
 
 import asyncio
@@ -10,10 +9,9 @@ from types import TracebackType
 
 
 class OneATurn:
-    """`async with` around what occupies the loop: the next one has to wait for the next turn.
+    """`async with` around long work: the next one enters in the next turn, first come first served.
 
-    They enter in the order in which they came. How many may wait is bounded by the memory budget
-    of requests that are not answered.
+    The memory budget of unanswered requests limits how many wait.
     """
 
     __slots__ = ("_lock",)
@@ -30,5 +28,5 @@ class OneATurn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not at once: whoever comes in this turn has to wait, too.
+        # Not at once: callers that come later in this turn have to wait, too.
         asyncio.get_running_loop().call_soon(self._lock.release)

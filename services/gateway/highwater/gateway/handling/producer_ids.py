@@ -1,4 +1,4 @@
-"""Producer ids of one gateway: handed out one by one from blocks of the controller (KIP-730)."""
+"""Hands out producer ids one by one, from blocks that the controller allocates (KIP-730)."""
 
 import asyncio
 from typing import Final, Protocol
@@ -8,21 +8,21 @@ from highwater.model.ids import NO_NODE, ProducerId
 
 ALLOCATION_TIMEOUT_S: Final = 5.0
 ROUNDS_MAX: Final = 8
-"""Blocks that a caller may see used up by others before it gets an id of its own."""
+"""Blocks that other callers may use up before a caller gets its id."""
 
 
 class Allocator(Protocol):
-    """The part of the controller's client that is needed here."""
+    """The call of the controller's client that is needed here."""
 
     async def allocate_producer_ids(
         self, request: pb.AllocateProducerIdsRequest, *, timeout_s: float
     ) -> pb.AllocateProducerIdsResponse:
-        """A block that nobody else has."""
+        """Allocates a block of ids to this gateway alone."""
         ...
 
 
 class ProducerIds:
-    """The rest of the current block. Ids left over when the gateway stops are never used."""
+    """The rest of the current block. Ids that are left when the gateway stops are never used."""
 
     __slots__ = ("_end", "_next", "_under_way")
 
@@ -32,10 +32,10 @@ class ProducerIds:
         self._under_way: asyncio.Future[Exception | None] | None = None
 
     async def take(self, allocator: Allocator) -> ProducerId | None:
-        """An id that no producer ever had; None if the controller refused or all were taken.
+        """Returns a new id; None if the controller refuses or others used up all blocks.
 
-        Whoever finds the block used up asks for the next one, and others wait for the same
-        answer. Raises what the controller's client raises.
+        The first caller that finds the block empty asks for the next one, and all others wait for
+        the same answer. Raises what the controller's client raises.
         """
         for _ in range(ROUNDS_MAX):
             if self._next < self._end:

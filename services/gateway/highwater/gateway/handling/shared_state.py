@@ -1,4 +1,4 @@
-"""What the handlers of one gateway remember between requests; used on one loop."""
+"""State that the handlers of one gateway keep between requests; used on one loop."""
 
 import asyncio
 from typing import Final
@@ -8,7 +8,7 @@ from highwater.gateway.handling.producer_ids import ProducerIds
 from highwater.model.ids import InstanceId
 
 CREATIONS_MAX: Final = 10_000
-"""Topics that are being created at a time on behalf of clients that only asked for metadata."""
+"""Topics under creation at a time for clients that only asked for metadata."""
 
 
 class SharedState:
@@ -18,7 +18,7 @@ class SharedState:
 
     def __init__(self) -> None:
         self.creations: dict[tuple[InstanceId, str], asyncio.Future[int]] = {}
-        """Topics under creation, with the error code that will come of it."""
+        """Topics under creation, with the error code to come."""
         self.long_answers = OneATurn()
-        """For answers about every topic there is."""
+        """For answers about all topics."""
         self.producer_ids = ProducerIds()

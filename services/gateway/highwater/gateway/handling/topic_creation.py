@@ -1,4 +1,4 @@
-"""Topics that are created because a client asked about them: auto-creation, group metadata."""
+"""Creates topics that clients ask about: auto-creation, and the group metadata topic."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from highwater.model.ids import GROUP_METADATA_TOPIC
 
 CREATION_TIMEOUT_S: Final = 5.0
 VISIBLE_TIMEOUT_S: Final = 2.0
-"""How long we wait for our own copy of the metadata after that."""
+"""How long the gateway waits for its own image after that."""
 
 _GROUP_METADATA_CONFIGS: Final = {
     "cleanup.policy": "compact",
@@ -27,7 +27,7 @@ _GROUP_METADATA_CONFIGS: Final = {
 
 
 def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
-    """What auto-creation makes of a name."""
+    """The topic that auto-creation makes for a name."""
     settings = context.backend.settings
     if name == GROUP_METADATA_TOPIC:
         return pb.NewTopic(
@@ -45,10 +45,10 @@ def auto_topic(context: RequestContext, name: str) -> pb.NewTopic:
 
 
 async def group_metadata_topic(context: RequestContext) -> TopicState | None:
-    """The instance's topic of group metadata, created on first use; None while it cannot be.
+    """The instance's group metadata topic, created on first use; None while that is impossible.
 
-    It cannot be while there are fewer nodes than it shall have replicas, as when a cluster starts:
-    the number of replicas stays what it was at the beginning.
+    Creation waits until there are as many nodes as replicas are wanted, which matters when a
+    cluster starts: the number of replicas does not grow later.
     """
     instance = context.peer.instance
     topic = context.backend.image.topic(GROUP_METADATA_TOPIC, instance)
@@ -59,11 +59,11 @@ async def group_metadata_topic(context: RequestContext) -> TopicState | None:
 
 
 async def create_topics(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
-    """Creates topics and waits until they are visible here; error codes by name.
+    """Creates topics and waits until this gateway's image has them; returns error codes by name.
 
-    Code 0 says that the topic exists, though perhaps not yet in this gateway's image. A topic that
-    another request of this gateway is creating already is waited for, so that a thousand clients
-    that start together are one request to the controller. Raises nothing.
+    Code 0 means that the topic exists, though perhaps not yet in this gateway's image. If another
+    request is already creating a topic, this one waits for it: a thousand clients that start
+    together cause one request to the controller. Raises nothing.
     """
     creations = context.backend.shared.creations
     instance = context.peer.instance
@@ -84,7 +84,7 @@ async def create_topics(context: RequestContext, wishes: Sequence[pb.NewTopic]) 
 
 
 async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dict[str, int]:
-    """One call to the controller; whatever happens, those who wait for it are told."""
+    """Makes one call to the controller, and answers all requests that wait for its topics."""
     creations = context.backend.shared.creations
     instance = context.peer.instance
     loop = asyncio.get_running_loop()
@@ -102,7 +102,7 @@ async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dic
                 context.warn("topic_not_created", topic=name, why=result.error.message)
         await context.backend.wait_for_revision(response.revision, VISIBLE_TIMEOUT_S)
     except HighwaterError as error:
-        # LEADER_NOT_AVAILABLE makes clients ask again, which is all that they can do about it.
+        # LEADER_NOT_AVAILABLE makes clients ask again.
         context.backend.log.warning(
             "topic_creation_failed",
             topics=list(outcomes),
@@ -117,6 +117,6 @@ async def _create(context: RequestContext, wishes: Sequence[pb.NewTopic]) -> dic
 
 
 def _codes_of(results: Iterable[pb.TopicResult]) -> list[int]:
-    """Error codes of the results; that somebody else was faster is success."""
+    """Error codes of the results; TOPIC_ALREADY_EXISTS counts as success."""
     codes = (result.error.error_code for result in results)
     return [0 if code == ErrorCode.TOPIC_ALREADY_EXISTS else code for code in codes]

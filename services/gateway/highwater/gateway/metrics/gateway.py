@@ -19,7 +19,7 @@ Read = Callable[[], float]
 
 
 class GatewayReadings:
-    """Single values that are read at a scrape, each by a function of whoever owns it."""
+    """Single values, each read at a scrape by a function of its owner."""
 
     def __init__(self) -> None:
         self._values: list[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, Read]]
@@ -52,19 +52,19 @@ class GatewayCollector(Collector):
         yield from _requests({name_of(key): meter for key, meter in meters.apis.items()})
         yield CounterMetricFamily(
             f"{PREFIX}_refused_requests",
-            "Requests that closed their connection: malformed, unknown, or of a version not served.",
+            "Requests whose connection was closed: malformed, unknown, or of a version not served.",
             value=meters.refused,
         )
         yield CounterMetricFamily(
             f"{PREFIX}_failed_replies",
-            "Replies that could not be made, each a bug; they closed their connections.",
+            "Replies that could not be made, each a bug; their connections were closed.",
             value=meters.failed_replies,
         )
         yield from self._readings.collect()
 
 
 def _requests(apis: dict[str, ApiMeter]) -> Iterable[Metric]:
-    """What is counted for each API."""
+    """The metrics with a label `api`."""
     requests = CounterMetricFamily(
         f"{PREFIX}_requests", "Requests that were answered (acks=0: done).", labels=["api"]
     )
@@ -76,15 +76,14 @@ def _requests(apis: dict[str, ApiMeter]) -> Iterable[Metric]:
     )
     latency = HistogramMetricFamily(
         f"{PREFIX}_request_latency_seconds",
-        "From a whole request's arrival to the loop turn in which its reply left, in the order of the"
-        " connection;"
-        " a Fetch that waits for records counts its wait.",
+        "From the arrival of a whole request to the loop turn in which its reply left, including"
+        " waits for earlier replies of the connection and for records to fetch.",
         labels=["api"],
     )
     errors = CounterMetricFamily(
         f"{PREFIX}_request_errors",
-        "Results with an error, by Kafka's name for it: of partitions for Produce and Fetch, of"
-        " whole responses and of what they list for the others.",
+        "Errors in responses, by Kafka's name: of partitions for Produce and Fetch, of whole"
+        " responses and their elements for other APIs.",
         labels=["api", "error"],
     )
     for api, meter in apis.items():

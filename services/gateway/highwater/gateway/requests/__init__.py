@@ -1,1 +1,1 @@
-"""Whole frames to the paths and handlers that answer them, and back."""
+"""Takes whole request frames to the paths and handlers that answer them."""

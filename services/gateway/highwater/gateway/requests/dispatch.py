@@ -1,4 +1,4 @@
-"""One request from its bytes to the bytes of its response, for all APIs but Produce and Fetch."""
+"""Decodes a request, runs its handler and encodes the response: all APIs but Produce and Fetch."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,10 +15,11 @@ from highwater.kafka.api_keys import ApiKey
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.errors import DecodeError, UnknownApiKeyError, UnsupportedVersionError
 from highwater.kafka.framing import RequestHeader, encode_response_header, frame
+from highwater.kafka.message import Message
 from highwater.kafka.registry import ApiCodec, request_codec
 
 UNSUPPORTED_VERSION_FORMAT: Final = 0
-"""ApiVersions answers a version that it does not know in this one (KIP-511)."""
+"""The version of the answer to an unknown version of ApiVersions (KIP-511)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,9 @@ class _Handler:
 
 
 def find_api(api_key: int, api_version: int) -> Api | None:
-    """The row that answers such a request; None where Kafka closes the connection instead.
+    """The API that answers such a request; None where Kafka closes the connection instead.
 
-    ApiVersions answers every version, if only to say which ones it knows.
+    ApiVersions answers unknown versions, too: the answer says which ones it serves.
     """
     api = APIS.get(api_key)
     if api is None or api.module is None:
@@ -45,13 +46,11 @@ async def dispatch(
     content: bytes | bytearray,
     meters: RequestMeters,
 ) -> bytes:
-    """The whole reply, size and header in front, to the request that `content` holds.
+    """Answers the request in `content`: the whole reply with size and header.
 
-    The errors in it are counted in `meters`.
-
-    Raises DecodeError, and nothing else, where Kafka closes the connection instead of answering:
-    bytes that are no request of this API, and a key or version that is not served. Everything
-    else that goes wrong is answered in the API's own shape.
+    `meters` counts the errors in it. Raises only DecodeError, where Kafka closes the connection
+    instead of answering: malformed requests, and keys or versions that are not served. Any other
+    failure becomes an error code in the API's response.
     """
     body = await _response_body(context, header, content, meters)
     front = encode_response_header(header.api_key, header.api_version, header.correlation_id)
@@ -82,13 +81,15 @@ async def _response_body(
     return await _run(context, handler, request, meter)
 
 
-async def _run(context: RequestContext, handler: _Handler, request: Any, meter: ApiMeter) -> bytes:
+async def _run(
+    context: RequestContext, handler: _Handler, request: Message, meter: ApiMeter
+) -> bytes:
     version = context.api_version
     try:
         response = await handler.handle(context, request)
         encoded = handler.codec.encode_response(response, version)
-    except Exception as error:  # noqa: BLE001  One request's failure is answered, logged, and over.
-        response = handler.failure(request, version, _told(context, error))
+    except Exception as error:  # noqa: BLE001 - answered with an error code, and logged.
+        response = handler.failure(request, version, _code_of(context, error))
         encoded = handler.codec.encode_response(response, version)
     count_errors(meter, response)
     return encoded
@@ -102,16 +103,16 @@ async def _run_raw(
         encoded: bytes = await handler.handle(context, body)
     except DecodeError:
         raise
-    except Exception as error:  # noqa: BLE001  As in _run.
+    except Exception as error:  # noqa: BLE001 - as in `_run`.
         request = handler.codec.decode_request(body, 0, version)
-        failure = handler.failure(request, version, _told(context, error))
+        failure = handler.failure(request, version, _code_of(context, error))
         encoded = handler.codec.encode_response(failure, version)
     count_errors(meter, handler.codec.decode_response(encoded, 0, version))
     return encoded
 
 
-def _told(context: RequestContext, error: Exception) -> ErrorCode:
-    """The code for an error; those that nobody foresaw are logged with their traceback."""
+def _code_of(context: RequestContext, error: Exception) -> ErrorCode:
+    """The code for an error; unexpected errors are logged with their traceback."""
     code = kafka_code(error)
     unforeseen = code is ErrorCode.UNKNOWN_SERVER_ERROR
     context.warn(

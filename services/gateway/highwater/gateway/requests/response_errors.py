@@ -1,7 +1,7 @@
-"""Counts the error codes in a response of any API, wherever they stand in it.
+"""Counts the error codes in a response of any API, at any depth.
 
-Not for Produce and Fetch, whose paths know their errors already. A class of generated messages is
-looked at once: which of its fields hold an error code, or messages that may hold one.
+Produce and Fetch count their own. Each generated class is examined once: which of its fields hold
+an error code, or messages that may hold one.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ ERROR_FIELD = "error_code"
 class _Fields(NamedTuple):
     has_code: bool
     nested: tuple[str, ...]
-    """Fields with a message, or a list of messages, that may hold an error code."""
+    """The fields of a message class in which error codes can be."""
 
 
 def count_errors(meter: ApiMeter, response: Message) -> None:
-    """Counts each code that is not 0: of the whole response, and of what it lists."""
+    """Counts each code that is not 0: the response's own and those of its elements."""
     stack = [response]
     while stack:
         message = stack.pop()
@@ -67,6 +67,5 @@ def _messages_in(hint: Any) -> Iterator[type[Message]]:
         yield from _messages_in(argument)
 
 
-# What was found out about classes that never change; at most one entry for each generated class,
-# by its name, which begins with the API's. A class itself is no key, since messages have no hash.
+# By class name, since generated classes are not hashable; at most one entry for each of them.
 _KNOWN: dict[str, _Fields] = {}

@@ -1,1 +1,1 @@
-"""Where a partition is led: the routing table and the links to nodes."""
+"""The routing table, which knows each partition's leader, and the links to nodes."""

@@ -1,4 +1,4 @@
-"""Partition nodes as the brokers that clients connect to: each has an address on some gateway."""
+"""The brokers that clients see: each is a partition node with an address on some gateway."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,13 +18,13 @@ class Broker(NamedTuple):
 
 
 def registered_brokers(image: ClusterImage) -> list[Broker]:
-    """All nodes that some gateway serves, by id; fenced ones among them."""
+    """All nodes that some gateway serves, fenced or not, by id."""
     brokers = (_broker(image, image.nodes[node_id]) for node_id in sorted(image.nodes))
     return [broker for broker in brokers if broker is not None]
 
 
 def live_brokers(image: ClusterImage) -> list[Broker]:
-    """Those of `registered_brokers` that are not fenced: the brokers that clients are told of.
+    """The registered brokers that are not fenced: those that clients get to know.
 
     A fenced node leads nothing. Its gateway still serves its address for clients that know it
     (Kafka: `MetadataCache.getAliveBrokerNodes`).
@@ -57,8 +57,8 @@ def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
 def controller_among(brokers: list[Broker]) -> NodeId:
     """The broker that clients send admin requests to, -1 if there is none.
 
-    Any will do, as every gateway forwards to the true controller; the first one keeps the answer
-    the same for everybody.
+    Every gateway forwards to the controller, so any broker will do; with the first one all
+    clients get the same answer.
     """
     return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 

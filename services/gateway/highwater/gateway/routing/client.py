@@ -1,4 +1,4 @@
-"""Who a connection's peer is, and the topics that it sees."""
+"""The client of a connection, and the topics that it sees."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,18 +10,18 @@ from highwater.model.ids import InstanceId, NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The connection that a request came on: who, and what its port says."""
+    """The client's instance and address, and the node that its port stands for."""
 
     instance: InstanceId
     node: NodeId | None
     """The node that this port stands for; None on a pure bootstrap port."""
     host: str
-    """The client's address without port."""
+    """The client's address without the port."""
     port: int
 
 
 class ClientInfo:
-    """Who a session's peer is; `topics` is the live table of its instance."""
+    """A session's peer; `topics` is the live table of its instance."""
 
     __slots__ = ("instance", "peer", "told_revision", "topics")
 

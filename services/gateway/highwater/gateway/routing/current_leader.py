@@ -1,8 +1,7 @@
-"""Who leads now, told together with a refusal, so that clients go there at once (KIP-951).
+"""The current leader, sent along with an error so that clients go there at once (KIP-951).
 
-A node that refuses may know of a newer leader than this gateway does, or of an older one. What is
-told is the newer of both, and the routing table remembers it: metadata that is older must not be
-told afterwards.
+The refusing node may know a newer leader than this gateway, or an older one. The client gets the
+newer of both, and the routing table remembers it: later Metadata answers must not be older.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +19,7 @@ TOLD_WITH: Final = frozenset((
 
 
 class CurrentLeader(NamedTuple):
-    """A leader, its epoch, and where clients find it if that is known."""
+    """A leader, its epoch, and its address for clients if that is known."""
 
     leader: int
     leader_epoch: int
@@ -30,7 +29,7 @@ class CurrentLeader(NamedTuple):
 def current_leader(
     routes: TopicRoutes, partition: int, leader: int, leader_epoch: int
 ) -> CurrentLeader | None:
-    """The newer of what a node said (-1: nothing) and what the image says; None if nobody leads."""
+    """The newer of the node's leader (-1: unknown) and the image's; None without a leader."""
     if not 0 <= partition < len(routes.partitions):
         return None
     route = routes.partitions[partition]

@@ -11,7 +11,7 @@ from highwater.runtime.tasks import TaskOwner
 
 
 class OpenLink(NodeLink, Protocol):
-    """A link that has a life of its own."""
+    """A link that can break, be fenced and be closed."""
 
     state: NodeState
 
@@ -26,20 +26,20 @@ class OpenLink(NodeLink, Protocol):
         ...
 
     def set_fenced(self, fenced: bool) -> None:
-        """Ends what waits for a node that is fenced, but for appends."""
+        """Ends the requests that wait for a fenced node, except appends."""
         ...
 
     def expire(self, now_ms: int) -> None:
-        """Ends what has waited too long."""
+        """Answers appends whose deadline has passed."""
         ...
 
     async def close(self) -> None:
-        """Ends the link; whatever waits is answered."""
+        """Ends the link; all requests that wait are answered."""
         ...
 
 
 class NodeLinks:
-    """One link per node and incarnation. Embedded nodes are given by `add_local` instead."""
+    """One link per node and incarnation. Embedded nodes are added by `add_local`."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class NodeLinks:
         self._local: dict[NodeId, NodeLink] = {}
         self._fenced: set[NodeId] = set()
         self._replaced: list[OpenLink] = []
-        """Lead nowhere any more, but routes may still name them."""
+        """Links to be closed; routes may still name them."""
         self._closing = TaskOwner(on_failure)
 
     def add_local(self, link: NodeLink) -> None:
-        """A node in this process."""
+        """Adds a node in this process."""
         self._local[link.node_id] = link
 
     def link_to(self, node: NodeId) -> NodeLink | None:
@@ -68,12 +68,12 @@ class NodeLinks:
         return sum(link.open_segment_files for link in self._links.values())
 
     def is_lost(self, link: NodeLink) -> bool:
-        """True if nobody need wait for answers from it: closed, fenced or cut off."""
+        """True if no answer can be expected: the link is closed, fenced or broken."""
         present = self._links.get(link.node_id)
         return present is not link or link.node_id in self._fenced or not present.takes_appends
 
     def apply(self, image: ClusterImage) -> bool:
-        """Follows the image; True if any link changed. `routes_followed` ends what nobody needs."""
+        """Follows the image; True if any link changed. `routes_followed` closes former links."""
         changed = False
         self._fenced = {node_id for node_id, state in image.nodes.items() if state.fenced}
         for node_id, link in list(self._links.items()):
@@ -89,7 +89,7 @@ class NodeLinks:
         return changed
 
     def routes_followed(self) -> None:
-        """Closes former links and ends what waits for fenced nodes; no route needs them any more."""
+        """Closes former links and ends requests to fenced nodes, once no route names them."""
         for link in self._replaced:
             self._closing.start(link.close(), name=f"close-link-{link.state.node_id}")
         self._replaced.clear()
@@ -97,7 +97,7 @@ class NodeLinks:
             link.set_fenced(node_id in self._fenced)
 
     def expire(self, now_ms: int) -> None:
-        """Ends what has waited too long at any node."""
+        """Answers appends whose deadline has passed, at all nodes."""
         for link in self._links.values():
             link.expire(now_ms)
 

@@ -1,7 +1,7 @@
-"""From (instance, topic name, partition) to the node that leads it, kept up with the image.
+"""Finds the leader of (instance, topic name, partition); follows the image.
 
-The gateway's view of the cluster: it is as old as the last change that the controller's watch
-brought. The mapping from names to topic ids happens here and nowhere else (decision 6).
+This is the gateway's view of the cluster, as old as the last image that the controller's watch
+brought. Names are mapped to topic ids here and nowhere else (decision 6).
 """
 
 from collections.abc import Callable, Iterable
@@ -16,16 +16,16 @@ from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 _STEP_MOVES: Final = 128
-"""Partitions that change hands in one step: with what is held for them, about a millisecond."""
+"""Partitions that get new routes in one step: with their held batches, about a millisecond."""
 
 _STEP_TOPICS: Final = 32
-"""Topics that are compared, or asked for their links, in one step."""
+"""Topics that are compared, or whose links are looked up, in one step."""
 
 
 class PartitionRoute(AppendRoute):
-    """Where one partition's requests go. `link` is None while nobody leads.
+    """Where one partition's requests go. `link` is None without a leader.
 
-    Produce goes to `target`: the link, or whoever holds batches before they may go there.
+    Produce goes to `target`: the link, or the holder of batches that may not go there yet.
     """
 
     __slots__ = ("leader", "link", "target")
@@ -50,7 +50,7 @@ class PartitionRoute(AppendRoute):
 
 
 class TopicRoutes:
-    """One topic's routes, and what its Produce replies look like."""
+    """One topic's routes, and the layouts of its Produce replies."""
 
     __slots__ = (
         "gone",
@@ -84,9 +84,9 @@ class TopicRoutes:
 
 
 class RoutingTable:
-    """All routes; `apply`, or `applying` to its end, is called with every new image, in order.
+    """All routes. Every new image goes through `apply`, or all steps of `applying`, in order.
 
-    Between the steps of `applying` some routes are of the new image, and `image` is the former one.
+    Between the steps of `applying` some routes are new, while `image` is still the former one.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class RoutingTable:
         link_to: Callable[[NodeId], NodeLink | None],
         hold: ProduceTarget | None = None,
     ) -> None:
-        """`hold` takes the batches of partitions whose leader is new, gone, or not known.
+        """`hold` takes the batches of partitions whose leader is new, gone, or unknown.
 
-        Without it they go to the leader's link, and are refused while there is none.
+        Without it batches go to the leader's link, and are refused while there is none.
         """
         self._link_to = link_to
         self._hold = hold
@@ -118,17 +118,17 @@ class RoutingTable:
 
     @property
     def newest_revision(self) -> int:
-        """Of the newest image that the controller is known to have; ours is late below that."""
+        """The revision of the newest image that the controller is known to have."""
         return self._newest_revision
 
     def heard_of(self, revision: int) -> None:
-        """The controller says so, elsewhere than in its watch."""
+        """Notes a revision that the controller has named outside of the watch."""
         self._newest_revision = max(self._newest_revision, revision)
 
     def told(self, route: PartitionRoute, leader_epoch: int) -> None:
-        """A client hears of this epoch; nobody may hear of an older one later (invariant R17).
+        """Notes that a client gets this epoch; no later answer may have an older one (R17).
 
-        Metadata come from the image, which in the middle of `applying` is older than some routes.
+        Metadata answers come from the image, which during `applying` is older than some routes.
         """
         key = (route.topic_id, route.partition)
         known = self._epoch_in_image(*key)
@@ -136,7 +136,7 @@ class RoutingTable:
             self.ahead[key] = max(leader_epoch, self.ahead.get(key, leader_epoch))
 
     def topics_of(self, instance: InstanceId) -> dict[bytes, TopicRoutes]:
-        """Routes by encoded topic name; the dictionary is live."""
+        """An instance's routes by encoded topic name; the dictionary is live."""
         return self._by_name.setdefault(instance, {})
 
     def topic(self, instance: InstanceId, name: str) -> TopicRoutes | None:
@@ -155,7 +155,9 @@ class RoutingTable:
         return routes.partitions[partition]
 
     def take_changes(self) -> tuple[list[tuple[NodeLink | None, PartitionRoute]], list[TopicId]]:
-        """(former link and route of partitions that moved, deleted topics) since the last call."""
+        """Changes since the last call: (former links and routes of moved partitions, deleted
+        topics).
+        """
         moves, self._moves = self._moves, []
         gone, self._gone = self._gone, []
         return moves, gone
@@ -163,12 +165,12 @@ class RoutingTable:
     def apply(self, image: ClusterImage, delta: ClusterDelta | None = None) -> None:
         """Follows the image: partitions whose leader changed get new routes, others keep theirs.
 
-        `delta` is what changed since the last image that was applied; None if that is not known.
+        `delta` has the changes since the last applied image; None if they are not known.
         """
         finish(self.applying(image, delta))
 
     def applying(self, image: ClusterImage, delta: ClusterDelta | None = None) -> Steps[None]:
-        """`apply` in steps. After each, `take_changes` has to be heeded before anything else runs."""
+        """`apply` in steps. After each, act on `take_changes` before anything else runs."""
         changed: Iterable[TopicId] = image.topics
         removed: Iterable[TopicId] = self._by_id.keys() - image.topics.keys()
         if delta is not None:
@@ -192,7 +194,7 @@ class RoutingTable:
         }
 
     def _epoch_in_image(self, topic_id: TopicId, partition: int) -> int | None:
-        """The leader epoch that metadata give, None if they do not know the partition."""
+        """The image's leader epoch of a partition; None if the image does not have it."""
         topic = None if self.image is None else self.image.topics.get(topic_id)
         if topic is None or partition >= len(topic.partitions):
             return None
@@ -216,7 +218,7 @@ class RoutingTable:
                 del names[gone.name_bytes]
 
     def relink(self) -> None:
-        """Asks for every link again, after nodes came or went."""
+        """Looks up every link again, after nodes came or went."""
         finish(self.relinking())
 
     def relinking(self) -> Steps[None]:
@@ -244,7 +246,7 @@ class RoutingTable:
         self.topics_of(state.instance)[routes.name_bytes] = routes
 
     def _change(self, routes: TopicRoutes, state: TopicState) -> Steps[None]:
-        """New routes where leader or epoch changed; others may hold an open group."""
+        """Makes new routes where leader or epoch changed; others stay, and may hold open groups."""
         known = routes.state.partitions
         for partition in state.partitions:
             number = partition.partition

@@ -24,18 +24,12 @@ TRANSACTIONS_NOT_SERVED: Final = (
 )
 
 
-def refusal_of(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | None:
-    """Why the batch may not be appended; None if it may (Kafka's `LogValidator`, `UnifiedLog.append`)."""
-    verdict = verdict_on(batch, policy, now_ms)
-    return verdict if isinstance(verdict, Failure) else None
-
-
 def verdict_on(batch: Any, policy: AppendPolicy, now_ms: int) -> Failure | int:
     """Why a batch may not be appended, or its largest timestamp in milliseconds.
 
-    The stored and `UnifiedLog.append`. The stored that timestamp: the
-    time of the append with LogAppendTime,
-    otherwise the records' largest if they were decoded, or what the header says.
+    See Kafka's `LogValidator` and `UnifiedLog.append`. The stored header gets that timestamp: the
+    time of the append with LogAppendTime, otherwise the records' largest if they were decoded, or
+    what the header says.
     """
     size = len(batch)
     if size > policy.message_bytes_max:

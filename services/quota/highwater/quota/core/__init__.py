@@ -1,1 +1,1 @@
-"""Pure rules of sharing: limits, policies, allocations. No I/O, no clock."""
+"""The rules for dividing limits: limits, policies, allocations. No I/O, no clock."""

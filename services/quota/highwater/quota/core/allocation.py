@@ -1,4 +1,4 @@
-"""Allocations: what one node is told about one instance, and how changes reach the nodes safely."""
+"""Allocations: a node's shares of an instance's limits, and how they change safely."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ class Share:
 
     rate: int
     floor: int
-    """The static share, which a node without news decays to."""
+    """The static share, to which the rate decays when the node hears nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAllocations:
-    """Everything one node is told at once; an instance that is not listed is unlimited."""
+    """All allocations of one node; an instance that is not listed is unlimited."""
 
     generation: int
     """Grows with every allocation, also across restarts of the quota service."""
@@ -41,10 +41,10 @@ def decreases_only(
 ) -> dict[InstanceId, Allocation]:
     """`wanted`, but with no share above the `present` one.
 
-    When leaders move, shares move with them. If one node took its greater share before another
-    gave up its own, the limit would be overspent for a moment, so decreases are sent at once and
-    increases a tick later. An instance that the node knows nothing of yet is unlimited there, so
-    anything is a decrease; storage is not shared out and changes at once.
+    When leaders move, shares move with them. If one node got its larger share before another gave up
+    its own, the limit would be exceeded for a moment, so decreases are sent at once and increases a
+    tick later. An instance that is new to the node is unlimited there, so any share is a decrease;
+    storage limits are not divided and change at once.
     """
     return {
         instance: _lower(present.get(instance), allocation)
@@ -64,6 +64,6 @@ def _lower(present: Allocation | None, wanted: Allocation) -> Allocation:
 
 def _lower_share(present: Share | None, wanted: Share | None) -> Share | None:
     if present is None or wanted is None:
-        # A limit that appears or goes away is not a share that moves between nodes.
+        # A limit that is set or removed is not a share that moves between nodes.
         return wanted
     return Share(rate=min(present.rate, wanted.rate), floor=min(present.floor, wanted.floor))

@@ -1,4 +1,4 @@
-"""What the cluster's metadata says about sharing: limited instances, and who leads how much."""
+"""The metadata that quotas need: limited instances, and how many partitions each node leads."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from highwater.model.ids import NO_NODE, InstanceId, NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The part of a cluster image that quotas depend on; equal values need no new allocation."""
+    """The part of a cluster image that quotas depend on; no change means no new allocations."""
 
     instances: Mapping[InstanceId, InstanceState] = field(default_factory=dict)
     """Only instances with at least one limit."""
     leaders: Mapping[InstanceId, Mapping[NodeId, int]] = field(default_factory=dict)
-    """Leader partitions of those instances by node, internal topics left out."""
+    """Numbers of partitions that nodes lead, by instance and node, without internal topics."""
 
     @staticmethod
     def of(image: ClusterImage) -> "Limits":
@@ -25,7 +25,7 @@ class Limits:
         }
         leaders: dict[InstanceId, Counter[NodeId]] = {instance: Counter() for instance in limited}
         for topic in image.topics.values():
-            # Offset commits and markers are never throttled, so they weigh nothing.
+            # Internal topics are never throttled, so they get no share.
             if topic.internal or topic.instance not in limited:
                 continue
             leaders[topic.instance].update(

@@ -1,4 +1,4 @@
-"""What nodes report, once a second."""
+"""The usage that nodes report once a second."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Between the generated messages of highwater.api.quota.v1 and the ledger's values."""
+"""Converts between the messages of highwater.api.quota.v1 and the ledger's values."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ from highwater.quota.core.usage import InstanceUsage, NodeUsage
 UNLIMITED: Final = -1
 
 TICK_MS_MAX: Final = 60_000
-"""A longer tick is not a report about the present any more."""
+"""A report about a longer tick is too old to be of use."""
 
 
 def usage_from_pb(message: pb.UsageReport) -> NodeUsage:
-    """Raises InvalidRequestError for a tick or byte counts that cannot be."""
+    """Raises InvalidRequestError for an invalid tick or byte count."""
     if not 0 < message.tick_ms <= TICK_MS_MAX:
         raise InvalidRequestError(f"tick_ms {message.tick_ms} is not in 1..{TICK_MS_MAX}")
     return NodeUsage(
@@ -42,7 +42,7 @@ def _instance(message: pb.InstanceUsage) -> InstanceUsage:
 
 
 def allocations_to_pb(allocations: NodeAllocations) -> pb.Allocations:
-    """What one node is told."""
+    """One node's allocations as a message."""
     return pb.Allocations(
         generation=allocations.generation,
         allocations=[_allocation(one) for one in allocations.allocations],

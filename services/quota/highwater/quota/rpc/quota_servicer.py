@@ -1,8 +1,8 @@
 """QuotaService.Report: usage up, allocations down, one stream per node.
 
-A node gets an allocation in answer to each report, once the limits are known, and one in between
-whenever limits or leaders change. A stream that is silent for too long is closed, so a node that hangs is forgotten like one
-that has died.
+Once the limits are known, a node gets allocations in answer to each report, and whenever limits or
+leaders change. A stream that is silent for too long is closed, so that a hanging node is forgotten
+like a dead one.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SILENCE_TICKS_MAX: Final = 10
 _CANCEL_TIMEOUT_S: Final = 1.0
 
 REASON_KEY: Final = "highwater-reason"
-"""Trailing metadata that names the error's constant reason."""
+"""The key of the trailing metadata with the error's constant reason."""
 
 _STATUS: Final = {
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -37,7 +37,7 @@ _STATUS: Final = {
 
 
 class QuotaServicer(rpc.QuotaServiceServicer):
-    """Joins the streams to the ledger. Lives as long as its server."""
+    """Connects the nodes' streams to the ledger. Lives as long as its server."""
 
     def __init__(
         self, ledger: Ledger, metrics: QuotaMetrics, clock: Clock, log: Logger, *, tick_ms: int
@@ -50,7 +50,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
         self._changed: set[asyncio.Event] = set()
 
     def notify(self) -> None:
-        """Makes every stream tell its node the present allocations."""
+        """Makes every stream send its node the current allocations."""
         for event in self._changed:
             event.set()
 
@@ -82,7 +82,7 @@ class QuotaServicer(rpc.QuotaServiceServicer):
                     if report is None:
                         return
                     node = await self._take(report, context)
-                    # Its tick is its own; `tick_ms` may be set below it.
+                    # The node has its own tick, which may be longer than ours.
                     silence_s = max(self._silence_s, _silence_s(report.tick_ms))
                     reading = tasks.start(_next(reports), name="quota-report-read")
                 if waiting.done():

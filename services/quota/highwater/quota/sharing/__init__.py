@@ -1,1 +1,1 @@
-"""Limits shared out over nodes, and the metrics of it."""
+"""The ledger, which divides limits among nodes, and its metrics."""

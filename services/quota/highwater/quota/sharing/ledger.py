@@ -1,8 +1,8 @@
-"""Who may send how much: the one owner of limits, reports and allocations.
+"""The one owner of limits, reports and allocations.
 
-Driven by events with the time as an argument; no I/O. All of it can be lost: limits come from the
-controller's watch, usage from the next reports, and nodes keep their leases meanwhile, so several
-quota services give the same static shares and a restart needs no recovery.
+Driven by events with the time as an argument; no I/O. A restart needs no recovery: limits come from
+the controller's watch, usage from the next reports, and nodes keep their leases meanwhile. Several
+quota services compute the same static shares.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _NO_SHARE: Final = Share(rate=0, floor=0)
 
 
 class Ledger:
-    """View of the whole cluster; lives as long as the service. Used on one loop."""
+    """Has the view of the whole cluster; lives as long as the service. Used on one loop."""
 
     def __init__(self, policy: Policy, *, tick_ms: int, wall_ms: int) -> None:
         """`wall_ms` starts the generations, so that they grow across restarts."""
@@ -34,8 +34,8 @@ class Ledger:
         self._generation = wall_ms
         self._limits = Limits()
         self.informed = False
-        """Whether the limits are known. Before that there is nothing to tell: for nodes an instance
-        that is not listed is unlimited, and they have shares that are older than this service."""
+        """Whether the limits are known. Before that nothing is sent: nodes would take instances that
+        are not listed for unlimited, and would lose the shares that they have."""
         self._usage: dict[NodeId, NodeUsage] = {}
         self._sent: dict[NodeId, dict[InstanceId, Allocation]] = {}
         self._increases_from_ms = 0
@@ -44,7 +44,7 @@ class Ledger:
 
     @property
     def limits(self) -> Limits:
-        """What is being shared out."""
+        """The limits that are divided."""
         return self._limits
 
     @property
@@ -53,7 +53,7 @@ class Ledger:
         return tuple(self._usage)
 
     def set_limits(self, limits: Limits, now_ms: int) -> bool:
-        """Takes new limits or leaders; True if nodes have to be told."""
+        """Takes new limits or leaders; True if nodes need new allocations."""
         self.informed = True
         if limits == self._limits:
             return False
@@ -75,14 +75,14 @@ class Ledger:
         self._usage[usage.node_id] = usage
 
     def forget(self, node_id: NodeId, node_epoch: int) -> None:
-        """The node's stream ended: its leaders move, and what it stored counts elsewhere."""
+        """Forgets a node whose stream ended: its leaders and their bytes move to other nodes."""
         usage = self._usage.get(node_id)
         if usage is not None and usage.node_epoch == node_epoch:
             del self._usage[node_id]
             self._sent.pop(node_id, None)
 
     def allocations_for(self, node_id: NodeId, now_ms: int) -> NodeAllocations:
-        """What to tell a node now. Decreases at once, increases a tick after a change."""
+        """A node's allocations now: with decreases at once, increases a tick after a change."""
         self._refresh(now_ms)
         wanted = {
             instance: shared.on(node_id, instance) for instance, shared in self._shared.items()
@@ -99,7 +99,7 @@ class Ledger:
         )
 
     def stored_bytes(self, instance: InstanceId) -> int:
-        """Bytes of the instance over its leaders; replicas count once."""
+        """Bytes of the instance at its leaders; other replicas do not count."""
         return sum(
             usage.instances[instance].stored
             for usage in self._usage.values()
@@ -107,14 +107,14 @@ class Ledger:
         )
 
     def storage_exhausted(self, instance: InstanceId) -> bool:
-        """True while the instance stores as much as it may."""
+        """True while the instance has reached its storage limit."""
         state = self._limits.instances.get(instance)
         if state is None or state.storage_bytes is None:
             return False
         return self.stored_bytes(instance) >= state.storage_bytes
 
     def overcommit_ratio(self) -> float:
-        """The greatest sum of sent shares over its limit; 1 or less if nothing is overspent."""
+        """The largest ratio of an instance's sent shares to its limit; at most 1 if all is well."""
         greatest = 0.0
         for instance, state in self._limits.instances.items():
             sent = [told[instance] for told in self._sent.values() if instance in told]
@@ -127,7 +127,7 @@ class Ledger:
         return greatest
 
     def _refresh(self, now_ms: int) -> None:
-        """Shares everything out anew: once a tick, not once for each node's question."""
+        """Computes all shares again: once a tick, not once for each report."""
         if now_ms < self._shared_until_ms:
             return
         self._shared_until_ms = now_ms + self._tick_ms
@@ -168,14 +168,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """One instance's limits, shared out; None is unlimited."""
+    """One instance's limits divided among nodes; None is unlimited."""
 
     produce: Mapping[NodeId, Share] | None
     consume: Mapping[NodeId, Share] | None
     storage_exhausted: bool
 
     def on(self, node: NodeId, instance: InstanceId) -> Allocation:
-        """What `node` gets. Without leaders there is nothing to serve, and so no share."""
+        """The node's allocation; a node that leads nothing gets no share."""
         return Allocation(
             instance=instance,
             produce=None if self.produce is None else self.produce.get(node, _NO_SHARE),

@@ -8,7 +8,7 @@ from highwater.quota.sharing.ledger import Ledger
 
 
 class QuotaMetrics:
-    """What the servicer counts, and what is read from the ledger when scraped."""
+    """Counters of the servicer, and values that are read from the ledger at a scrape."""
 
     def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
         self.reports = Counter(
@@ -16,7 +16,7 @@ class QuotaMetrics:
         )
         self.reports_refused = Counter(
             "highwater_quota_reports_refused",
-            "Report streams ended because of what was reported.",
+            "Report streams closed because of an invalid report.",
             ["reason"],
             registry=registry,
         )
@@ -24,7 +24,7 @@ class QuotaMetrics:
             "highwater_quota_allocations", "Allocations sent to nodes.", registry=registry
         )
         self.streams = Gauge(
-            "highwater_quota_report_streams", "Nodes connected at present.", registry=registry
+            "highwater_quota_report_streams", "Nodes connected now.", registry=registry
         )
         _read(
             registry,
@@ -41,7 +41,7 @@ class QuotaMetrics:
         _read(
             registry,
             "highwater_quota_overcommit_ratio",
-            "Greatest sum of an instance's shares over its limit.",
+            "Largest ratio of the sum of an instance's shares to its limit.",
             ledger.overcommit_ratio,
         )
 

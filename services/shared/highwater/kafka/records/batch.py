@@ -1,7 +1,7 @@
-"""The 61-byte header of a record batch (magic 2), read and patched where it lies.
+"""The 61-byte header of a record batch (magic 2), read and patched in place.
 
-This is hot-path code: the broker never decodes records, it checks and patches headers. CRC-32C
-covers attributes to end, so base offset, leader epoch and length can be rewritten for free; only
+This is hot-path code: the broker does not decode records, it checks and patches headers. CRC-32C
+covers attributes to end, so base offset, leader epoch and length can be rewritten without it; only
 a topic with LogAppendTime needs a new checksum. Layout: Kafka's `DefaultRecordBatch`.
 """
 
@@ -17,9 +17,8 @@ from highwater.kafka.primitives import Buffer
 BATCH_HEADER = struct.Struct(">qiiBIhiqqqhii")
 HEADER_SIZE = BATCH_HEADER.size
 LENGTH_OVERHEAD = 12
-"""Bytes before those that batch_length counts; whole size = batch_length + LENGTH_OVERHEAD."""
+"""Bytes that batch_length does not count; the batch's size is batch_length + LENGTH_OVERHEAD."""
 MAGIC = 2
-NO_PRODUCER_ID = -1
 
 # Where each header field starts, counted from the start of the batch.
 BASE_OFFSET_AT = 0
@@ -97,16 +96,16 @@ def set_base_offset_and_epoch(
 
 
 def patched_prefix(batch_length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the first 16 bytes of a batch, to be written in place of those of a read-only one."""
+    """Return the first 16 bytes of a batch, to replace those of a read-only buffer."""
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 
 def restamp_log_append_time(
     buf: bytearray | memoryview, pos: int, end: int, timestamp_ms: int
 ) -> None:
-    """Make the batch at buf[pos:end] a LogAppendTime one stamped `timestamp_ms`, with a new CRC.
+    """Give the batch at buf[pos:end] the LogAppendTime `timestamp_ms` and a new CRC.
 
-    The base timestamp stays, as in Kafka: readers take max_timestamp for every record.
+    The base timestamp stays, as in Kafka: readers use max_timestamp for every record.
     """
     (attributes,) = _INT16.unpack_from(buf, pos + ATTRIBUTES_AT)
     _INT16.pack_into(buf, pos + ATTRIBUTES_AT, attributes | LOG_APPEND_TIME_BIT)
@@ -116,9 +115,9 @@ def restamp_log_append_time(
 def correct_max_timestamp(
     buf: bytearray | memoryview, pos: int, end: int, timestamp_ms: int
 ) -> None:
-    """Write the largest timestamp that the records of buf[pos:end] have, with a new CRC.
+    """Correct the max_timestamp of the batch at buf[pos:end], and its CRC.
 
-    For a header that has it wrong (Kafka's `DefaultRecordBatch.setMaxTimestamp`).
+    Kafka: `DefaultRecordBatch.setMaxTimestamp`.
     """
     _INT64.pack_into(buf, pos + MAX_TIMESTAMP_AT, timestamp_ms)
     _UINT32.pack_into(buf, pos + CRC_AT, crc_of(buf, pos, end))
@@ -134,21 +133,16 @@ def is_log_append_time(attributes: int) -> bool:
     return bool(attributes & LOG_APPEND_TIME_BIT)
 
 
-def is_transactional(attributes: int) -> bool:
-    """Say whether the batch belongs to a transaction."""
-    return bool(attributes & TRANSACTIONAL_BIT)
-
-
 def is_control(attributes: int) -> bool:
     """Say whether the batch holds control records, which are not for applications."""
     return bool(attributes & CONTROL_BIT)
 
 
 class RecordBatchView:
-    """One whole batch inside a buffer; each field is read when asked for, nothing is copied.
+    """One whole batch inside a buffer; fields are read on access, nothing is copied.
 
-    `start` and `end` are positions in `buf`. The view assumes what `iter_batches` has checked: the
-    batch lies whole inside the buffer and its magic is 2. The CRC is checked only by `crc_ok`.
+    `start` and `end` are positions in `buf`. `iter_batches` has checked that the whole batch is in
+    the buffer and its magic is 2. The CRC is checked only by `crc_ok`.
     """
 
     __slots__ = ("buf", "end", "start")
@@ -239,9 +233,9 @@ class RecordBatchView:
 def iter_batches(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[RecordBatchView]:
     """Yield the whole batches in buf[pos:end] and stop before a batch that is cut off.
 
-    Fetch responses and segment tails may end inside a batch, so that is not an error; the caller
-    sees how far it came by the last view's `end`. A length that no batch can have, or a magic
-    other than 2, raises RecordsError.
+    Fetch responses and segment tails may end inside a batch, so that is not an error; the last
+    view's `end` is where the iteration stopped. Raises RecordsError for an impossible length or a
+    magic other than 2.
     """
     stop = len(buf) if end is None else min(end, len(buf))
     while stop - pos >= LENGTH_OVERHEAD:

@@ -1,4 +1,4 @@
-"""Building record batches: for our own clients, internal topics, control markers and tests."""
+"""Builds record batches: for our own clients, internal topics and tests."""
 
 from collections.abc import Iterable
 
@@ -80,7 +80,7 @@ class RecordBatchBuilder:
         control: bool = False,
         log_append_time_ms: int | None = None,
     ) -> None:
-        """Start an empty batch; with `log_append_time_ms` a broker seems to have stamped it."""
+        """Start an empty batch; `log_append_time_ms` sets its timestamp as a broker would."""
         self._compression = compression
         self._base_offset = base_offset
         self._leader_epoch = leader_epoch

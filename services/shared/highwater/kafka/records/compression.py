@@ -1,8 +1,7 @@
-"""The five compression codecs of record batches, with a limit that holds while decompressing.
+"""The five compression codecs of record batches; the caller limits the decompressed size.
 
-A payload of a few kilobytes can decompress to gigabytes. Every decompressor here works into
-memory that is bounded by the caller's limit and stops as soon as the limit is passed; none trusts
-a size that the payload declares.
+A payload of a few kilobytes can decompress to gigabytes. Every decompressor here stops as soon as
+the caller's limit is passed; none trusts a size that the payload declares.
 """
 
 import enum
@@ -32,7 +31,7 @@ class Compression(enum.IntEnum):
 
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-"""Start of the framing that snappy-java puts around raw blocks; others send one raw block."""
+"""The magic of snappy-java's framing around raw blocks; other clients send one raw block."""
 
 _XERIAL_HEADER = struct.pack(">8sii", XERIAL_MAGIC, 1, 1)
 _XERIAL_BLOCK = 32 * 1024
@@ -184,8 +183,8 @@ def _decompress_zstd(data: Buffer, size_max: int) -> memoryview:
 
     Streaming producers do not declare the content size, so the first buffer is a guess; each retry
     quadruples it, which costs at most a third more work than one pass into the final size. The
-    decompressor's own window holds at most as much as it has put out, so that all in all twice
-    `size_max` is in use at the worst, whatever window (up to 128 MiB) a frame asks for.
+    decompressor's window is never larger than its output, so it all takes at most twice `size_max`
+    of memory, whatever window (up to 128 MiB) a frame asks for.
     """
     capacity = min(size_max + 1, max(_ZSTD_FIRST_GUESS, 4 * len(data)))
     while True:
@@ -198,7 +197,7 @@ def _decompress_zstd(data: Buffer, size_max: int) -> memoryview:
             if capacity > size_max:
                 _too_large(size_max)
             capacity = min(size_max + 1, 4 * capacity)
-            del out  # Before the next one is made: the two are never there at once.
+            del out  # Free it before the next one is allocated.
             continue
         if size > size_max:
             _too_large(size_max)

@@ -1,7 +1,7 @@
 """Records inside a batch: varint-coded fields, decoded from the decompressed payload.
 
-Only consumers inside the project and deep validation come here; the produce and fetch paths do
-not. Layout: Kafka's `DefaultRecord`.
+Only consumers inside the project and deep validation use it, not the produce and fetch paths.
+Layout: Kafka's `DefaultRecord`.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ RECORD_SIZE_MIN = 7
 """Length, attributes, two deltas, key length, value length, header count: one byte each."""
 
 HEADERS_MAX = 65_536
-"""Headers of one record; each takes at least two bytes, so this is far above honest use."""
+"""Headers of one record; far above what real clients use."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -32,7 +32,7 @@ class Record(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """One record as it lies in the batch: deltas to the batch's base offset and base timestamp."""
+    """One record as it is stored: deltas to the batch's base offset and base timestamp."""
 
     offset_delta: int
     timestamp_delta: int
@@ -44,8 +44,8 @@ class RawRecord(NamedTuple):
 def read_records(batch: RecordBatchView, decompressed_size_max: int) -> Iterator[Record]:
     """Yield the records of a batch; its CRC is not checked here.
 
-    Raises RecordsError or one of its subclasses as soon as something is malformed, also when the
-    payload holds more or fewer records than the header says.
+    Raises RecordsError or one of its subclasses if a record is malformed, or if the payload holds
+    more or fewer records than the header says.
     """
     header = batch.header()
     payload = decompress(batch.compression, batch.payload, decompressed_size_max)

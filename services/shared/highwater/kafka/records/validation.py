@@ -1,8 +1,7 @@
-"""What a broker checks of a batch before it appends it (Kafka's `LogValidator`).
+"""The checks of a batch before a broker appends it (Kafka's `LogValidator`).
 
-`validate_header` is the hot path: one struct read, integer comparisons and the CRC. What needs the
-records decompressed is in `validate_deep`, which runs for compacted topics and where a topic
-option asks for it.
+`validate_header` is the hot path: one struct read, integer comparisons and the CRC. `validate_deep`
+decompresses the records; it runs for compacted topics and where a topic config asks for it.
 """
 
 from collections.abc import Sequence
@@ -30,11 +29,11 @@ from highwater.kafka.records.record import RECORD_SIZE_MIN, iter_raw_records
 
 NO_TIMESTAMP = -1
 RECORD_ERRORS_MAX = 1000
-"""Records at fault that an answer names; the messages come to some 100 KB. Kafka names all."""
+"""Invalid records that a response lists, some 100 KB of messages. Kafka lists all."""
 
 
 class RecordError(NamedTuple):
-    """Why one record is refused, and the batch with it (KIP-467)."""
+    """Why one record, and with it the batch, is refused (KIP-467)."""
 
     batch_index: int
     """The record's place in its batch, from 0."""
@@ -43,7 +42,7 @@ class RecordError(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProblem:
-    """Why a batch is refused, and the records at fault if some of them are."""
+    """Why a batch is refused, and its invalid records if there are any."""
 
     error: ErrorCode
     message: str
@@ -52,7 +51,7 @@ class BatchProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsSummary:
-    """What deep validation learnt: the highest timestamp and the first record that has it."""
+    """The result of deep validation: the highest timestamp and the first record that has it."""
 
     max_timestamp: int
     offset_delta_of_max_timestamp: int
@@ -61,7 +60,7 @@ class RecordsSummary:
 def validate_header(
     buf: Buffer, start: int, end: int, *, from_client: bool = True, zstd_allowed: bool = True
 ) -> BatchProblem | None:
-    """Check that buf[start:end] is exactly one good batch of magic 2; None means it is.
+    """Check that buf[start:end] is exactly one valid batch of magic 2; None means that it is.
 
     `from_client` adds the rules for producers: no control batch, no LogAppendTime bit, and offsets
     without gaps. `zstd_allowed` is false for Produce before version 7.
@@ -126,13 +125,13 @@ def validate_deep(
     """Decompress and check every record of a batch that `validate_header` accepted.
 
     Offset deltas must run 0..n-1 and records must fill the payload exactly; on compacted topics
-    each record needs a key; timestamps (CreateTime, ms) must lie within the given bounds. Records
-    that are not what the header says are INVALID_RECORD (Kafka: DefaultRecordBatch's iterators
+    each record needs a key; timestamps (CreateTime, ms) must be within the given bounds. Records
+    that contradict the header are INVALID_RECORD (Kafka: DefaultRecordBatch's iterators
     throw InvalidRecordException); a payload that cannot be decompressed is CORRUPT_MESSAGE.
 
-    Keys and timestamps are looked at in all records before the batch is refused, as in Kafka
-    (`LogValidator.processRecordErrors`): INVALID_TIMESTAMP if one of them is for that, else
-    INVALID_RECORD.
+    Keys and timestamps of all records are checked before the batch is refused, as in Kafka
+    (`LogValidator.processRecordErrors`): with INVALID_TIMESTAMP if any timestamp is invalid, else
+    with INVALID_RECORD.
     """
     header = batch.header()
     max_timestamp = NO_TIMESTAMP
@@ -169,7 +168,7 @@ def validate_deep(
 
 
 class _Faults:
-    """The records of one batch that are at fault."""
+    """The invalid records of one batch."""
 
     __slots__ = ("count", "error", "named")
 
@@ -197,7 +196,7 @@ class _Faults:
 
 
 def _length_problem(batch_length: int, size: int) -> BatchProblem:
-    """Tell a cut-off batch, which is corrupt, from a second one behind it, which is not allowed."""
+    """Distinguish a batch that is cut off (corrupt) from one that another follows (invalid)."""
     if HEADER_SIZE <= batch_length + LENGTH_OVERHEAD < size:
         return _invalid("a partition's records must be exactly one batch")
     return _corrupt(f"batch length {batch_length} does not fit {size} bytes")

@@ -126,7 +126,7 @@ def test_protocol_is_chosen_by_votes_among_the_common_ones():
     assert {c.join.protocol for c in calls} == {"b"}
 
 
-def test_protocol_named_twice_counts_once():
+def test_duplicate_protocol_counts_once():
     d = Dialogue()
     call = d.new_member(protocols=(("a", b"first"), ("a", b"second")))
     d.run_due()

@@ -1,1 +1,1 @@
-"""One module per way of sharing a limit out; `port.py` is what they have in common."""
+"""One module per policy, that is, a way to divide a limit; `port.py` is their interface."""

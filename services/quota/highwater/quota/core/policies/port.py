@@ -1,4 +1,4 @@
-"""What a policy is asked, and what it answers: one limit, shared out over nodes."""
+"""The interface of policies, which divide one limit among nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ class Demand:
     """One node's last tick, in bytes per second."""
 
     served: float = 0.0
-    """What passed."""
+    """Bytes per second that passed."""
     held: float = 0.0
-    """What had to wait, or was refused."""
+    """Bytes per second that had to wait, or were refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Sharing:
     leaders: Mapping[NodeId, int]
     """Leader partitions of the instance by node; nodes without any are left out."""
     demands: Mapping[NodeId, Demand] = field(default_factory=dict)
-    """Nodes that have not reported are left out."""
+    """Each node's demand; without nodes that have not reported."""
 
     def __post_init__(self) -> None:
         assert self.limit >= 0
@@ -34,7 +34,7 @@ class Sharing:
 
 
 class Policy(Protocol):
-    """A way of sharing a limit out. Pure: the same question gets the same answer."""
+    """A way to divide a limit. Pure: equal arguments give equal results."""
 
     name: str
 

@@ -1,8 +1,8 @@
 """Shares by leader count: F_i = L * leaders_i / sum of leaders. Ignores the demand.
 
-Also the floor of every other policy: shares that a node falls back to by itself when it no longer
-hears from the quota service have to add up to the limit without anybody's help. Replicas would not
-do as weights, because with as many replicas as nodes all nodes weigh the same.
+Also the floor of every other policy: the shares to which nodes return by themselves, when they cannot
+reach the quota service, must add up to the limit. Replica counts would be bad weights: with as many
+replicas as nodes, all nodes would weigh the same.
 """
 
 from highwater.model.ids import NodeId
@@ -10,7 +10,7 @@ from highwater.quota.core.policies.port import Sharing
 
 
 class StaticPolicy:
-    """Kafka's fixed per-broker quota, but of the instance's whole limit."""
+    """Like Kafka's fixed per-broker quota, but computed from the instance's whole limit."""
 
     name = "static"
 
@@ -26,7 +26,7 @@ class StaticPolicy:
             remainders.append((-remainder, node))
         left = sharing.limit - sum(shares.values())
         assert 0 <= left < len(shares)
-        # Equal remainders go by node id, so that every quota service decides alike.
+        # Ties are broken by node id, so that all quota services get the same result.
         for _, node in sorted(remainders)[:left]:
             shares[node] += 1
         return shares
