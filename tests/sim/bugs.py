@@ -6,6 +6,7 @@ A simulation that finds them no more is broken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +22,11 @@ from highwater.partition.core.followers import FollowerProgress
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, Replica
 from highwater.partition.core.transitions import Role
+from tests.sim.asked_hand_over import AskedHandOver
 from tests.sim.bug import Bug
 from tests.sim.controller import Published
 from tests.sim.disk import Entry
+from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
 from tests.sim.gateways import Gateway
 from tests.sim.node import NodeProcess
 
@@ -167,7 +170,132 @@ class HighWatermarkGoesBack(Replica):
         return lowest
 
 
+class CountsUnflushed(Replica):
+    """A leader counts what flush.messages asks to be flushed first."""
+
+    __slots__ = ()
+
+    def appended(self, log_end_offset: int, counted_end_offset: int) -> int | None:
+        return super().appended(log_end_offset, log_end_offset)
+
+
+class FetchesBeforeTheFlush(Replica):
+    """A follower acknowledges, by its next fetch, what flush.messages asks to be flushed first."""
+
+    __slots__ = ()
+
+    def may_ask(self) -> bool:
+        return self.may_fetch(self.leader_epoch)
+
+
+class ForgetsEndedFlushes(Replica):
+    """A flush that has ended counts nothing, so that the follower never fetches again."""
+
+    __slots__ = ()
+
+    def _end_moved(self, event: on.LogEndMoved) -> list[effect.Effect]:
+        return super()._end_moved(replace(event, counted_end_offset=self.counted_end_offset))
+
+
+class LeadsBeforeLateWrites(Replica):
+    """A late write is taken for one of the present epoch, which is known to begin before it."""
+
+    __slots__ = ()
+
+    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
+        moved = on.LogEndMoved(
+            log_end_offset=event.log_end_offset, counted_end_offset=event.counted_end_offset
+        )
+        return self._end_moved(moved)
+
+
+class ForgetsLateWrites(Replica):
+    """A leader does not hear of a write that an earlier role began."""
+
+    __slots__ = ()
+
+    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
+        return self._too_late(event)
+
+
 # ---- shells ----
+
+
+class AcknowledgesBeforeTheWrite(DiskWrites):
+    """A follower fetches from behind what its disk has not written yet."""
+
+    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
+        super().write_later(entries, what)
+        process = self._process
+        if isinstance(what, FollowerWrite):
+            replica = process.replica
+            question = (
+                process.node,
+                process.incarnation,
+                replica.node_epoch,
+                replica.leader_epoch,
+                process.log.end + len(entries),
+                replica.epochs.latest,
+            )
+            process.world.network.send(process.node, replica.leader, "on_fetch", question)
+
+
+class CommitsBeforeTheWrite(DiskWrites):
+    """A leader counts what its disk has not written yet."""
+
+    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
+        super().write_later(entries, what)
+        process = self._process
+        if isinstance(what, Produce):
+            end = process.log.end + len(entries)
+            if process.replica.appended(end, end) is not None:
+                process.high_watermark_moved()
+
+
+class LeavesLateWritesUnflushed(DiskWrites):
+    """No flush follows a write that ends in another role, so that it never counts."""
+
+    def after_late_write(self) -> None:
+        self._process.fetch()
+
+
+class HoldsForWhoeverWasNamed(AskedHandOver):
+    """A leader waits for its successor although that one cannot lead any more."""
+
+    def can_lead(self, successor: int) -> bool:
+        return True
+
+
+class NeverLeadsOn(AskedHandOver):
+    """A leader that has resigned takes nothing more in its epoch, whatever becomes of the others."""
+
+    def lead_on(self) -> None:
+        self.end()
+
+
+class SaysItIsReady(AskedHandOver):
+    """A leader that is asked does not wait for its successor."""
+
+    def _has_all(self, successor: int) -> bool:
+        return True
+
+
+def _with_disk(disk: type[DiskWrites]) -> Callable[..., NodeProcess]:
+    def process(*place: Any) -> NodeProcess:
+        made = NodeProcess(*place)
+        made.disk = disk(made)
+        return made
+
+    return process
+
+
+def _with_asked(asked: type[AskedHandOver]) -> Callable[..., NodeProcess]:
+    def process(*place: Any) -> NodeProcess:
+        made = NodeProcess(*place)
+        made.asked = asked(made)
+        return made
+
+    return process
 
 
 class TakesImagesAsTheyCome(Gateway):
@@ -328,6 +456,18 @@ def moves_at_once(*args: Any, **more: Any) -> Any:
     return _changed_so(args[0], alter_reassignments(*args, **more), finish)
 
 
+def alters_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any:
+    """A move is completed with the proposal that makes it possible, whoever leads."""
+    del leader_first
+    return alter_partitions(*args, **more)
+
+
+def reassigns_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any:
+    """The same for moves that can be completed when they begin."""
+    del leader_first
+    return alter_reassignments(*args, **more)
+
+
 def never_doubts(*_: Any) -> bool:
     """Whoever comes back has everything."""
     return True
@@ -419,5 +559,73 @@ BUGS = (
         seed=13,
         after_min_isr_change=keeps_eligible_leaders,
         source="KIP-966",
+    ),
+    Bug(name="counts-unflushed", seed=0, replica=CountsUnflushed, source="R1, flush.messages"),
+    Bug(
+        name="fetches-before-the-flush",
+        seed=0,
+        replica=FetchesBeforeTheFlush,
+        source="R1, flush.messages",
+    ),
+    Bug(
+        name="forgets-ended-flushes",
+        seed=0,
+        replica=ForgetsEndedFlushes,
+        source="R16, flush.messages",
+    ),
+    Bug(
+        name="leads-before-late-writes",
+        seed=0,
+        replica=LeadsBeforeLateWrites,
+        source="R7, a disk that hangs",
+    ),
+    Bug(
+        name="forgets-late-writes",
+        seed=0,
+        replica=ForgetsLateWrites,
+        source="R5, a disk that hangs",
+    ),
+    Bug(
+        name="acknowledges-before-the-write",
+        seed=0,
+        process=_with_disk(AcknowledgesBeforeTheWrite),
+        source="R3, a disk that hangs",
+    ),
+    Bug(
+        name="commits-before-the-write",
+        seed=0,
+        process=_with_disk(CommitsBeforeTheWrite),
+        source="R1, a disk that hangs",
+    ),
+    Bug(
+        name="leaves-late-writes-unflushed",
+        seed=0,
+        process=_with_disk(LeavesLateWritesUnflushed),
+        source="R16, flush.messages on a disk that hangs",
+    ),
+    Bug(
+        name="holds-for-whoever-was-named",
+        seed=0,
+        process=_with_asked(HoldsForWhoeverWasNamed),
+        source="R16, a hand-over on request",
+    ),
+    Bug(
+        name="never-leads-on",
+        seed=0,
+        process=_with_asked(NeverLeadsOn),
+        source="R16, a hand-over on request",
+    ),
+    Bug(
+        name="says-it-is-ready",
+        seed=0,
+        process=_with_asked(SaysItIsReady),
+        source="R1, a hand-over on request",
+    ),
+    Bug(
+        name="removes-leaders-without-asking",
+        seed=0,
+        alter_partitions=alters_without_asking,
+        alter_reassignments=reassigns_without_asking,
+        source="R1, a reassignment that removes the leader",
     ),
 )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 TORN_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
+HANGS_MS = (150, 600, 1_200, 2_500)
+STALLED_MS_MAX = 300
+"""For so long after it has hung, a disk is still written by a thread."""
 
 
 class Faults:
@@ -172,6 +175,20 @@ class Faults:
     def disk_has_room(self, node: int) -> None:
         self.world.logs[node].full = False
 
+    def disk_hangs(self) -> None:
+        """Writes and flushes end when it comes round; nothing is lost."""
+        process = self._running()
+        if process is not None:
+            log, chance = process.log, self.world.disk_random
+            log.hangs_until_ms = self.world.now + chance.choice(HANGS_MS)
+            log.stalled = True
+            stalled_ms = log.hangs_until_ms - self.world.now + chance.randrange(STALLED_MS_MAX)
+            self.world.after(stalled_ms, self.disk_recovers, process.node)
+
+    def disk_recovers(self, node: int) -> None:
+        log = self.world.logs[node]
+        log.stalled = self.world.now < log.hangs_until_ms
+
     def retention(self) -> None:
         """The leader deletes its oldest records, none that a client may still send again."""
         world = self.world
@@ -266,6 +283,24 @@ class Faults:
         damaged = world.observer.damaged.keys() & set(world.controller.partition.replicas)
         if not world.controller.paused and not damaged:
             world.controller.reassign(None)
+
+    def successor_leaves(self) -> None:
+        """Who is to lead next dies or is cut off, before the leader is ready or after."""
+        controller, world = self.world.controller, self.world
+        if controller.paused:
+            return
+        controller.prefer()
+        successor = controller.hand_overs.successor
+        if successor is not None:
+            leave = self._successor_dies if self.rng.random() < 0.5 else self._successor_is_cut_off
+            world.after(self.rng.choice((1, 5, 20, 60)), leave, successor)
+
+    def _successor_dies(self, node: int) -> None:
+        if self.world.processes.get(node) is not None:
+            self.world.kill(node, restart_ms=self._some_ms())
+
+    def _successor_is_cut_off(self, node: int) -> None:
+        self._cut([(node, o) for o in self._others(node)] + [(o, node) for o in self._others(node)])
 
     def preferred_election(self) -> None:
         if not self.world.controller.paused:

@@ -8,6 +8,7 @@ tails) cuts the history; it is noted by its leader epoch, and older epochs are n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.model.cluster import PartitionState
@@ -70,6 +71,12 @@ class Observer:
         """The ISR that a leader just proposed, who knows that all of these have everything."""
         self.handed_over: dict[int, HandedOver] = {}
         """By leader epoch, what its leader left to whoever leads the next one."""
+        self.electing = False
+        """The controller elects because nodes have changed, whoever leads then."""
+        self.excused: set[int] = set()
+        """Leader epochs that end although a leader lives that has not handed over."""
+        self.alone: dict[int, int] = {}
+        """By leader epoch, the end of what its leader acknowledged with acks=1."""
         self.lossy_epoch = -1
         self.losses = 0
         self.loss_pending = False
@@ -91,8 +98,19 @@ class Observer:
     def appended(self, process: NodeProcess, entry: Entry) -> None:
         """R2, R8: one author per epoch and offset, and the same record before it everywhere."""
         log = process.log
-        offset = log.end - 1
         before = log.entries[-2][0] if len(log.entries) > 1 else None
+        self._appended(process, entry, log.end - 1, before)
+
+    def writes(
+        self, process: NodeProcess, entry: Entry, offset: int, written: Sequence[Entry]
+    ) -> None:
+        """The same for what is being written at the end of the log, behind `written`."""
+        entries = written or process.log.entries
+        self._appended(process, entry, offset, entries[-1][0] if entries else None)
+
+    def _appended(
+        self, process: NodeProcess, entry: Entry, offset: int, before: int | None
+    ) -> None:
         known = self.authored.get((entry[0], offset))
         if known is None:
             replica = process.replica
@@ -118,6 +136,17 @@ class Observer:
                 f"R7: node {process.node} has {log.entries[-1]} last and knows of epochs "
                 f"{log.epochs.entries()}"
             )
+
+    def leader_log_changed(self, process: NodeProcess) -> None:
+        """R7: a leader knows the epochs of records that it got late, and where its own begins."""
+        invariants.check_epochs(process.replica)
+        log = process.log
+        for offset, entry in enumerate(log.read(log.start, log.end), log.start):
+            if log.epochs.epoch_for(offset) != entry[0]:
+                raise ViolationError(
+                    f"R7: node {process.node} has {entry} at {offset} and knows of epochs "
+                    f"{log.epochs.entries()}"
+                )
 
     def truncates(self, process: NodeProcess, offset: int) -> None:
         """R7: nothing committed is cut as long as elections are clean, and nothing in common ever.
@@ -202,6 +231,47 @@ class Observer:
                 process.node, process.log.end, heirs
             )
 
+    def leads_on(self, epoch: int) -> None:
+        """A leader that was to hand over appends again."""
+        self.handed_over.pop(epoch, None)
+
+    def replaced_without_hand_over(self, epoch: int) -> None:
+        """Its leader was asked, and did not answer or went on too often."""
+        self.excused.add(epoch)
+
+    def acknowledges_alone(self, process: NodeProcess, offset: int) -> None:
+        """With acks=1."""
+        epoch = process.replica.leader_epoch
+        self.alone[epoch] = max(self.alone.get(epoch, 0), offset + 1)
+
+    def _check_replaced(self, before: PartitionState, after: PartitionState) -> None:
+        """R1: a leader that lives is replaced only when it has handed over.
+
+        Otherwise what it alone has acknowledged is lost, and appends with acks=all are in doubt.
+        """
+        controller, epoch = self.world.controller, before.leader_epoch
+        node = controller.image.nodes.get(before.leader)
+        leader, heir = (self.world.processes.get(n) for n in (before.leader, after.leader))
+        if (
+            node is None
+            or node.fenced
+            or node.draining
+            or controller.offline.get(before.leader)
+            or epoch in self.handed_over
+            or epoch in self.excused
+            or not isinstance(leader, NodeProcess)
+            or leader.replica.role is not Role.LEADER
+            or leader.replica.leader_epoch != epoch
+        ):
+            return
+        end = heir.log.end if isinstance(heir, NodeProcess) else 0
+        if len(leader.commits) or self.alone.get(epoch, 0) > end:
+            raise ViolationError(
+                f"R1: node {before.leader} lives and has not handed over: "
+                f"{len(leader.commits)} appends are in doubt, {self.alone.get(epoch, 0)} records "
+                f"were acknowledged with acks=1, node {after.leader} has {end}"
+            )
+
     def _inherits_nothing(self, node: int) -> None:
         for handed in self.handed_over.values():
             handed.successors.pop(node, None)
@@ -237,10 +307,19 @@ class Observer:
             )
 
     def sees(self, process: NodeProcess) -> None:
-        """R4, after every event: a leader's high watermark never goes back in its epoch."""
+        """After every event. R4: a leader's high watermark never goes back in its epoch."""
         replica = process.replica
+        if replica.role is not Role.OFFLINE:
+            self._sees_log(process)
         if replica.role is not Role.LEADER:
             return
+        successor = process.asked.successor
+        if successor is not None and successor not in process.successors:
+            raise ViolationError(
+                f"R16: node {process.node} holds appends for node {successor}, which cannot lead"
+            )
+        if replica.resigned and successor is None and process.stopping_since_ms is None:
+            raise ViolationError(f"R16: node {process.node} has resigned and hands over to nobody")
         present = (process.incarnation, replica.leader_epoch, replica.high_watermark)
         before = self.high_watermarks.get(process.node)
         if before == present:
@@ -251,6 +330,20 @@ class Observer:
                 f"{present[2]} in epoch {replica.leader_epoch}"
             )
         self.high_watermarks[process.node] = present
+
+    def _sees_log(self, process: NodeProcess) -> None:
+        """R5: a replica knows where its log ends. R1: it counts no more than flush.messages lets it."""
+        replica, log = process.replica, process.log
+        if replica.log_end_offset != log.end:
+            raise ViolationError(
+                f"R5: node {process.node} takes its log to end at {replica.log_end_offset}, "
+                f"it ends at {log.end}"
+            )
+        if log.flush_messages and replica.counted_end_offset > log.flushed_end:
+            raise ViolationError(
+                f"R1: node {process.node} counts {replica.counted_end_offset} records, "
+                f"{log.flushed_end} at most are flushed as flush.messages asks"
+            )
 
     def committed(self, process: NodeProcess) -> None:
         """The high watermark of a leader moved: R1 to R5."""
@@ -302,7 +395,15 @@ class Observer:
         """R3, R12: whoever may be elected has everything that was committed."""
         partition = self.world.controller.partition
         for node in (*partition.isr, *partition.eligible_leaders):
-            if node not in self.damaged and self.agreement(node) < self.end:
+            if node in self.damaged:
+                continue
+            log = self.world.logs[node]
+            if log.flush_messages and log.flushed_end < self.end:
+                raise ViolationError(
+                    f"R1: {self.end} records are committed, node {node} has flushed "
+                    f"{log.flushed_end} of them"
+                )
+            if self.agreement(node) < self.end:
                 raise ViolationError(
                     f"R3: node {node} may be elected with {self.agreed[node]} of {self.end} "
                     f"committed records; ISR {partition.isr}, ELR {partition.eligible_leaders}"
@@ -323,6 +424,8 @@ class Observer:
             raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
+        if moved and after.leader >= 0 and not self.electing:
+            self._check_replaced(before, after)
         self.dirty = True
         self.began_ms.setdefault(after.leader_epoch, self.world.now)
         trusted = {*before.isr, *before.eligible_leaders, *self.joining}

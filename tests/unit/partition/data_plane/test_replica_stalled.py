@@ -234,6 +234,30 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
     assert len(first.results) == len(second.results) == 1
 
 
+def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: SlowDisk) -> None:
+    """flush.messages asks for it, and a follower fetches only when all of its log counts."""
+    replica = node.add(environment=disk, flush_messages=1)
+    replica.port = port = Port()
+    node.append(make_batch())
+    follow(replica, 2, EPOCH + 1)
+    disk.finish()
+    assert replica.log.recovery_point == replica.core.counted_end_offset == 1
+    assert port.asked[-1] == ("follow", 2, EPOCH + 1)
+    assert replica.core.may_ask()
+
+
+def test_a_write_that_ends_after_the_lead_was_won_again_is_flushed(
+    node: Node, disk: SlowDisk
+) -> None:
+    replica = node.add(environment=disk, flush_messages=1)
+    node.append(make_batch())
+    follow(replica, 2, EPOCH + 1)
+    lead(replica, EPOCH + 2)
+    waiting = node.fetch(ask(0))
+    disk.finish()
+    assert (replica.log.recovery_point, replica.high_watermark, waiting.answers) == (1, 1, 1)
+
+
 def test_a_replica_is_taken_offline_during_a_write(node: Node, disk: SlowDisk) -> None:
     """It follows nobody then, least of all this node, which the image still has as the leader."""
     replica = node.add(environment=disk)

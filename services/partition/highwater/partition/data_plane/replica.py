@@ -51,16 +51,10 @@ _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from
 
 
-def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
-    log.flush()
-    done()
-
-
 class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
     __slots__ = (
-        "_flush",
         "_holds",
         "_in_hand",
         "_on_log_failure",
@@ -75,19 +69,14 @@ class PartitionReplica(ReplicaRole):
         *,
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
-        flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
         port: "ReplicationPort[PartitionReplica] | None" = None,
         **place: Any,
     ) -> None:
-        """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
-
-        `port` is None on a node without others. `place`: see `ReplicaRole`.
-        """
+        """`port` is None on a node without others. `place`: see `ReplicaRole`."""
         super().__init__(**place)
         self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
-        self._flush = flush
         self._unflushed: dict[CommitWait, None] = {}
         """Groups that are acknowledged only when a flush that they asked for has ended."""
         self._holds = False
@@ -339,16 +328,12 @@ class PartitionReplica(ReplicaRole):
         elif self.leading:
             # The lead was lost and won again meanwhile; the group was answered as unknown.
             self.led_late(group.leader_epoch, wait.required_offset, wait.nbytes)
+            self._flush_late()
         elif not self.failed:
             # A follower by now, which could not fetch while this was being written.
             self.log_end_moved()
-            self._fetch_again()
+            self._flush_late()
         self._append_stalled(stalled)
-
-    def _fetch_again(self) -> None:
-        """A follower that could not fetch, because a write or a flush was under way."""
-        if self.core.may_ask():
-            self.port.follow(self, self.leader, self.leader_epoch)
 
     def _appended(
         self,
@@ -364,7 +349,7 @@ class PartitionReplica(ReplicaRole):
             wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
             self._unflushed[wait] = None
             self.core.appended(log.extent.end_offset, self.counted_end())
-            self._flush(log, partial(self._flushed, wait))
+            self.flush(log, partial(self._flushed, wait))
         else:
             self._commit(group, base_offsets, failures, next_offset, nbytes)
 
@@ -380,8 +365,26 @@ class PartitionReplica(ReplicaRole):
         if self.core.counted_end_offset < wait.required_offset <= self.log.extent.end_offset:
             if self.leading:
                 self.waiters.appended(wait.required_offset, wait.nbytes)
-            self.log_end_moved()
+            self._late_is_flushed()
+
+    def _flush_late(self) -> None:
+        """A write has ended that nobody waits for any more: if flush.messages asks for a flush, it
+        counts only after that.
+        """
+        log = self.log
+        if log.extent.end_offset >= log.durability.flush_at_offset:
+            self.flush(log, self._late_is_flushed)
+        else:
             self._fetch_again()
+
+    def _late_is_flushed(self) -> None:
+        self.log_end_moved()
+        self._fetch_again()
+
+    def _fetch_again(self) -> None:
+        """A follower that could not fetch, because a write or a flush was under way."""
+        if self.core.may_ask():
+            self.port.follow(self, self.leader, self.leader_epoch)
 
     def _commit(
         self,

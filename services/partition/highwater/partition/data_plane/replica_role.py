@@ -29,12 +29,18 @@ LAG_MS_MAX_DEFAULT: Final = 10_000
 Listener = Callable[["ReplicaRole"], None]
 
 
+def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
+    log.flush()
+    done()
+
+
 class ReplicaRole:
     """See the module. Offsets count records, times milliseconds of the monotonic clock."""
 
     __slots__ = (
         "clock",
         "core",
+        "flush",
         "listeners",
         "log",
         "log_dir",
@@ -57,10 +63,12 @@ class ReplicaRole:
         node_epoch: int = NO_EPOCH,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
+        flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
     ) -> None:
         """`log_dir` is the index of the log's directory among the node's.
 
-        With a `session`, appends with acks 0 and 1 are refused when it has run out.
+        `flush` syncs the log, somewhere else, and then calls back; for flush.messages. With a
+        `session`, appends with acks 0 and 1 are refused when it has run out.
         """
         self.topic_id = topic_id
         self.topic_name = topic_name
@@ -68,6 +76,7 @@ class ReplicaRole:
         self.log = log
         self.log_dir = log_dir
         self.clock = clock
+        self.flush = flush
         self.waiters = Waiters()
         self.listeners: tuple[Listener, ...] = ()
         """Told when the log has grown, the high watermark has moved, or the role has changed.
