@@ -209,6 +209,16 @@ class LeadsBeforeLateWrites(Replica):
         return self._end_moved(moved)
 
 
+class KeepsEpochsBeforeLateWrites(Replica):
+    """A follower that led during a late write takes its records for those of that epoch."""
+
+    __slots__ = ()
+
+    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
+        effects = super()._written_late(event)
+        return effects if self.role is Role.LEADER else []
+
+
 class ForgetsLateWrites(Replica):
     """A leader does not hear of a write that an earlier role began."""
 
@@ -577,6 +587,12 @@ BUGS = (
         name="leads-before-late-writes",
         seed=0,
         replica=LeadsBeforeLateWrites,
+        source="R7, a disk that hangs",
+    ),
+    Bug(
+        name="keeps-epochs-before-late-writes",
+        seed=0,
+        replica=KeepsEpochsBeforeLateWrites,
         source="R7, a disk that hangs",
     ),
     Bug(

@@ -94,9 +94,10 @@ class SimLog:
         """Nobody waits for the write any more: its beginning is in the log, or all of it."""
         entries, self.writing = self.writing, []
         if entries:
+            # An epoch that began while they were being written is not in the checkpoint yet.
+            self.epochs.truncate_from_end(self.end)
             for entry in entries[: rng.randint(0, len(entries))]:
                 self.append(entry)
-            self.epochs.truncate_from_end(self.end)
 
     @property
     def flushed_end(self) -> int:

@@ -144,7 +144,7 @@ class DiskWrites:
         elif isinstance(what, FollowerWrite) and replica.may_fetch(what.leader_epoch):
             process.take_offsets(what)
             self.follow_on()
-        elif replica.role is Role.LEADER:
+        else:
             process.handle(
                 on.WrittenLate(
                     leader_epoch=entries[-1][0],
@@ -152,11 +152,8 @@ class DiskWrites:
                     counted_end_offset=self.counted_end(),
                 )
             )
-            process.world.observer.leader_log_changed(process)
+            process.world.observer.written_late(process)
             process.answer_parked()
-            self.after_late_write()
-        else:
-            self._log_end_moved()
             self.after_late_write()
         self.append_waiting()
 

@@ -70,10 +70,10 @@ class HandOvers:
         asked = self._asked
         if asked is None or asked[:2] != (node, leader_epoch):
             return
-        _, _, decide, is_move = asked
+        is_move = asked[3]
         self._asked = self.successor = None
         if ready:
-            self._controller.commit(decide())
+            self._elect(asked)
         elif is_move:
             self._next_try_ms = self._controller.world.now + MOVE_PAUSE_MS
             self._refusals[leader_epoch] = self._refusals.get(leader_epoch, 0) + 1
@@ -90,6 +90,11 @@ class HandOvers:
         self._elect_all_the_same(asked)
 
     def _elect_all_the_same(self, asked: _Asked) -> None:
-        controller = self._controller
-        controller.world.observer.replaced_without_hand_over(asked[1])
-        controller.commit(asked[2]())
+        self._controller.world.observer.replaced_without_hand_over(asked[1])
+        self._elect(asked)
+
+    def _elect(self, asked: _Asked) -> None:
+        """Nothing if another epoch has begun, whose leader nobody has asked."""
+        _, leader_epoch, decide, _ = asked
+        if self._controller.partition.leader_epoch == leader_epoch:
+            self._controller.commit(decide())

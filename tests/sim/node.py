@@ -198,7 +198,6 @@ class NodeProcess:
         if image.shunned != self.fenced_nodes:
             self.fenced_nodes = image.shunned
             self.handle(on.IneligibleChanged(nodes=image.shunned))
-            self.asked.look()
         state = image.partition
         if self.node not in state.replicas:
             self._remove_replica()
@@ -220,7 +219,6 @@ class NodeProcess:
                 min_isr=image.min_isr,
             )
         )
-        self.asked.look()
 
     def _remove_replica(self) -> None:
         """The log goes, and with it all that was known of it; a failed one goes with the process."""
@@ -310,6 +308,7 @@ class NodeProcess:
     def handle(self, event: on.Event) -> None:
         for wanted in self.replica.handle(event):
             self._perform(wanted)
+        self.asked.look()
 
     def _perform(self, wanted: effect.Effect) -> None:
         observer = self.world.observer
@@ -340,10 +339,10 @@ class NodeProcess:
 
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         epochs = self.log.epochs
-        _, start = epochs.entries()[-1]
-        epochs.truncate_from_end(start)
-        epochs.assign(wanted.late_epoch, start)
-        epochs.assign(wanted.leader_epoch, wanted.start_offset)
+        epochs.truncate_from_end(wanted.late_offset)
+        epochs.assign(wanted.late_epoch, wanted.late_offset)
+        if wanted.leader_epoch >= 0:
+            epochs.assign(wanted.leader_epoch, wanted.start_offset)
 
     def _cut(self, offset: int) -> None:
         self.world.observer.truncates(self, offset)

@@ -137,8 +137,8 @@ class Observer:
                 f"{log.epochs.entries()}"
             )
 
-    def leader_log_changed(self, process: NodeProcess) -> None:
-        """R7: a leader knows the epochs of records that it got late, and where its own begins."""
+    def written_late(self, process: NodeProcess) -> None:
+        """R7: whatever a replica has become, it knows the epochs of records that its disk took late."""
         invariants.check_epochs(process.replica)
         log = process.log
         for offset, entry in enumerate(log.read(log.start, log.end), log.start):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from highwater.controller.active.hand_overs import HandOvers
 from highwater.controller.core.hand_over import LeaderMove
-from highwater.model.ids import NodeId, TopicId
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.runtime.logging import silent_logger
+from tests.support.controller_images import image_of, topic_state
 
 TOPIC = TopicId(b"t" * 16)
 
@@ -20,8 +23,18 @@ def move(partition: int, leader: int = 1) -> LeaderMove:
 
 class World:
     def __init__(self) -> None:
-        self.hand_overs = HandOvers(None, None, dict, silent_logger())  # type: ignore[arg-type]
+        self.image = self.led_in_epochs(4, 4, 4)
+        self.hand_overs = HandOvers(self, None, dict, silent_logger())  # type: ignore[arg-type]
         self.elected: list[set[int]] = []
+
+    @staticmethod
+    def led_in_epochs(*epochs: int) -> ClusterImage:
+        topic = topic_state("orders", [(1, 3)] * len(epochs))
+        partitions = tuple(
+            replace(one, leader_epoch=LeaderEpoch(epoch))
+            for one, epoch in zip(topic.partitions, epochs, strict=True)
+        )
+        return image_of(topics=[replace(topic, topic_id=TOPIC, partitions=partitions)])
 
     async def elect(self, keys) -> None:
         self.elected.append({number for _, number in keys})
@@ -87,3 +100,15 @@ async def test_answers_of_others_and_of_another_time_do_not_count() -> None:
     world.answer(1, 0)
     await task
     assert world.elected == [{0}]
+
+
+async def test_leaders_of_later_epochs_have_not_been_asked() -> None:
+    world = World()
+    task = world.start(move(0), move(1), move(2), timeout_s=0.05)
+    await turn()
+    world.image = world.led_in_epochs(5, 5, 4)
+    world.answer(1, 0)
+    await turn()
+    assert world.elected == [], "an answer that came late"
+    assert await task == frozenset()
+    assert world.elected == [{2}], "who did not answer and leads still"

@@ -130,7 +130,7 @@ async def test_what_waits_for_a_flush_is_answered_first(node: Node) -> None:
     replica = leader_of_three(node)
     replica.log.reconfigure(replace(replica.log.config, flush_messages=1))
     flushes: list[Callable[[], None]] = []
-    replica._flush = lambda _log, done: flushes.append(done)
+    replica.flush = lambda _log, done: flushes.append(done)
     sink = node.append(make_batch())
     for follower in (2, 3):
         follower_fetched(replica, follower, 1)

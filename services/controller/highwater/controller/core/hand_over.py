@@ -4,7 +4,7 @@ A leader that is asked takes no more appends, and says when its successor has al
 nothing that only it has acknowledged (acks=1) is lost, and no append with acks=all is in doubt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from highwater.controller.core.membership import ElectionRules, candidates_among
@@ -45,6 +45,23 @@ def leader_moves(image: ClusterImage, delta: ClusterDelta | None) -> list[Leader
                 )
             )
     return moves
+
+
+def led_still(
+    image: ClusterImage, moves: Iterable[LeaderMove], keys: Collection[PartitionKey]
+) -> frozenset[PartitionKey]:
+    """Those of the partitions whose leader is still in the epoch in which it was asked.
+
+    The leader of a later epoch has not been asked, whatever became of the one before.
+    """
+    present = set()
+    for move in moves:
+        topic_id, number = move.key
+        topic = image.topics.get(topic_id)
+        led = topic is not None and number < len(topic.partitions)
+        if move.key in keys and led and topic.partitions[number].leader_epoch == move.leader_epoch:
+            present.add(move.key)
+    return frozenset(present)
 
 
 def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:

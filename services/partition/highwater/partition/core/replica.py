@@ -314,12 +314,18 @@ class Replica:
         return moved(self._advance()) if self.role is Role.LEADER else []
 
     def _written_late(self, event: on.WrittenLate) -> list[Effect]:
-        """This epoch has no records yet, since appends wait for the write that ended now."""
-        start = self.epoch_start_offset = self.log_end_offset = event.log_end_offset
+        """A leader's epoch has no records yet, since appends wait for the write that ended now."""
+        leads, start = self.role is Role.LEADER, event.log_end_offset
         behind = BeginEpochBehind(
-            late_epoch=event.leader_epoch, leader_epoch=self.leader_epoch, start_offset=start
+            late_epoch=event.leader_epoch,
+            late_offset=self.log_end_offset,
+            leader_epoch=self.leader_epoch if leads else NO_EPOCH,
+            start_offset=start,
         )
-        self.counted_end_offset = event.counted_end_offset
+        self.log_end_offset, self.counted_end_offset = start, event.counted_end_offset
+        if not leads:
+            return [behind]
+        self.epoch_start_offset = start
         return [behind, *moved(self._advance())]
 
     def _failed(self, _: on.LogFailed) -> list[Effect]:

@@ -13,14 +13,18 @@ class StartLeading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginEpochBehind:
-    """Note in the log that records of `late_epoch` end at the offset, and this epoch begins there.
+    """Note in the log that its records from `late_offset` on have `late_epoch`.
 
-    They were being written when the epoch began, which was noted before them.
+    They were being written while this replica came to lead, so the log may know of newer epochs that
+    begin there. These had no records and go. A leader's present epoch begins behind the late records.
     """
 
     late_epoch: int
+    late_offset: int
     leader_epoch: int
+    """The present one; -1 if this replica follows by now."""
     start_offset: int
+    """Where the late records end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ class LogTruncated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEndMoved:
-    """The log has grown by a write that an earlier role began, or a flush of it has ended."""
+    """A flush has ended, so more of the log may count."""
 
     log_end_offset: int
     counted_end_offset: int
@@ -130,9 +130,9 @@ class LogEndMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLate:
-    """A write has ended that was begun in an earlier epoch, before this replica came to lead.
+    """A write has ended that was begun in an earlier role of this replica.
 
-    Nothing has been appended in the present epoch, which therefore begins behind it.
+    If it leads, nothing has been appended in the present epoch, which therefore begins behind it.
     """
 
     leader_epoch: int

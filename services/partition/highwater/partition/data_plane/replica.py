@@ -45,7 +45,6 @@ from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
-from highwater.partition.storage.log.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from
@@ -325,13 +324,9 @@ class PartitionReplica(ReplicaRole):
             self._appended(
                 group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
             )
-        elif self.leading:
-            # The lead was lost and won again meanwhile; the group was answered as unknown.
-            self.led_late(group.leader_epoch, wait.required_offset, wait.nbytes)
-            self._flush_late()
         elif not self.failed:
-            # A follower by now, which could not fetch while this was being written.
-            self.log_end_moved()
+            # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+            self.written_late(group.leader_epoch, wait.required_offset, wait.nbytes)
             self._flush_late()
         self._append_stalled(stalled)
 

@@ -174,10 +174,10 @@ class ReplicaRole:
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
         log = self.log
-        _, start = log.epochs.entries()[-1]
-        log.epochs.truncate_from_end(start)
-        log.assign_epoch(wanted.late_epoch, start)
-        log.begin_epoch(wanted.leader_epoch)
+        log.epochs.truncate_from_end(wanted.late_offset)
+        log.assign_epoch(wanted.late_epoch, wanted.late_offset)
+        if wanted.leader_epoch != NO_EPOCH:
+            log.begin_epoch(wanted.leader_epoch)
 
     def _log_cut(self) -> None:
         log = self.log
@@ -201,20 +201,19 @@ class ReplicaRole:
         return max(log.recovery_point, self.core.counted_end_offset)
 
     def log_end_moved(self) -> None:
-        """A write that an earlier role began, or a flush, has ended: the log, or what counts of it,
-        has grown.
-        """
+        """A flush has ended: more of the log counts."""
         self.handle(
             on.LogEndMoved(
                 log_end_offset=self.log.log_end_offset, counted_end_offset=self.counted_end()
             )
         )
 
-    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
-        """This node came to lead while the writer thread was at work for `epoch`: records that
-        nobody waits for are in the log now, and the present epoch begins behind them.
+    def written_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
+        """The writer thread was at work for `epoch` while this replica's role changed: records that
+        nobody waits for are in the log now.
         """
-        self.waiters.appended(next_offset, nbytes)
+        if self.leading:
+            self.waiters.appended(next_offset, nbytes)
         self.handle(
             on.WrittenLate(
                 leader_epoch=epoch,
