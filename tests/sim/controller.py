@@ -303,16 +303,15 @@ class SimController:
         """Lets the partition move, or with None calls it back; refused as the real one would."""
         wanted = [Reassignment(topic_id=TOPIC, partition=0, replicas=target)]
         topic = self.image.topics[TOPIC]
-        self.commit(
-            self.world.bug.alter_reassignments(
-                self.image,
-                topic.instance,
-                wanted,
-                self.rules,
-                offline=self.offline,
-                leader_first=True,
-            )
+        decision = self.world.bug.alter_reassignments(
+            self.image,
+            topic.instance,
+            wanted,
+            self.rules,
+            offline=self.offline,
+            leader_first=True,
         )
+        self.commit(decision, leader_first=target is not None)
 
     def stall(self) -> None:
         self.paused = True
@@ -345,7 +344,8 @@ class SimController:
 
     # ---- commits ----
 
-    def commit(self, decision: Decision[Any]) -> None:
+    def commit(self, decision: Decision[Any], *, leader_first: bool = True) -> None:
+        """`leader_first`: a leader that lives is replaced only if it was asked to hand over."""
         if decision.delta is None:
             return
         revision = self.image.revision + 1
@@ -356,7 +356,7 @@ class SimController:
         before = self.partition
         self.image = self.image.apply(replace(decision.delta, revision=revision, nodes=nodes))
         if self.partition is not before:
-            self.world.observer.partition_changed(before, self.partition)
+            self.world.observer.partition_changed(before, self.partition, leader_first)
         self.published = self._publish()
         send = self.world.network.send
         for node in self.world.nodes:
@@ -369,9 +369,7 @@ class SimController:
             self.image, changed, self.rules, lost_tail=lost_tail, offline=self.offline
         )
         # An election may complete a move, and does not ask the leader that the move removes.
-        self.world.observer.electing = True
-        self.commit(decision)
-        self.world.observer.electing = False
+        self.commit(decision, leader_first=False)
 
     def _replace_partition(self, after: PartitionState) -> None:
         delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})

@@ -152,7 +152,7 @@ class DiskWrites:
                     counted_end_offset=self.counted_end(),
                 )
             )
-            process.world.observer.written_late(process)
+            process.world.observer.written_late(process, offset)
             process.answer_parked()
             self.after_late_write()
         self.append_waiting()

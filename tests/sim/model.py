@@ -20,6 +20,7 @@ from highwater.partition.core import invariants
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
+from highwater.partition.core.followers import mark_maximal
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
@@ -415,7 +416,7 @@ class Model:
             for follower, values in zip(replica.progress, saved.followers, strict=True):
                 _, follower.node_epoch, follower.log_end_offset, *rest = values
                 follower.caught_up_ms, follower.near = rest
-            replica._mark_maximal()
+            mark_maximal(replica.progress, isr.maximal)
             if not saved.resigned:
                 replica.append_epoch = saved.leader_epoch
         return replica

@@ -55,6 +55,8 @@ class Observer:
         self.told_epochs: dict[int, int] = {}
         """The newest leader epoch that each gateway has told a client."""
         self.sequences: dict[int, int] = {}
+        self.late_offsets: dict[tuple[int, int], int] = {}
+        """By node and leader epoch, where records begin that the node's disk took late."""
         self.damaged: dict[int, int] = {}
         """Nodes that may have lost records, until the controller hears of it: the incarnation."""
         self.damaged_ms: dict[int, int] = {}
@@ -71,8 +73,6 @@ class Observer:
         """The ISR that a leader just proposed, who knows that all of these have everything."""
         self.handed_over: dict[int, HandedOver] = {}
         """By leader epoch, what its leader left to whoever leads the next one."""
-        self.electing = False
-        """The controller elects because nodes have changed, whoever leads then."""
         self.excused: set[int] = set()
         """Leader epochs that end although a leader lives that has not handed over."""
         self.alone: dict[int, int] = {}
@@ -137,14 +137,18 @@ class Observer:
                 f"{log.epochs.entries()}"
             )
 
-    def written_late(self, process: NodeProcess) -> None:
-        """R7: whatever a replica has become, it knows the epochs of records that its disk took late."""
+    def written_late(self, process: NodeProcess, offset: int) -> None:
+        """R7: whatever a replica has become, it knows the epochs of records that its disk took late.
+
+        The records begin at `offset`.
+        """
+        self.late_offsets[process.node, process.replica.leader_epoch] = offset
         invariants.check_epochs(process.replica)
         log = process.log
-        for offset, entry in enumerate(log.read(log.start, log.end), log.start):
-            if log.epochs.epoch_for(offset) != entry[0]:
+        for place, entry in enumerate(log.read(log.start, log.end), log.start):
+            if log.epochs.epoch_for(place) != entry[0]:
                 raise ViolationError(
-                    f"R7: node {process.node} has {entry} at {offset} and knows of epochs "
+                    f"R7: node {process.node} has {entry} at {place} and knows of epochs "
                     f"{log.epochs.entries()}"
                 )
 
@@ -176,8 +180,9 @@ class Observer:
             or leader.replica.role is not Role.LEADER
             or leader.replica.leader_epoch != follower.leader_epoch
             or offset < leader.log.base
+            or offset >= self.late_offsets.get((leader.node, follower.leader_epoch), offset + 1)
         ):
-            return []
+            return []  # Nor what it got late: it may not have had that when it answered.
         return leader.log.read(offset, offset + 1)
 
     def restarted(self, process: NodeProcess) -> None:
@@ -398,7 +403,9 @@ class Observer:
             if node in self.damaged:
                 continue
             log = self.world.logs[node]
-            if log.flush_messages and log.flushed_end < self.end:
+            # Whoever leads after a loss makes its own high watermark the measure.
+            flushes = log.flush_messages and self.lossy_epoch < 0
+            if flushes and log.flushed_end < self.end:
                 raise ViolationError(
                     f"R1: {self.end} records are committed, node {node} has flushed "
                     f"{log.flushed_end} of them"
@@ -411,8 +418,13 @@ class Observer:
 
     # ---- the controller ----
 
-    def partition_changed(self, before: PartitionState, after: PartitionState) -> None:
-        """R6, R12: epochs grow, and leaders come from those who have everything."""
+    def partition_changed(
+        self, before: PartitionState, after: PartitionState, leader_first: bool
+    ) -> None:
+        """R6, R12: epochs grow, and leaders come from those who have everything.
+
+        R1: with `leader_first` a leader that lives has handed over.
+        """
         if after.partition_epoch != before.partition_epoch + 1:
             raise ViolationError(f"R12: {before} became {after}")
         moved = after.leader != before.leader
@@ -424,7 +436,7 @@ class Observer:
             raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
-        if moved and after.leader >= 0 and not self.electing:
+        if moved and after.leader >= 0 and leader_first:
             self._check_replaced(before, after)
         self.dirty = True
         self.began_ms.setdefault(after.leader_epoch, self.world.now)

@@ -112,7 +112,7 @@ def draw(seed: int) -> Options:
     log_failures = failing.random() < FAILING_SHARE
     if failing.random() < DAMAGED_SHARE:
         faults += DAMAGES
-    disks = random.Random(seed * 16_807 + 3)
+    disks = random.Random(seed * 48_259 + 3)
     if disks.random() < HANGING_SHARE:
         faults += HANGS
     if disks.random() < LEAVING_SHARE:

@@ -1,4 +1,4 @@
-"""Where two logs part, told by leader epochs and never by high watermarks (KIP-101, 279, 595).
+"""Where two logs diverge, told by leader epochs and never by high watermarks (KIP-101, 279, 595).
 
 The leader compares the last epoch of a fetcher's log with its own epochs; the follower cuts its
 log to the end of the largest epoch that both may know, and asks again until nothing diverges.
@@ -50,6 +50,16 @@ def truncation_offset(
     if own_epoch != leader_epoch:
         return min(own_end, log_end_offset)
     return min(own_end, leader_end_offset, log_end_offset)
+
+
+def is_about(answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
+    """True if the fetch that was answered asked from the end of the log as it is now."""
+    return answer.fetch_offset == log_end_offset and answer.last_fetched_epoch == epochs.latest
+
+
+def bounded(offset: int, log_start_offset: int, log_end_offset: int) -> int:
+    """The offset, or the nearer end of the log if that does not reach it."""
+    return max(min(offset, log_end_offset), log_start_offset)
 
 
 def cut_after(

@@ -3,7 +3,7 @@
 Hot path: plain slots, changed in place by each fetch.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -87,6 +87,44 @@ class FollowerProgress:
         return self.log_end_offset >= leader_end or now_ms - self.caught_up_ms <= lag_ms_max
 
 
+def begin_terms(
+    progress: Iterable[FollowerProgress], maximal: Collection[int], now_ms: int
+) -> None:
+    """A new leader's first look at its followers."""
+    for follower in progress:
+        follower.begin_term(now_ms, in_sync=follower.node in maximal)
+
+
+def mark_maximal(progress: Iterable[FollowerProgress], maximal: Collection[int]) -> None:
+    """After the maximal ISR has changed: the hot path looks at marks, not at sets."""
+    for follower in progress:
+        follower.in_maximal_isr = follower.node in maximal
+        follower.near = follower.near and not follower.in_maximal_isr
+
+
+def exclude(progress: Iterable[FollowerProgress], nodes: Collection[int]) -> None:
+    """The high watermark does not wait for nodes that may not join."""
+    for follower in progress:
+        follower.near = follower.near and follower.node not in nodes
+
+
+def lagging(
+    progress: Iterable[FollowerProgress],
+    joinable: Callable[[FollowerProgress], bool],
+    leader_end: int,
+    now_ms: int,
+    lag_ms_max: int,
+) -> set[int]:
+    """Who has fallen behind; the high watermark waits for the others that are `joinable`."""
+    behind = set()
+    for follower in progress:
+        caught_up = follower.is_caught_up(leader_end, now_ms, lag_ms_max)
+        if not caught_up:
+            behind.add(follower.node)
+        follower.near = caught_up and joinable(follower)
+    return behind
+
+
 def leave_isr(
     progress: Iterable[FollowerProgress], before: Collection[int], maximal: Collection[int]
 ) -> None:
@@ -94,6 +132,13 @@ def leave_isr(
     for follower in progress:
         if follower.node in before and follower.node not in maximal:
             follower.leave_isr()
+
+
+def node_epochs(
+    known: Mapping[int, FollowerProgress], isr: Iterable[int], leader_node_epoch: int
+) -> tuple[int, ...]:
+    """Parallel to `isr`: the node epochs under which they fetched (KIP-903), and the leader's own."""
+    return tuple(known[n].node_epoch if n in known else leader_node_epoch for n in isr)
 
 
 def tracked(
