@@ -92,9 +92,15 @@ class AskedHandOver:
         self._process.handle(on.HandOverGivenUp())
         self._process.disk.append_waiting()
 
+    def node_stops(self) -> None:
+        """Its own hand-over takes this one's place, unless the successor is being elected."""
+        if not self._ready:
+            self.lead_on()
+
     def end(self) -> None:
         """Another epoch has begun, or the replica is gone."""
         self._asked = None
+        self._ready = False
 
     def _answer(self, epoch: int, *, ready: bool) -> None:
         process = self._process

@@ -131,7 +131,7 @@ class NodeProcess:
     def stop(self) -> None:
         """SIGTERM: others are to lead, and to have everything, before this node asks to drain."""
         self.stopping_since_ms = self.world.now
-        self.asked.lead_on()
+        self.asked.node_stops()
         self.hand_over()
 
     def hand_over(self) -> None:

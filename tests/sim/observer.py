@@ -237,8 +237,12 @@ class Observer:
             )
 
     def leads_on(self, epoch: int) -> None:
-        """A leader that was to hand over appends again."""
-        self.handed_over.pop(epoch, None)
+        """A leader that was to hand over appends again.
+
+        If it had said that it was ready, the controller may elect its successor all the same.
+        """
+        if self.handed_over.pop(epoch, None) is not None:
+            self.excused.add(epoch)
 
     def replaced_without_hand_over(self, epoch: int) -> None:
         """Its leader was asked, and did not answer or went on too often."""
