@@ -92,17 +92,17 @@ class Faults:
     # ---- disks ----
 
     def may_damage(self, node: int) -> bool:
-        """True if somebody else keeps everything, or the seed does not care.
+        """True if another node keeps everything, or if the seed allows losses.
 
-        KIP-966 bears min.insync.replicas - 1 disks that lose something at once.
+        With KIP-966 min.insync.replicas - 1 disks may lose something at once.
         """
         world = self.world
-        # Who steps back for its damage is about to lose its log.
+        # A replica that steps back for its damage is about to lose its log.
         stepping = {p.node for p in self._nodes() if p.steps_back}
-        damaged = world.observer.damaged.keys() | stepping
+        damaged = world.observer.damaged.keys() | stepping | world.observer.stepped_back
         partition = world.controller.partition
         if len(target_replicas(partition)) == 1:
-            return False  # What a single replica has counts, whatever it lost: nobody would notice.
+            return False  # No rule can tell what a single replica has lost.
         staying = {*partition.isr, *partition.eligible_leaders} - {*partition.removing_replicas}
         whole = staying - damaged - {node}
         borne = max(world.options.min_isr - 1, 1)
@@ -150,9 +150,9 @@ class Faults:
         self.world.damage(process.node)
 
     def log_damaged(self) -> None:
-        """R13: what a replica has lost others have, so it goes, and a new one fetches everything.
+        """R13: a damaged replica is deleted, and a new one fetches everything from the others.
 
-        At any time: it is the rules that have to keep the last whole copy.
+        This happens at any time: the rules must keep the last whole copy.
         """
         process = self._running()
         if process is not None:
@@ -270,7 +270,7 @@ class Faults:
             self.world.controller.change_min_isr(value)
 
     def reassign(self) -> None:
-        """Some nodes of all, in any order, at least one of which is well."""
+        """To some nodes, in any order, none of which has just lost its disk."""
         world = self.world
         count = self.rng.randint(1, min(3, len(world.nodes)))
         target = tuple(self.rng.sample(world.nodes, count))

@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 
 
 class _ByNode(dict[int, _T]):
-    """What each node has; after `restore`, made of what was saved only when somebody asks.
+    """What each node has; after `restore` it is made of what was saved when it is first used.
 
     Most steps concern one node or two, and the exhaustive check restores a state for each step.
     """
@@ -157,15 +157,15 @@ class Model:
         offset, last = follower.log_end_offset, follower.epochs.latest
         if leader.refuse_follower(node, follower.node_epoch, epoch):
             return False
-        parted = leader.divergence(offset, last)
-        if parted is None and (
+        diverging = leader.divergence(offset, last)
+        if diverging is None and (
             leader.follower_fetched(leader.followers[node], offset, 0) is not None
         ):
             self._committed(leader_node)
         if not answered:
-            return parted is None
-        if parted is not None:
-            self._part(node, epoch, offset, last, parted)
+            return diverging is None
+        if diverging is not None:
+            self._diverged(node, epoch, offset, last, diverging)
             return True
         for record in self.logs[leader_node][offset:]:
             self.logs[node].append(record)
@@ -175,7 +175,7 @@ class Model:
         follower.replicated(end, end, leader.high_watermark)
         return True
 
-    def _part(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
+    def _diverged(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
         event: on.Diverged | on.OutOfRange
         if at == UNKNOWN_EPOCH:
             event = on.OutOfRange(
@@ -353,7 +353,7 @@ class Model:
     # ---- states as values ----
 
     def save(self) -> tuple[Any, ...]:
-        """Everything, hashable. What nobody has asked for since `restore` is the same object."""
+        """Everything, hashable. What was not used since `restore` is the same object."""
         return (
             self.partition,
             frozenset(self.alive),

@@ -1,4 +1,4 @@
-"""One process of a partition node: the shell around a `Replica` that the real one will be.
+"""One process of a partition node: the shell around a real `Replica`.
 
 It carries out effects, pulls from its leader, acknowledges, proposes ISRs and sends heartbeats.
 Method names that begin with `on_` are what arrives from the network.

@@ -1,4 +1,4 @@
-"""Sees all replicas at once and checks what no replica can see alone, as things happen.
+"""Checks, as things happen, the rules that concern several replicas at once.
 
 `history` is the log as it was committed: it grows whenever a leader's high watermark does. Each
 replica's agreement with it is kept as one number, so that every check costs what has changed. A
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LOST: Entry = (-1, -1, -1, -1)
-"""In place of records before the start of a log that nobody else has."""
+"""Stands for records before the start of a log that no other log has."""
 
 
 class ViolationError(AssertionError):
@@ -33,16 +33,16 @@ class ViolationError(AssertionError):
 
 
 class HandedOver(NamedTuple):
-    """A leader has resigned, and says that its successors have everything."""
+    """A leader that has resigned, and says that its successors have its whole log."""
 
     node: int
     end: int
     successors: dict[int, int]
-    """Nodes that may be elected, with their incarnations; not those whose logs went since."""
+    """Nodes that may be elected, with their incarnations, without those that lost their logs since."""
 
 
 class Observer:
-    """R1 to R4, R6, R7, R9, R10, R12 and R17 over one world; R5 per replica in `check`."""
+    """R1 to R10, R12, R16 and R17 in one world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -50,7 +50,7 @@ class Observer:
         self.agreed: dict[int, int] = dict.fromkeys(world.nodes, 0)
         self.authored: dict[tuple[int, int], tuple[Entry, int | None]] = {}
         self.deleted_before = 0
-        """Of deleted records nobody can tell any more whether logs agree on them."""
+        """Retention has deleted what is before: whether logs agreed there cannot be told any more."""
         self.leaders: dict[int, tuple[int, int]] = {}
         self.told_epochs: dict[int, int] = {}
         """The newest leader epoch that each gateway has told a client."""
@@ -59,20 +59,23 @@ class Observer:
         """By node and leader epoch, where records begin that the node's disk took late."""
         self.damaged: dict[int, int] = {}
         """Nodes that may have lost records, until the controller hears of it: the incarnation."""
+        self.stepped_back: set[int] = set()
+        """Nodes that were killed after they had given up their damaged replica, until they register:
+        the controller may hear late that nobody may rely on it (seed 13341)."""
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
         """When nodes last deleted a replica that was not theirs any more."""
         self.began_ms: dict[int, int] = {}
-        """When the controller began each leader epoch. Its leader may hear of it later than its
-        followers, who may have fetched, and been removed, by then (seed 6702)."""
+        """When the controller began each leader epoch. By the time the leader hears of it, followers
+        may have fetched in it and have been removed (seed 6702)."""
         self.high_watermarks: dict[int, tuple[int, int, int]] = {}
         """By node: the incarnation and leader epoch in which it led last, and its HW."""
         self.doubted: frozenset[int] = frozenset()
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.joining: frozenset[int] = frozenset()
-        """The ISR that a leader just proposed, who knows that all of these have everything."""
+        """The ISR that a leader has just proposed: it knows that all of these have everything."""
         self.handed_over: dict[int, HandedOver] = {}
-        """By leader epoch, what its leader left to whoever leads the next one."""
+        """By leader epoch, the log that its leader has handed over to the next leader."""
         self.excused: set[int] = set()
         """Leader epochs that end although a leader lives that has not handed over."""
         self.alone: dict[int, int] = {}
@@ -80,7 +83,7 @@ class Observer:
         self.lossy_epoch = -1
         self.losses = 0
         self.loss_pending = False
-        """Its leader does not lead yet."""
+        """After a loss, until the new leader leads."""
         self.dirty = False
 
     @property
@@ -191,7 +194,7 @@ class Observer:
 
     def damages(self, node: int, next_incarnation: int) -> None:
         """The node's disk lost something, or all."""
-        self._inherits_nothing(node)
+        self._is_no_successor(node)
         self.damaged[node] = next_incarnation
         self.damaged_ms[node] = self.world.now
         self.agreed[node] = 0
@@ -199,17 +202,18 @@ class Observer:
 
     def removed(self, node: int) -> None:
         """The node has deleted its log, as the controller has taken its replica away."""
-        self._inherits_nothing(node)
+        self._is_no_successor(node)
         self.removed_ms[node] = self.world.now
         self.agreed[node] = 0
         self.dirty = True
 
     def made_anew(self, node: int) -> None:
-        """Nobody relies on the records of the node's damaged log any more, nor on its next ones."""
+        """No rule relies on the records of the node's damaged log any more."""
         self.damaged.pop(node, None)
 
     def registered(self, node: int, incarnation: int) -> None:
-        """From now on the controller has to know whether the node's log is whole."""
+        """The controller has decided by now whether the node's log is whole."""
+        self.stepped_back.discard(node)
         if incarnation >= self.damaged.get(node, incarnation + 1):
             del self.damaged[node]
         self.dirty = True
@@ -231,9 +235,9 @@ class Observer:
         """A leader lets others lead; from now on it may append nothing."""
         replica, running = process.replica, self.world.processes
         if replica.role is Role.LEADER and replica.resigned:
-            heirs = {n: running[n].incarnation for n in successors if running.get(n)}
+            successors_now = {n: running[n].incarnation for n in successors if running.get(n)}
             self.handed_over[replica.leader_epoch] = HandedOver(
-                process.node, process.log.end, heirs
+                process.node, process.log.end, successors_now
             )
 
     def leads_on(self, epoch: int) -> None:
@@ -260,7 +264,7 @@ class Observer:
         """
         controller, epoch = self.world.controller, before.leader_epoch
         node = controller.image.nodes.get(before.leader)
-        leader, heir = (self.world.processes.get(n) for n in (before.leader, after.leader))
+        leader, successor = (self.world.processes.get(n) for n in (before.leader, after.leader))
         if (
             node is None
             or node.fenced
@@ -273,7 +277,7 @@ class Observer:
             or leader.replica.leader_epoch != epoch
         ):
             return
-        end = heir.log.end if isinstance(heir, NodeProcess) else 0
+        end = successor.log.end if isinstance(successor, NodeProcess) else 0
         if len(leader.commits) or self.alone.get(epoch, 0) > end:
             raise ViolationError(
                 f"R1: node {before.leader} lives and has not handed over: "
@@ -281,11 +285,11 @@ class Observer:
                 f"were acknowledged with acks=1, node {after.leader} has {end}"
             )
 
-    def _inherits_nothing(self, node: int) -> None:
+    def _is_no_successor(self, node: int) -> None:
         for handed in self.handed_over.values():
             handed.successors.pop(node, None)
 
-    def _check_inheritance(self, process: NodeProcess) -> None:
+    def _check_successor_has_all(self, process: NodeProcess) -> None:
         """R1: also what only the leader had acknowledged (acks=1) outlives an orderly stop."""
         handed = self.handed_over.get(process.replica.leader_epoch - 1)
         if (
@@ -305,7 +309,7 @@ class Observer:
         if self.leaders.setdefault(epoch, identity) != identity:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
         invariants.check_epochs(process.replica)
-        self._check_inheritance(process)
+        self._check_successor_has_all(process)
         if self.loss_pending and epoch >= self.lossy_epoch:
             self._rebase(process)
         newest = self.world.controller.partition.leader_epoch
@@ -452,7 +456,7 @@ class Observer:
             self._lose(after)
 
     def _lose(self, after: PartitionState) -> None:
-        """What counts from now on is what the new leader has when it begins to lead."""
+        """From now on the log counts that the new leader has when it begins to lead."""
         if self.world.trace is not None:
             self.world.say(f"LOSS: {self.end} records were committed, {after}")
         self.losses += 1
@@ -502,9 +506,9 @@ class Observer:
         if entries != self.history[offset : offset + len(entries)]:
             raise ViolationError(f"R4: at {offset}, a consumer saw {entries}")
 
-    def consumer_cut(self, consumer: Consumer, parted: tuple[int, int]) -> None:
+    def consumer_cut(self, consumer: Consumer, diverging: tuple[int, int]) -> None:
         if self.lossy_epoch < 0:
-            raise ViolationError(f"R4: a consumer at {consumer.offset} is told {parted}")
+            raise ViolationError(f"R4: a consumer at {consumer.offset} is told {diverging}")
 
     def sequence_lost(self, producer: Producer) -> None:
         if self.lossy_epoch < 0:

@@ -172,6 +172,8 @@ class World:
         """SIGKILL: the page cache stays; connections break, which their peers see."""
         process = self.processes.pop(node)
         process.log.end_writing(self.disk_random)
+        if process.steps_back:
+            self.observer.stepped_back.add(node)
         self.network.send(node, CONTROLLER, "on_stream_closed", (node, process.replica.node_epoch))
         if self.rng.random() < 0.5:
             process.log.high_watermark = self.rng.randint(0, process.log.high_watermark)

@@ -12,7 +12,7 @@ from highwater.partition.core.replica_events import Diverged, OutOfRange
 
 MATCHES: Final = None
 UNKNOWN_EPOCH: Final = (-1, -1)
-"""Nothing is known of the fetcher's last epoch, so its log cannot be compared with ours."""
+"""This log does not know the fetcher's last epoch, so the two logs cannot be compared."""
 
 
 def divergence(
@@ -65,7 +65,7 @@ def bounded(offset: int, log_start_offset: int, log_end_offset: int) -> int:
 def cut_after(
     answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int
 ) -> TruncateLog | RestartLog | None:
-    """What a follower has to do to its log after its leader's answer; None for nothing.
+    """How a follower changes its log after its leader's answer; None if it does not.
 
     If the leader has deleted what comes after our end, the log begins anew where the leader's does.
     If our log reaches beyond the leader's, it is cut there.

@@ -1,4 +1,4 @@
-"""How far each follower is, as the leader knows it (Kafka's `Replica.updateFetchStateOrThrow`).
+"""How far each follower has fetched, as the leader knows it (Kafka's `Replica.updateFetchStateOrThrow`).
 
 Hot path: plain slots, changed in place by each fetch.
 """
@@ -49,9 +49,9 @@ class FollowerProgress:
         self.near = False
 
     def leave_isr(self) -> None:
-        """Out of the ISR, or refused there: its log may have failed since, and begun anew.
+        """It has left the ISR, or may not join: its log may have failed since, and begun anew.
 
-        So it is waited for, and joins, by what it fetches from now on.
+        So only what it fetches from now on counts.
         """
         self.log_end_offset = UNKNOWN
         self.caught_up_ms = NEVER_MS
@@ -72,7 +72,7 @@ class FollowerProgress:
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """It has everything before `offset`.
 
-        Who has all that the leader had at the fetch before was caught up at that time.
+        A follower that has all that the leader had at the fetch before was caught up at that time.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -144,5 +144,5 @@ def node_epochs(
 def tracked(
     known: Mapping[int, FollowerProgress], replicas: Iterable[int], leader: int
 ) -> dict[int, FollowerProgress]:
-    """What a leader keeps of its followers: who stays is the same object."""
+    """The followers of a leader; those that were `known` keep their progress."""
     return {n: known.get(n) or FollowerProgress(n) for n in replicas if n != leader}

@@ -35,7 +35,7 @@ NO_EPOCH: Final = -1
 ACKS_ALL: Final = -1
 
 NO_APPENDS: Final = -2
-"""An epoch in which nobody sends anything."""
+"""An epoch that no append names."""
 
 
 class Replica:
@@ -119,7 +119,7 @@ class Replica:
         self.resigned = False
         """Nothing is appended in this epoch any more, and another replica is to lead the next."""
         self.under_min_isr = False
-        """A leader that can commit nothing because the ISR is too small (KIP-966)."""
+        """True for a leader that can commit nothing, because the ISR is too small (KIP-966)."""
         self.replicas: tuple[int, ...] = ()
         self.min_isr = 1
         self.isr = IsrState()
@@ -231,7 +231,7 @@ class Replica:
         return self._propose(self.isr.committed + joining) if self.isr.may_propose else []
 
     def _propose(self, wanted: tuple[int, ...]) -> list[Effect]:
-        """One attempt; also to settle one that nobody answered, which moves the epoch."""
+        """One proposal; also to settle an unanswered one, since any answer moves the partition epoch."""
         if wanted == self.isr.committed and not self.isr.doubtful:
             return []
         attempt = self.isr.propose(wanted)
@@ -330,7 +330,7 @@ class Replica:
         return [effects[before]] if before in effects else []
 
     def _too_late(self, _: object) -> list[Effect]:
-        """An answer or a tick for a role that ended meanwhile."""
+        """The event belongs to a role that has ended meanwhile."""
         return []
 
     # ---- leader, hot path ----
@@ -443,8 +443,8 @@ class Replica:
     def _advance(self) -> int | None:
         """Moves the HW to the smallest LEO over the maximal ISR; never back (KIP-497, KIP-966).
 
-        Nothing is committed while the committed ISR is below min.insync.replicas: who left it
-        then is still an eligible leader.
+        Nothing is committed while the committed ISR is below min.insync.replicas: replicas that left
+        it then are still eligible leaders.
         """
         if self.under_min_isr:
             return None
@@ -461,7 +461,7 @@ class Replica:
         return follower.node not in self.ineligible and not follower.in_maximal_isr
 
     def _can_join(self, follower: FollowerProgress) -> bool:
-        """Has everything committed and the start of this epoch, so that nobody waits for it."""
+        """True if it has everything committed and the start of this epoch, so that nobody waits."""
         offset = follower.log_end_offset
         return (
             offset >= self.high_watermark

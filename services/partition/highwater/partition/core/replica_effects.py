@@ -1,4 +1,4 @@
-"""What a replica wants done on its control path, in the order in which it has to be done."""
+"""The effects of a replica's events, which its shell carries out in order."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class BeginEpochBehind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLeading:
-    """Whoever waits here for a commit or for bytes is told that the outcome is unknown."""
+    """Answer the appends that wait here with an unknown outcome, and the fetches that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ProposeIsr:
     partition_epoch: int
     isr: tuple[int, ...]
     node_epochs: tuple[int, ...]
-    """Parallel to `isr` (KIP-903): under which they fetched; -1 if they have not."""
+    """Parallel to `isr` (KIP-903): the node epochs under which they fetched; -1 if they have not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
