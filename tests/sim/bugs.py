@@ -6,15 +6,6 @@ A simulation that finds them no more is broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
-from highwater.controller.core.alter_reassignments import alter_reassignments
-from highwater.controller.core.change_isr import alter_partitions
-from highwater.controller.core.membership import change_nodes
-from highwater.model.cluster import PartitionState
-from highwater.model.ids import LeaderEpoch
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
@@ -22,12 +13,39 @@ from highwater.partition.core.followers import FollowerProgress
 from highwater.partition.core.producers import ACCEPT
 from highwater.partition.core.replica import ACKS_ALL, Replica
 from highwater.partition.core.transitions import Role
-from tests.sim.asked_hand_over import AskedHandOver
 from tests.sim.bug import Bug
 from tests.sim.controller import Published
+from tests.sim.controller_bugs import (
+    alters_keeping_the_epoch,
+    alters_without_asking,
+    alters_without_epoch,
+    elects_anybody,
+    keeps_eligible_leaders,
+    keeps_the_epoch,
+    moves_at_once,
+    never_doubts,
+    reassigns_keeping_the_epoch,
+    reassigns_without_asking,
+    trusts_boot_ids,
+)
 from tests.sim.disk import Entry
-from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
 from tests.sim.gateways import Gateway
+from tests.sim.late_bugs import (
+    AcknowledgesBeforeTheWrite,
+    CommitsBeforeTheWrite,
+    CountsUnflushed,
+    FetchesBeforeTheFlush,
+    ForgetsEndedFlushes,
+    ForgetsLateWrites,
+    HoldsForWhoeverWasNamed,
+    KeepsEpochsBeforeLateWrites,
+    LeadsBeforeLateWrites,
+    LeavesLateWritesUnflushed,
+    NeverLeadsOn,
+    SaysItIsReady,
+    with_asked,
+    with_disk,
+)
 from tests.sim.node import NodeProcess
 
 # ---- replicas ----
@@ -170,142 +188,7 @@ class HighWatermarkGoesBack(Replica):
         return lowest
 
 
-class CountsUnflushed(Replica):
-    """A leader counts what flush.messages asks to be flushed first."""
-
-    __slots__ = ()
-
-    def appended(self, log_end_offset: int, counted_end_offset: int) -> int | None:
-        return super().appended(log_end_offset, log_end_offset)
-
-
-class FetchesBeforeTheFlush(Replica):
-    """A follower acknowledges, by its next fetch, what flush.messages asks to be flushed first."""
-
-    __slots__ = ()
-
-    def may_ask(self) -> bool:
-        return self.may_fetch(self.leader_epoch)
-
-
-class ForgetsEndedFlushes(Replica):
-    """A flush that has ended counts nothing, so that the follower never fetches again."""
-
-    __slots__ = ()
-
-    def _end_moved(self, event: on.LogEndMoved) -> list[effect.Effect]:
-        return super()._end_moved(replace(event, counted_end_offset=self.counted_end_offset))
-
-
-class LeadsBeforeLateWrites(Replica):
-    """A late write is taken for one of the present epoch, which is known to begin before it."""
-
-    __slots__ = ()
-
-    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
-        moved = on.LogEndMoved(
-            log_end_offset=event.log_end_offset, counted_end_offset=event.counted_end_offset
-        )
-        return self._end_moved(moved)
-
-
-class KeepsEpochsBeforeLateWrites(Replica):
-    """A follower that led during a late write takes its records for those of that epoch."""
-
-    __slots__ = ()
-
-    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
-        effects = super()._written_late(event)
-        return effects if self.role is Role.LEADER else []
-
-
-class ForgetsLateWrites(Replica):
-    """A leader does not hear of a write that an earlier role began."""
-
-    __slots__ = ()
-
-    def _written_late(self, event: on.WrittenLate) -> list[effect.Effect]:
-        return self._too_late(event)
-
-
 # ---- shells ----
-
-
-class AcknowledgesBeforeTheWrite(DiskWrites):
-    """A follower fetches from behind what its disk has not written yet."""
-
-    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
-        super().write_later(entries, what)
-        process = self._process
-        if isinstance(what, FollowerWrite):
-            replica = process.replica
-            question = (
-                process.node,
-                process.incarnation,
-                replica.node_epoch,
-                replica.leader_epoch,
-                process.log.end + len(entries),
-                replica.epochs.latest,
-            )
-            process.world.network.send(process.node, replica.leader, "on_fetch", question)
-
-
-class CommitsBeforeTheWrite(DiskWrites):
-    """A leader counts what its disk has not written yet."""
-
-    def write_later(self, entries: list[Entry], what: Produce | FollowerWrite) -> None:
-        super().write_later(entries, what)
-        process = self._process
-        if isinstance(what, Produce):
-            end = process.log.end + len(entries)
-            if process.replica.appended(end, end) is not None:
-                process.high_watermark_moved()
-
-
-class LeavesLateWritesUnflushed(DiskWrites):
-    """No flush follows a write that ends in another role, so that it never counts."""
-
-    def after_late_write(self) -> None:
-        self._process.fetch()
-
-
-class HoldsForWhoeverWasNamed(AskedHandOver):
-    """A leader waits for its successor although that one cannot lead any more."""
-
-    def can_lead(self, successor: int) -> bool:
-        return True
-
-
-class NeverLeadsOn(AskedHandOver):
-    """A leader that has resigned takes nothing more in its epoch, whatever becomes of the others."""
-
-    def lead_on(self) -> None:
-        self.end()
-
-
-class SaysItIsReady(AskedHandOver):
-    """A leader that is asked does not wait for its successor."""
-
-    def _has_all(self, successor: int) -> bool:
-        return True
-
-
-def _with_disk(disk: type[DiskWrites]) -> Callable[..., NodeProcess]:
-    def process(*place: Any) -> NodeProcess:
-        made = NodeProcess(*place)
-        made.disk = disk(made)
-        return made
-
-    return process
-
-
-def _with_asked(asked: type[AskedHandOver]) -> Callable[..., NodeProcess]:
-    def process(*place: Any) -> NodeProcess:
-        made = NodeProcess(*place)
-        made.asked = asked(made)
-        return made
-
-    return process
 
 
 class TakesImagesAsTheyCome(Gateway):
@@ -394,106 +277,6 @@ class ServesAboveHighWatermark(NodeProcess):
         super().on_consume(client, request, epoch, offset, last)
 
 
-# ---- the controller ----
-
-
-def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any, **more: Any) -> Any:
-    """AlterPartition is no compare-and-set: whatever comes is committed."""
-    present = image.topics[proposals[0].topic_id].partitions[0]
-    current = [replace(p, partition_epoch=present.partition_epoch) for p in proposals]
-    return alter_partitions(image, leader, current, min_isr, **more)
-
-
-def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
-    """Elections take whoever lives, as if every topic had asked for it."""
-    return change_nodes(image, changed, replace(rules, unclean=lambda _: True), **more)
-
-
-def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
-    """A new leader in the same epoch."""
-    decision = change_nodes(image, changed, rules, **more)
-
-    def keep(before: PartitionState, after: PartitionState) -> PartitionState:
-        return replace(after, leader_epoch=max(before.leader_epoch, LeaderEpoch(1)))
-
-    return _changed_so(image, decision, keep)
-
-
-def _changed_so(image: Any, decision: Any, change: Any) -> Any:
-    """The decision, its partition changed by `change(before, after)`."""
-    if decision.delta is None or not decision.delta.partitions:
-        return decision
-    ((topic_id, (after,)),) = decision.delta.partitions.items()
-    changed = change(image.topics[topic_id].partitions[0], after)
-    delta = replace(decision.delta, partitions={topic_id: (changed,)})
-    return replace(decision, delta=delta)
-
-
-def _keep_epoch(before: PartitionState, after: PartitionState) -> PartitionState:
-    gone = set(before.replicas) - set(after.replicas)
-    if gone and after.leader == before.leader:
-        return replace(after, leader_epoch=before.leader_epoch)
-    return after
-
-
-def alters_keeping_the_epoch(image: Any, *args: Any, **more: Any) -> Any:
-    """Replicas go while the leader epoch stays, so that their old fetches may count again."""
-    return _changed_so(image, alter_partitions(image, *args, **more), _keep_epoch)
-
-
-def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:
-    """The same for moves that begin or are called back."""
-    return _changed_so(args[0], alter_reassignments(*args, **more), _keep_epoch)
-
-
-def moves_at_once(*args: Any, **more: Any) -> Any:
-    """A move is completed when it begins: who is added is taken to have everything."""
-
-    def finish(_: PartitionState, after: PartitionState) -> PartitionState:
-        target = tuple(n for n in after.replicas if n not in after.removing_replicas)
-        return replace(
-            after,
-            replicas=target,
-            isr=target,
-            leader=target[0],
-            leader_epoch=LeaderEpoch(after.leader_epoch + 1),
-            last_known_leader=target[0],
-            eligible_leaders=(),
-            adding_replicas=(),
-            removing_replicas=(),
-        )
-
-    return _changed_so(args[0], alter_reassignments(*args, **more), finish)
-
-
-def alters_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any:
-    """A move is completed with the proposal that makes it possible, whoever leads."""
-    del leader_first
-    return alter_partitions(*args, **more)
-
-
-def reassigns_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any:
-    """The same for moves that can be completed when they begin."""
-    del leader_first
-    return alter_reassignments(*args, **more)
-
-
-def never_doubts(*_: Any) -> bool:
-    """Whoever comes back has everything."""
-    return True
-
-
-def trusts_boot_ids(_: Any, __: Any, boot_id_before: str, boot_id: str) -> bool:
-    """The kernel is the same, so the directory must be (KAFKA-14139)."""
-    return bool(boot_id_before) and boot_id_before == boot_id
-
-
-def keeps_eligible_leaders(partition: PartitionState, *, min_isr: int) -> PartitionState:
-    """A lower minimum leaves the eligible leaders as they are."""
-    del min_isr
-    return replace(partition, partition_epoch=partition.partition_epoch + 1)
-
-
 BUGS = (
     Bug(
         name="truncates-to-high-watermark",
@@ -519,7 +302,7 @@ BUGS = (
         source="KIP-966, found by the seed",
     ),
     Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
-    Bug(name="cuts-twice", seed=192, replica=CutsTwice, source="R7"),
+    Bug(name="cuts-twice", seed=246, replica=CutsTwice, source="R7"),
     Bug(name="high-watermark-goes-back", seed=0, replica=HighWatermarkGoesBack, source="R4"),
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
     Bug(name="acknowledges-repetitions", seed=5, process=AcknowledgesRepetitions, source="R1, R10"),
@@ -603,37 +386,37 @@ BUGS = (
     Bug(
         name="acknowledges-before-the-write",
         seed=0,
-        process=_with_disk(AcknowledgesBeforeTheWrite),
+        process=with_disk(AcknowledgesBeforeTheWrite),
         source="R3, a disk that hangs",
     ),
     Bug(
         name="commits-before-the-write",
         seed=0,
-        process=_with_disk(CommitsBeforeTheWrite),
+        process=with_disk(CommitsBeforeTheWrite),
         source="R1, a disk that hangs",
     ),
     Bug(
         name="leaves-late-writes-unflushed",
         seed=56,
-        process=_with_disk(LeavesLateWritesUnflushed),
+        process=with_disk(LeavesLateWritesUnflushed),
         source="R16, flush.messages on a disk that hangs",
     ),
     Bug(
         name="holds-for-whoever-was-named",
-        seed=43,
-        process=_with_asked(HoldsForWhoeverWasNamed),
+        seed=68,
+        process=with_asked(HoldsForWhoeverWasNamed),
         source="R16, a hand-over on request",
     ),
     Bug(
         name="never-leads-on",
         seed=31,
-        process=_with_asked(NeverLeadsOn),
+        process=with_asked(NeverLeadsOn),
         source="R16, a hand-over on request",
     ),
     Bug(
         name="says-it-is-ready",
         seed=21,
-        process=_with_asked(SaysItIsReady),
+        process=with_asked(SaysItIsReady),
         source="R1, a hand-over on request",
     ),
     Bug(

@@ -285,15 +285,21 @@ class Faults:
             world.controller.reassign(None)
 
     def successor_leaves(self) -> None:
-        """Who is to lead next dies or is cut off, before the leader is ready or after."""
+        """Who is to lead next dies or is cut off, before the leader is ready or after.
+
+        In every other case the controller does not hear that the leader is ready.
+        """
         controller, world = self.world.controller, self.world
         if controller.paused:
             return
         controller.prefer()
         successor = controller.hand_overs.successor
-        if successor is not None:
-            leave = self._successor_dies if self.rng.random() < 0.5 else self._successor_is_cut_off
-            world.after(self.rng.choice((1, 5, 20, 60)), leave, successor)
+        if successor is None:
+            return
+        if self.rng.random() < 0.5:
+            self._cut([(controller.partition.leader, CONTROLLER)])
+        leave = self._successor_dies if self.rng.random() < 0.75 else self._successor_is_cut_off
+        world.after(self.rng.choice((1, 5, 20, 60)), leave, successor)
 
     def _successor_dies(self, node: int) -> None:
         if self.world.processes.get(node) is not None:

@@ -45,7 +45,7 @@ HANGS = ("disk_hangs", "disk_hangs", "disk_hangs", "kill")
 HANGING_SHARE = 0.3
 FLUSHING_SHARE = 0.25
 """Seeds in which the topic has flush.messages."""
-LEAVING = ("preferred_election", "successor_leaves")
+LEAVING = ("successor_leaves", "successor_leaves")
 LEAVING_SHARE = 0.2
 
 
