@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.sim.node import NodeProcess
 
 CATCH_UP_MS = 200
-"""How long a leader waits for the logs of those who could lead."""
+"""How long a leader waits for its successor's log."""
 ELECTED_MS = 400
 """After which a leader goes on that said it was ready."""
 
@@ -79,7 +79,7 @@ class AskedHandOver:
 
     @property
     def successor(self) -> int | None:
-        """Who is waited for, or to be elected."""
+        """The node that the leader waits for, or that is being elected."""
         return None if self._asked is None else self._asked[1]
 
     def lead_on(self) -> None:

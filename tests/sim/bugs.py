@@ -83,7 +83,7 @@ class CountsCommittedIsr(Replica):
 
 
 class ChecksNoEpochOnFetch(Replica):
-    """Whoever asks a leader, of whatever epoch, is served, and counts."""
+    """A leader serves and counts fetches of any leader epoch."""
 
     __slots__ = ()
 
@@ -249,7 +249,7 @@ class ForgetsProducers(NodeProcess):
 
 
 class HandsOverTooSoon(NodeProcess):
-    """A leader that stops does not wait for the logs of those who may lead."""
+    """A leader that stops does not wait for the logs of the replicas that may lead."""
 
     @property
     def handed_over(self) -> bool:

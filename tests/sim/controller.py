@@ -232,7 +232,7 @@ class SimController:
         )
         result = decision.result[0]
         if result.refusal is None:
-            # Who joins with this may lead with it, if it completes a reassignment.
+            # A replica that joins may lead at once, if that completes a reassignment.
             self.world.observer.joining = frozenset(wanted.isr)
         self.commit(decision)
         self.world.observer.joining = frozenset()

@@ -20,7 +20,7 @@ def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any, 
 
 
 def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
-    """Elections take whoever lives, as if every topic had asked for it."""
+    """Elections take any live replica, as if every topic allowed unclean elections."""
     return change_nodes(image, changed, replace(rules, unclean=lambda _: True), **more)
 
 
@@ -62,7 +62,7 @@ def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:
 
 
 def moves_at_once(*args: Any, **more: Any) -> Any:
-    """A move is completed when it begins: who is added is taken to have everything."""
+    """A move is completed when it begins: the added replicas are taken to have everything."""
 
     def finish(_: PartitionState, after: PartitionState) -> PartitionState:
         target = tuple(n for n in after.replicas if n not in after.removing_replicas)
@@ -94,7 +94,7 @@ def reassigns_without_asking(*args: Any, leader_first: bool, **more: Any) -> Any
 
 
 def never_doubts(*_: Any) -> bool:
-    """Whoever comes back has everything."""
+    """A node that comes back is taken to have everything."""
     return True
 
 

@@ -243,7 +243,7 @@ class Faults:
         self.world.network.slow = self.world.options.slow if self.active else 0.0
 
     def slow_controller(self) -> None:
-        """What goes to and from the controller may take longer than anybody waits."""
+        """Messages to and from the controller may take longer than any timeout."""
         self.world.network.slow_controller = True
         self._later("fast_controller")
 
@@ -285,7 +285,7 @@ class Faults:
             world.controller.reassign(None)
 
     def successor_leaves(self) -> None:
-        """Who is to lead next dies or is cut off, before the leader is ready or after.
+        """The successor dies or is cut off, before the leader is ready or after.
 
         In every other case the controller does not hear that the leader is ready.
         """

@@ -198,7 +198,7 @@ class Model:
     def change_isr(
         self, node: int, *, lag: bool, answered: bool = True, arrives: bool = True
     ) -> bool:
-        """The leader proposes who caught up, or drops all that lag; the controller decides.
+        """The leader proposes replicas that caught up, or drops those that lag; the controller decides.
 
         Unless the request is lost, or the answer, of which the leader cannot tell which it was.
         """
@@ -343,8 +343,8 @@ class Model:
         self.check_quorum()
 
     def check_quorum(self) -> None:
-        """R3: who may be elected has everything committed. Not checked here when a log is cut, so
-        that stories can be told to their end: their loss.
+        """R3: replicas that may be elected have everything committed. Not checked when a log is cut, so
+        that a story goes on to its end, where the record is lost.
         """
         for node in (*self.partition.isr, *self.partition.eligible_leaders):
             if self.logs[node][: len(self.history)] != self.history:

@@ -156,7 +156,7 @@ class NodeProcess:
 
     @property
     def handed_over(self) -> bool:
-        """Whoever is elected next has all of the log, or this node does not lead."""
+        """Every possible successor has all of the log, or this node does not lead."""
         if self.replica.role is not Role.LEADER or not self.replica.resigned:
             return True
         return not self.disk.flushing and have_all(
@@ -248,7 +248,7 @@ class NodeProcess:
         return self.found_damage_in is not None or self.damaged_in is not None
 
     def on_who_lives(self, node: int, incarnation: int, leader_epoch: int) -> None:
-        """As ReadRange of the partition service: who is in sync in that epoch, as far as it knows."""
+        """As ReadRange of the partition service: answers if it is in sync in that epoch."""
         replica = self.replica
         lives = replica.role in (Role.LEADER, Role.FOLLOWER) and not replica.truncating
         if lives and leader_epoch == replica.leader_epoch and self.node in replica.isr.committed:
@@ -442,7 +442,7 @@ class NodeProcess:
             self.handle(event)
 
     def _is_full(self) -> bool:
-        """Nothing can be appended; who tries has failed then, if the seed bears that."""
+        """The disk is full: nothing can be appended. In some seeds the log fails with the attempt."""
         faults = self.world.faults
         if self.log.full and self.world.options.log_failures and faults.may_damage(self.node):
             faults.write_fails(self)

@@ -64,7 +64,7 @@ class Observer:
         the controller may hear late that nobody may rely on it (seed 13341)."""
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
-        """When nodes last deleted a replica that was not theirs any more."""
+        """When nodes last deleted a replica that the controller had taken away."""
         self.began_ms: dict[int, int] = {}
         """When the controller began each leader epoch. By the time the leader hears of it, followers
         may have fetched in it and have been removed (seed 6702)."""
@@ -371,7 +371,7 @@ class Observer:
             )
         for entry in process.log.read(self.end, high):
             self._commit(entry)
-        # Who lost its disk, or its replica, in this term may have had the record when it fetched.
+        # A node that lost its disk or replica in this epoch may have had the record when it fetched.
         began = self.began_ms[replica.leader_epoch]
         copies = sum(
             self.damaged_ms.get(node, -1) >= began
@@ -405,13 +405,13 @@ class Observer:
             )
 
     def _check_quorum(self) -> None:
-        """R3, R12: whoever may be elected has everything that was committed."""
+        """R3, R12: replicas that may be elected have everything that was committed."""
         partition = self.world.controller.partition
         for node in (*partition.isr, *partition.eligible_leaders):
             if node in self.damaged:
                 continue
             log = self.world.logs[node]
-            # Whoever leads after a loss makes its own high watermark the measure.
+            # After a loss the new leader's own high watermark counts, flushed or not.
             flushes = log.flush_messages and self.lossy_epoch < 0
             if flushes and log.flushed_end < self.end:
                 raise ViolationError(
@@ -429,7 +429,7 @@ class Observer:
     def partition_changed(
         self, before: PartitionState, after: PartitionState, leader_first: bool
     ) -> None:
-        """R6, R12: epochs grow, and leaders come from those who have everything.
+        """R6, R12: epochs grow, and leaders come from the replicas that have everything.
 
         R1: with `leader_first` a leader that lives has handed over.
         """

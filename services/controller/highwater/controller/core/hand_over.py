@@ -58,8 +58,9 @@ def led_still(
     for move in moves:
         topic_id, number = move.key
         topic = image.topics.get(topic_id)
-        led = topic is not None and number < len(topic.partitions)
-        if move.key in keys and led and topic.partitions[number].leader_epoch == move.leader_epoch:
+        if move.key not in keys or topic is None or number >= len(topic.partitions):
+            continue
+        if topic.partitions[number].leader_epoch == move.leader_epoch:
             present.add(move.key)
     return frozenset(present)
 

@@ -115,7 +115,7 @@ def lagging(
     now_ms: int,
     lag_ms_max: int,
 ) -> set[int]:
-    """Who has fallen behind; the high watermark waits for the others that are `joinable`."""
+    """The nodes that have fallen behind; the high watermark waits for `joinable` ones that have not."""
     behind = set()
     for follower in progress:
         caught_up = follower.is_caught_up(leader_end, now_ms, lag_ms_max)
@@ -128,7 +128,7 @@ def lagging(
 def leave_isr(
     progress: Iterable[FollowerProgress], before: Collection[int], maximal: Collection[int]
 ) -> None:
-    """Of those that were in an ISR `before`, whoever is not in the maximal one begins anew."""
+    """Followers that were in the ISR `before` and are not in the maximal one begin anew."""
     for follower in progress:
         if follower.node in before and follower.node not in maximal:
             follower.leave_isr()

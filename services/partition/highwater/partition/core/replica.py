@@ -217,7 +217,7 @@ class Replica:
         return moved(self._advance()) if self.role is Role.LEADER else []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
-        """Proposes an ISR without those who fell behind; who caught up joins when it fetches."""
+        """Proposes an ISR without followers that fell behind; others join when they fetch."""
         end, now_ms = self.counted_end_offset, event.now_ms
         behind = followers.lagging(self.progress, self._may_join, end, now_ms, self._lag_ms_max)
         if not self.isr.may_propose:
