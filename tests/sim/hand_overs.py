@@ -58,12 +58,17 @@ class HandOvers:
         world.after(ANSWER_MS, self._not_answered, self._asked)
 
     def finish_moves(self) -> None:
-        """Moves that wait for nothing but the leader that they remove."""
+        """Moves that wait for nothing but, perhaps, the leader that they remove."""
         controller = self._controller
         if self._asked is not None or controller.world.now < self._next_try_ms:
             return
-        if any(True for _ in waiting_moves(controller.image)):
+        if not any(True for _ in waiting_moves(controller.image)):
+            return
+        decision = controller.finished_moves()
+        if leader_moves(controller.image, decision.delta):
             self.carry_out(controller.finished_moves, is_move=True)
+        else:
+            controller.commit(decision)
 
     def answered(self, node: int, leader_epoch: int, *, ready: bool) -> None:
         """A leader has handed over, or goes on."""

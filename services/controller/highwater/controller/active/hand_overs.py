@@ -146,9 +146,10 @@ class HandOvers:
         """Those whose leaders go on, or that the store could not take; none with `give_up`."""
         try:
             decision = finish_moves(self._writer.image, keys, self._elections, self._offline())
-            lagging = await self.carry_out(
-                leader_moves(self._writer.image, decision.delta), self._finish
-            )
+            moves = leader_moves(self._writer.image, decision.delta)
+            if decision.delta is not None and (free := keys.difference(m.key for m in moves)):
+                await self._finish(free)
+            lagging = await self.carry_out(moves, self._finish)
             if lagging and give_up:
                 self._log.warning("leaders_removed_without_hand_over", partitions=len(lagging))
                 await self._finish(lagging)

@@ -66,7 +66,10 @@ def led_still(
 
 
 def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:
-    """Partitions whose move waits for nothing but, perhaps, the leader that it removes."""
+    """Partitions whose move waits for nothing but, perhaps, the leader that it removes.
+
+    That leader may have changed since, by a preferred election, for example.
+    """
     for topic in change.topics.values() if isinstance(change, ClusterImage) else change.topics:
         for p in topic.partitions:
             if _waits(p):
@@ -79,7 +82,7 @@ def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]
 
 
 def _waits(p: PartitionState) -> bool:
-    return p.leader in p.removing_replicas and set(p.adding_replicas) <= set(p.isr)
+    return is_moving(p) and p.leader != NO_NODE and set(p.adding_replicas) <= set(p.isr)
 
 
 def finish_moves(
