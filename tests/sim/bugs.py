@@ -6,14 +6,6 @@ A simulation that finds them no more is broken.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-from highwater.controller.core.alter_reassignments import alter_reassignments
-from highwater.controller.core.change_isr import alter_partitions
-from highwater.controller.core.membership import change_nodes
-from highwater.model.cluster import PartitionState
-from highwater.model.ids import LeaderEpoch
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
@@ -23,8 +15,37 @@ from highwater.partition.core.replica import ACKS_ALL, Replica
 from highwater.partition.core.transitions import Role
 from tests.sim.bug import Bug
 from tests.sim.controller import Published
+from tests.sim.controller_bugs import (
+    alters_keeping_the_epoch,
+    alters_without_asking,
+    alters_without_epoch,
+    elects_anybody,
+    keeps_eligible_leaders,
+    keeps_the_epoch,
+    moves_at_once,
+    never_doubts,
+    reassigns_keeping_the_epoch,
+    reassigns_without_asking,
+    trusts_boot_ids,
+)
 from tests.sim.disk import Entry
 from tests.sim.gateways import Gateway
+from tests.sim.late_bugs import (
+    AcknowledgesBeforeTheWrite,
+    CommitsBeforeTheWrite,
+    CountsUnflushed,
+    FetchesBeforeTheFlush,
+    ForgetsEndedFlushes,
+    ForgetsLateWrites,
+    HoldsForWhoeverWasNamed,
+    KeepsEpochsBeforeLateWrites,
+    LeadsBeforeLateWrites,
+    LeavesLateWritesUnflushed,
+    NeverLeadsOn,
+    SaysItIsReady,
+    with_asked,
+    with_disk,
+)
 from tests.sim.node import NodeProcess
 
 # ---- replicas ----
@@ -62,7 +83,7 @@ class CountsCommittedIsr(Replica):
 
 
 class ChecksNoEpochOnFetch(Replica):
-    """Whoever asks a leader, of whatever epoch, is served, and counts."""
+    """A leader serves and counts fetches of any leader epoch."""
 
     __slots__ = ()
 
@@ -228,7 +249,7 @@ class ForgetsProducers(NodeProcess):
 
 
 class HandsOverTooSoon(NodeProcess):
-    """A leader that stops does not wait for the logs of those who may lead."""
+    """A leader that stops does not wait for the logs of the replicas that may lead."""
 
     @property
     def handed_over(self) -> bool:
@@ -256,94 +277,6 @@ class ServesAboveHighWatermark(NodeProcess):
         super().on_consume(client, request, epoch, offset, last)
 
 
-# ---- the controller ----
-
-
-def alters_without_epoch(image: Any, leader: Any, proposals: Any, min_isr: Any, **more: Any) -> Any:
-    """AlterPartition is no compare-and-set: whatever comes is committed."""
-    present = image.topics[proposals[0].topic_id].partitions[0]
-    current = [replace(p, partition_epoch=present.partition_epoch) for p in proposals]
-    return alter_partitions(image, leader, current, min_isr, **more)
-
-
-def elects_anybody(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
-    """Elections take whoever lives, as if every topic had asked for it."""
-    return change_nodes(image, changed, replace(rules, unclean=lambda _: True), **more)
-
-
-def keeps_the_epoch(image: Any, changed: Any, rules: Any, **more: Any) -> Any:
-    """A new leader in the same epoch."""
-    decision = change_nodes(image, changed, rules, **more)
-
-    def keep(before: PartitionState, after: PartitionState) -> PartitionState:
-        return replace(after, leader_epoch=max(before.leader_epoch, LeaderEpoch(1)))
-
-    return _changed_so(image, decision, keep)
-
-
-def _changed_so(image: Any, decision: Any, change: Any) -> Any:
-    """The decision, its partition changed by `change(before, after)`."""
-    if decision.delta is None or not decision.delta.partitions:
-        return decision
-    ((topic_id, (after,)),) = decision.delta.partitions.items()
-    changed = change(image.topics[topic_id].partitions[0], after)
-    delta = replace(decision.delta, partitions={topic_id: (changed,)})
-    return replace(decision, delta=delta)
-
-
-def _keep_epoch(before: PartitionState, after: PartitionState) -> PartitionState:
-    gone = set(before.replicas) - set(after.replicas)
-    if gone and after.leader == before.leader:
-        return replace(after, leader_epoch=before.leader_epoch)
-    return after
-
-
-def alters_keeping_the_epoch(image: Any, *args: Any, **more: Any) -> Any:
-    """Replicas go while the leader epoch stays, so that their old fetches may count again."""
-    return _changed_so(image, alter_partitions(image, *args, **more), _keep_epoch)
-
-
-def reassigns_keeping_the_epoch(*args: Any, **more: Any) -> Any:
-    """The same for moves that begin or are called back."""
-    return _changed_so(args[0], alter_reassignments(*args, **more), _keep_epoch)
-
-
-def moves_at_once(*args: Any, **more: Any) -> Any:
-    """A move is completed when it begins: who is added is taken to have everything."""
-
-    def finish(_: PartitionState, after: PartitionState) -> PartitionState:
-        target = tuple(n for n in after.replicas if n not in after.removing_replicas)
-        return replace(
-            after,
-            replicas=target,
-            isr=target,
-            leader=target[0],
-            leader_epoch=LeaderEpoch(after.leader_epoch + 1),
-            last_known_leader=target[0],
-            eligible_leaders=(),
-            adding_replicas=(),
-            removing_replicas=(),
-        )
-
-    return _changed_so(args[0], alter_reassignments(*args, **more), finish)
-
-
-def never_doubts(*_: Any) -> bool:
-    """Whoever comes back has everything."""
-    return True
-
-
-def trusts_boot_ids(_: Any, __: Any, boot_id_before: str, boot_id: str) -> bool:
-    """The kernel is the same, so the directory must be (KAFKA-14139)."""
-    return bool(boot_id_before) and boot_id_before == boot_id
-
-
-def keeps_eligible_leaders(partition: PartitionState, *, min_isr: int) -> PartitionState:
-    """A lower minimum leaves the eligible leaders as they are."""
-    del min_isr
-    return replace(partition, partition_epoch=partition.partition_epoch + 1)
-
-
 BUGS = (
     Bug(
         name="truncates-to-high-watermark",
@@ -369,21 +302,21 @@ BUGS = (
         source="KIP-966, found by the seed",
     ),
     Bug(name="admits-anybody", seed=0, replica=AdmitsAnybody, source="R3"),
-    Bug(name="cuts-twice", seed=13, replica=CutsTwice, source="R7"),
+    Bug(name="cuts-twice", seed=246, replica=CutsTwice, source="R7"),
     Bug(name="high-watermark-goes-back", seed=0, replica=HighWatermarkGoesBack, source="R4"),
     Bug(name="acknowledges-at-once", seed=0, process=AcknowledgesAtOnce, source="R1"),
-    Bug(name="acknowledges-repetitions", seed=0, process=AcknowledgesRepetitions, source="R1, R10"),
+    Bug(name="acknowledges-repetitions", seed=5, process=AcknowledgesRepetitions, source="R1, R10"),
     Bug(name="counts-diverging-fetches", seed=8, process=CountsDivergingFetches, source="KIP-595"),
-    Bug(name="forgets-producers", seed=4, process=ForgetsProducers, source="R10"),
+    Bug(name="forgets-producers", seed=6, process=ForgetsProducers, source="R10"),
     Bug(
         name="keeps-empty-epochs",
-        seed=7,
+        seed=0,
         process=KeepsEmptyEpochs,
         source="R7, R16, UnifiedLog.truncateTo",
     ),
     Bug(
         name="appends-after-resigning",
-        seed=0,
+        seed=1,
         replica=AppendsAfterResigning,
         source="R1, an orderly stop",
     ),
@@ -407,8 +340,7 @@ BUGS = (
     Bug(name="trusts-boot-ids", seed=1, has_its_tail=trusts_boot_ids, source="KAFKA-14139"),
     Bug(
         name="keeps-the-epoch-when-replicas-go",
-        seed=1_642,
-        rare=True,
+        seed=123,
         alter_partitions=alters_keeping_the_epoch,
         alter_reassignments=reassigns_keeping_the_epoch,
         source="R3, Kafka's PartitionChangeBuilder",
@@ -416,8 +348,82 @@ BUGS = (
     Bug(name="moves-at-once", seed=3, alter_reassignments=moves_at_once, source="R1, KIP-455"),
     Bug(
         name="keeps-eligible-leaders",
-        seed=13,
+        seed=213,
         after_min_isr_change=keeps_eligible_leaders,
         source="KIP-966",
+    ),
+    Bug(name="counts-unflushed", seed=2, replica=CountsUnflushed, source="R1, flush.messages"),
+    Bug(
+        name="fetches-before-the-flush",
+        seed=2,
+        replica=FetchesBeforeTheFlush,
+        source="R1, flush.messages",
+    ),
+    Bug(
+        name="forgets-ended-flushes",
+        seed=2,
+        replica=ForgetsEndedFlushes,
+        source="R16, flush.messages",
+    ),
+    Bug(
+        name="leads-before-late-writes",
+        seed=16,
+        replica=LeadsBeforeLateWrites,
+        source="R7, a disk that hangs",
+    ),
+    Bug(
+        name="keeps-epochs-before-late-writes",
+        seed=120,
+        replica=KeepsEpochsBeforeLateWrites,
+        source="R7, a disk that hangs",
+    ),
+    Bug(
+        name="forgets-late-writes",
+        seed=16,
+        replica=ForgetsLateWrites,
+        source="R5, a disk that hangs",
+    ),
+    Bug(
+        name="acknowledges-before-the-write",
+        seed=0,
+        process=with_disk(AcknowledgesBeforeTheWrite),
+        source="R3, a disk that hangs",
+    ),
+    Bug(
+        name="commits-before-the-write",
+        seed=0,
+        process=with_disk(CommitsBeforeTheWrite),
+        source="R1, a disk that hangs",
+    ),
+    Bug(
+        name="leaves-late-writes-unflushed",
+        seed=56,
+        process=with_disk(LeavesLateWritesUnflushed),
+        source="R16, flush.messages on a disk that hangs",
+    ),
+    Bug(
+        name="holds-for-whoever-was-named",
+        seed=68,
+        process=with_asked(HoldsForWhoeverWasNamed),
+        source="R16, a hand-over on request",
+    ),
+    Bug(
+        name="never-leads-on",
+        seed=31,
+        process=with_asked(NeverLeadsOn),
+        source="R16, a hand-over on request",
+    ),
+    Bug(
+        name="says-it-is-ready",
+        seed=21,
+        process=with_asked(SaysItIsReady),
+        source="R1, a hand-over on request",
+    ),
+    Bug(
+        name="removes-leaders-without-asking",
+        seed=21,
+        alter_partitions=alters_without_asking,
+        alter_reassignments=reassigns_without_asking,
+        source="R1, a reassignment that removes the leader",
     ),
 )

@@ -1,4 +1,4 @@
-"""Producers and consumers, routed by what any gateway tells them.
+"""Producers and consumers, which ask any gateway for the leader.
 
 An idempotent producer sends a batch again until it is acknowledged; a plain one gives up when the
 outcome is unknown. A consumer reads on from where it is, and goes back only if its log was cut.
@@ -25,7 +25,7 @@ LOST_SEQUENCE = (
 
 
 class Endpoint:
-    """What the network asks of a process that never fails."""
+    """A process on the network that never fails."""
 
     incarnation = 0
     paused = False
@@ -140,7 +140,7 @@ class Consumer(Client):
         self.offset = 0
         self.last_epoch = -1
         self.consumed_epoch = -1
-        """Of the newest leader that it has read from."""
+        """The newest leader epoch that it has read in."""
         self.request = 0
 
     def poll(self) -> None:
@@ -164,7 +164,7 @@ class Consumer(Client):
         epoch: int,
         offset: int,
         entries: list[Entry],
-        parted: tuple[int, int] | None,
+        diverging: tuple[int, int] | None,
         start: int,
     ) -> None:
         if request != self.request:
@@ -177,10 +177,10 @@ class Consumer(Client):
         if code:
             return
         observer = self.world.observer
-        if parted is not None:
-            observer.consumer_cut(self, parted)
-            self.offset = max(min(parted[1], self.offset), 0)
-            self.last_epoch = parted[0]
+        if diverging is not None:
+            observer.consumer_cut(self, diverging)
+            self.offset = max(min(diverging[1], self.offset), 0)
+            self.last_epoch = diverging[0]
             return
         observer.consumed(self, epoch, offset, entries)
         self.consumed_epoch = epoch

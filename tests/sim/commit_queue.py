@@ -7,7 +7,7 @@ W = TypeVar("W")
 
 
 class CommitQueue(Generic[W]):
-    """Who waits for which offset at one leader. Memory budgets of the gateways bound it."""
+    """Which append waits for which offset at one leader. Memory budgets of the gateways bound it."""
 
     __slots__ = ("_waiting",)
 

@@ -14,6 +14,7 @@ from highwater.controller.core.alter_reassignments import Reassignment
 from highwater.controller.core.change_isr import Proposal
 from highwater.controller.core.change_leader import elect_preferred
 from highwater.controller.core.election import Candidates
+from highwater.controller.core.hand_over import finish_moves, waiting_moves
 from highwater.controller.core.liveness import SessionTable
 from highwater.controller.core.membership import (
     ElectionRules,
@@ -38,6 +39,7 @@ from highwater.model.cluster import (
 from highwater.model.ids import InstanceId, LeaderEpoch, NodeId, TopicId
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core.replica_events import IsrAnswered
+from tests.sim.hand_overs import HandOvers
 from tests.sim.network import CONTROLLER, GATEWAY
 
 if TYPE_CHECKING:
@@ -47,8 +49,6 @@ TOPIC = TopicId(b"t" * 16)
 FAILED: OfflineReplicas = {TOPIC: frozenset({0})}
 """What a node's heartbeats say whose log has failed."""
 CHECK_EVERY_MS = 60
-ANSWER_MS = 500
-"""For the answer of a leader that is asked to hand over."""
 INBOX_MAX = 500
 
 
@@ -84,6 +84,7 @@ class SimController:
             min_isr=lambda _: self.min_isr, unclean=lambda _: world.options.unclean
         )
         self.sessions = self._new_sessions()
+        self.hand_overs = HandOvers(self)
         replicas = tuple(map(NodeId, world.nodes[: world.options.replicas]))
         partition = PartitionState(
             partition=0,
@@ -128,15 +129,7 @@ class SimController:
             self.offline.pop(node_id, None)
             lost = frozenset() if whole else frozenset({node_id})
             self.world.observer.doubted = lost
-            self.commit(
-                self.world.bug.change_nodes(
-                    self.image,
-                    [fence(self.image.nodes[node_id])],
-                    self.rules,
-                    lost_tail=lost,
-                    offline=self.offline,
-                )
-            )
+            self._elect(fence(self.image.nodes[node_id]), lost_tail=lost)
             self.world.observer.doubted = frozenset()
         wanted = Registration(
             node_id=node_id,
@@ -188,10 +181,10 @@ class SimController:
             self._note_offline(state, FAILED if failed[1] else {})
         state = self.image.nodes[node_id]
         if state.fenced and revision >= self.fenced_at.get(node, 0):
-            self._change(unfence(state))
+            self._elect(unfence(state))
         state = self.image.nodes[node_id]
         if stop and not state.draining:
-            self._change(drain(state))
+            self._elect(drain(state))
         state = self.image.nodes[node_id]
         if state.draining and not movable_leaderships(self.image, index_of(self.image), node_id):
             send(CONTROLLER, node, "on_may_stop", ())
@@ -230,11 +223,16 @@ class SimController:
             isr_node_epochs=wanted.node_epochs,
         )
         decision = self.world.bug.alter_partitions(
-            self.image, NodeId(node), [proposal], self.rules.min_isr, offline=self.offline
+            self.image,
+            NodeId(node),
+            [proposal],
+            self.rules.min_isr,
+            offline=self.offline,
+            leader_first=True,
         )
         result = decision.result[0]
         if result.refusal is None:
-            # Who joins with this may lead with it, if it completes a reassignment.
+            # A replica that joins may lead at once, if that completes a reassignment.
             self.world.observer.joining = frozenset(wanted.isr)
         self.commit(decision)
         self.world.observer.joining = frozenset()
@@ -255,17 +253,11 @@ class SimController:
         if not self.paused:
             dead = [n for n in self.sessions.expired(self.world.now) if n in self.image.nodes]
             if dead:
-                self.commit(
-                    self.world.bug.change_nodes(
-                        self.image,
-                        [fence(self.image.nodes[n]) for n in dead],
-                        self.rules,
-                        offline=self.offline,
-                    )
-                )
+                self._elect(*(fence(self.image.nodes[n]) for n in dead))
                 for node in dead:
                     self.fenced_at[node] = self.image.revision
                     self.sessions.end(node)
+            self.hand_overs.finish_moves()
             if self.world.rng.random() < 0.1:
                 # A watch that broke is opened again.
                 self.world.network.send(CONTROLLER, GATEWAY, "on_image", (self.published,))
@@ -279,17 +271,23 @@ class SimController:
 
     def prefer(self) -> None:
         """Asks the present leader first; elects without it if it is silent."""
-        after = self._preferred()
-        if after is not None and self.partition.leader > 0:
-            epoch = self.partition.leader_epoch
-            asked = (epoch, after.leader)
-            self.world.network.send(CONTROLLER, self.partition.leader, "on_hand_over_asked", asked)
-            self.world.after(ANSWER_MS, self.on_handed_over, epoch)
+        self.hand_overs.carry_out(self._prefers)
 
-    def on_handed_over(self, leader_epoch: int) -> None:
-        after = None if self.paused else self._preferred()
-        if after is not None and self.partition.leader_epoch == leader_epoch:
-            self._replace_partition(after)
+    def on_handed_over(self, node: int, leader_epoch: int, ready: bool) -> None:
+        if not self.paused:
+            self.hand_overs.answered(node, leader_epoch, ready=ready)
+
+    def finished_moves(self) -> Decision[int]:
+        """The move completed, if nothing but its leader is in the way."""
+        keys = list(waiting_moves(self.image))
+        return finish_moves(self.image, keys, self.rules, self.offline)
+
+    def _prefers(self) -> Decision[None]:
+        after = self._preferred()
+        delta = None
+        if after is not None:
+            delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})
+        return Decision(delta=delta, result=None)
 
     def _preferred(self) -> PartitionState | None:
         nodes = self.image.nodes.values()
@@ -305,11 +303,15 @@ class SimController:
         """Lets the partition move, or with None calls it back; refused as the real one would."""
         wanted = [Reassignment(topic_id=TOPIC, partition=0, replicas=target)]
         topic = self.image.topics[TOPIC]
-        self.commit(
-            self.world.bug.alter_reassignments(
-                self.image, topic.instance, wanted, self.rules, offline=self.offline
-            )
+        decision = self.world.bug.alter_reassignments(
+            self.image,
+            topic.instance,
+            wanted,
+            self.rules,
+            offline=self.offline,
+            leader_first=True,
         )
+        self.commit(decision, leader_first=target is not None)
 
     def stall(self) -> None:
         self.paused = True
@@ -330,6 +332,7 @@ class SimController:
         self.incarnation += 1
         self.paused = False
         self.inbox = []
+        self.hand_overs.forget()
         self.sessions = self._new_sessions()
         for node in self.image.nodes.values():
             if not node.fenced:
@@ -341,7 +344,8 @@ class SimController:
 
     # ---- commits ----
 
-    def commit(self, decision: Decision[Any]) -> None:
+    def commit(self, decision: Decision[Any], *, leader_first: bool = True) -> None:
+        """`leader_first`: a leader that lives is replaced only if it was asked to hand over."""
         if decision.delta is None:
             return
         revision = self.image.revision + 1
@@ -352,7 +356,7 @@ class SimController:
         before = self.partition
         self.image = self.image.apply(replace(decision.delta, revision=revision, nodes=nodes))
         if self.partition is not before:
-            self.world.observer.partition_changed(before, self.partition)
+            self.world.observer.partition_changed(before, self.partition, leader_first)
         self.published = self._publish()
         send = self.world.network.send
         for node in self.world.nodes:
@@ -360,13 +364,12 @@ class SimController:
         send(CONTROLLER, GATEWAY, "on_image", (self.published,))
         self.world.gateways.published(self.published)
 
-    def _change(self, node: Any) -> None:
-        self._elect(node)
-
-    def _elect(self, *changed: NodeState) -> None:
-        self.commit(
-            self.world.bug.change_nodes(self.image, changed, self.rules, offline=self.offline)
+    def _elect(self, *changed: NodeState, lost_tail: frozenset[NodeId] = frozenset()) -> None:
+        decision = self.world.bug.change_nodes(
+            self.image, changed, self.rules, lost_tail=lost_tail, offline=self.offline
         )
+        # An election may complete a move, and does not ask the leader that the move removes.
+        self.commit(decision, leader_first=False)
 
     def _replace_partition(self, after: PartitionState) -> None:
         delta = ClusterDelta(revision=PENDING_REVISION, partitions={TOPIC: (after,)})

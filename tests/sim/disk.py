@@ -32,15 +32,23 @@ class SimLog:
         "base",
         "entries",
         "epochs",
+        "flush_messages",
         "full",
+        "hangs_until_ms",
         "high_watermark",
         "lineage",
+        "opened_end",
         "producers",
+        "recovery_point",
+        "stalled",
         "start",
         "synced",
+        "truncations",
+        "writing",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, flush_messages: int = 0) -> None:
+        """`flush_messages` is the topic's flush.messages; 0 never asks for a flush."""
         self.base = 0
         """Offset of entries[0]."""
         self.start = 0
@@ -52,6 +60,17 @@ class SimLog:
         self.lineage = NOTHING
         self.full = False
         self.synced: tuple[int, int, tuple[Entry, ...]] = (0, 0, ())
+        self.flush_messages = flush_messages
+        self.recovery_point = 0
+        """Everything before it is on disk for certain."""
+        self.opened_end = 0
+        """Where the log ended when it was opened: a replica counts all that it finds."""
+        self.truncations = 0
+        self.stalled = False
+        """A thread writes, as the disk hangs or has hung not long ago."""
+        self.hangs_until_ms = 0
+        self.writing: list[Entry] = []
+        """What the thread is writing at the end of the log."""
 
     @property
     def end(self) -> int:
@@ -65,6 +84,28 @@ class SimLog:
         if entry[2] >= 0:
             self.producers.record_append(entry[2], 0, entry[3], offset, 0, 0)
 
+    def begin_writing(self, entries: list[Entry]) -> None:
+        """The entries are not in the log yet, but their epoch is known."""
+        assert not self.writing
+        self.epochs.assign(entries[0][0], self.end)
+        self.writing = entries
+
+    def end_writing(self, rng: random.Random) -> None:
+        """Nobody waits for the write any more: its beginning is in the log, or all of it."""
+        entries, self.writing = self.writing, []
+        if entries:
+            # An epoch that began while they were being written is not in the checkpoint yet.
+            self.epochs.truncate_from_end(self.end)
+            for entry in entries[: rng.randint(0, len(entries))]:
+                self.append(entry)
+
+    @property
+    def flushed_end(self) -> int:
+        """How much of the log may count, as flush.messages has it."""
+        if not self.flush_messages:
+            return self.end
+        return min(self.end, max(self.opened_end, self.recovery_point + self.flush_messages - 1))
+
     def read(self, offset: int, end: int) -> list[Entry]:
         return self.entries[offset - self.base : max(end - self.base, 0)]
 
@@ -77,6 +118,7 @@ class SimLog:
         if cut:
             del self.entries[offset - self.base :]
             self.start = min(self.start, offset)
+            self._cut_at(offset)
         self.epochs.truncate_from_end(offset)
         if cut:
             self._rebuild_producers()
@@ -85,7 +127,14 @@ class SimLog:
         self.base = self.start = offset
         self.entries = []
         self.epochs.clear()
+        self.recovery_point = self.opened_end = offset
+        self.truncations += 1
         self._rebuild_producers()
+
+    def _cut_at(self, end: int) -> None:
+        self.truncations += 1
+        self.recovery_point = min(self.recovery_point, end)
+        self.opened_end = min(self.opened_end, end)
 
     def delete_before(self, offset: int) -> None:
         self.start = offset
@@ -93,7 +142,12 @@ class SimLog:
 
     def sync(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
-        self.synced = (self.base, self.start, tuple(self.entries))
+        self.flushed(self.end)
+
+    def flushed(self, end: int) -> None:
+        """Everything before the end is on disk."""
+        self.recovery_point = max(self.recovery_point, end)
+        self.synced = (self.base, self.start, tuple(self.entries[: max(end - self.base, 0)]))
 
     def power_cut(self, rng: random.Random) -> None:
         """Loses what was not synced, or a part of it; torn batches are cut off by recovery."""
@@ -118,6 +172,9 @@ class SimLog:
 
     def write_failed(self) -> None:
         """Nothing is sure of what the disk will hold, though all may be there (ENOSPC)."""
+        if self.writing:
+            self.writing = []
+            self.epochs.truncate_from_end(self.end)
         self.lineage = failed(self.lineage)
 
     def reopen(self) -> None:
@@ -125,6 +182,7 @@ class SimLog:
         self._rebuild_producers()
 
     def _recover(self) -> None:
+        self._cut_at(self.end)
         self.epochs.clear()
         for number, entry in enumerate(self.entries):
             if self.base + number >= self.start and entry[0] > self.epochs.latest:

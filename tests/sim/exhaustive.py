@@ -129,7 +129,7 @@ def _steps(model: Model, bounds: Bounds) -> Iterator[Step]:
     for node in model.nodes:
         replica = model.replicas[node]
         known = replica.isr.partition_epoch
-        # Who is to have no replica, and has none, has nothing to learn.
+        # A node without a replica, which is to have none, has nothing to learn.
         concerned = node in partition.replicas or known >= 0
         if known < partition.partition_epoch and concerned and node in model.alive:
             yield "learn", (node,), {}

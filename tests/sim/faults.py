@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 TORN_SHARE = 0.3
 REPAIRED_MS = (150, 600, 1_500, 2_500)
+HANGS_MS = (150, 600, 1_200, 2_500)
+STALLED_MS_MAX = 300
+"""For so long after it has hung, a disk is still written by a thread."""
 
 
 class Faults:
@@ -89,17 +92,17 @@ class Faults:
     # ---- disks ----
 
     def may_damage(self, node: int) -> bool:
-        """True if somebody else keeps everything, or the seed does not care.
+        """True if another node keeps everything, or if the seed allows losses.
 
-        KIP-966 bears min.insync.replicas - 1 disks that lose something at once.
+        With KIP-966 min.insync.replicas - 1 disks may lose something at once.
         """
         world = self.world
-        # Who steps back for its damage is about to lose its log.
+        # A replica that steps back for its damage is about to lose its log.
         stepping = {p.node for p in self._nodes() if p.steps_back}
-        damaged = world.observer.damaged.keys() | stepping
+        damaged = world.observer.damaged.keys() | stepping | world.observer.stepped_back
         partition = world.controller.partition
         if len(target_replicas(partition)) == 1:
-            return False  # What a single replica has counts, whatever it lost: nobody would notice.
+            return False  # No rule can tell what a single replica has lost.
         staying = {*partition.isr, *partition.eligible_leaders} - {*partition.removing_replicas}
         whole = staying - damaged - {node}
         borne = max(world.options.min_isr - 1, 1)
@@ -147,9 +150,9 @@ class Faults:
         self.world.damage(process.node)
 
     def log_damaged(self) -> None:
-        """R13: what a replica has lost others have, so it goes, and a new one fetches everything.
+        """R13: a damaged replica is deleted, and a new one fetches everything from the others.
 
-        At any time: it is the rules that have to keep the last whole copy.
+        This happens at any time: the rules must keep the last whole copy.
         """
         process = self._running()
         if process is not None:
@@ -171,6 +174,20 @@ class Faults:
 
     def disk_has_room(self, node: int) -> None:
         self.world.logs[node].full = False
+
+    def disk_hangs(self) -> None:
+        """Writes and flushes end when it comes round; nothing is lost."""
+        process = self._running()
+        if process is not None:
+            log, chance = process.log, self.world.disk_random
+            log.hangs_until_ms = self.world.now + chance.choice(HANGS_MS)
+            log.stalled = True
+            stalled_ms = log.hangs_until_ms - self.world.now + chance.randrange(STALLED_MS_MAX)
+            self.world.after(stalled_ms, self.disk_recovers, process.node)
+
+    def disk_recovers(self, node: int) -> None:
+        log = self.world.logs[node]
+        log.stalled = self.world.now < log.hangs_until_ms
 
     def retention(self) -> None:
         """The leader deletes its oldest records, none that a client may still send again."""
@@ -226,7 +243,7 @@ class Faults:
         self.world.network.slow = self.world.options.slow if self.active else 0.0
 
     def slow_controller(self) -> None:
-        """What goes to and from the controller may take longer than anybody waits."""
+        """Messages to and from the controller may take longer than any timeout."""
         self.world.network.slow_controller = True
         self._later("fast_controller")
 
@@ -253,7 +270,7 @@ class Faults:
             self.world.controller.change_min_isr(value)
 
     def reassign(self) -> None:
-        """Some nodes of all, in any order, at least one of which is well."""
+        """To some nodes, in any order, none of which has just lost its disk."""
         world = self.world
         count = self.rng.randint(1, min(3, len(world.nodes)))
         target = tuple(self.rng.sample(world.nodes, count))
@@ -266,6 +283,30 @@ class Faults:
         damaged = world.observer.damaged.keys() & set(world.controller.partition.replicas)
         if not world.controller.paused and not damaged:
             world.controller.reassign(None)
+
+    def successor_leaves(self) -> None:
+        """The successor dies or is cut off, before the leader is ready or after.
+
+        In every other case the controller does not hear that the leader is ready.
+        """
+        controller, world = self.world.controller, self.world
+        if controller.paused:
+            return
+        controller.prefer()
+        successor = controller.hand_overs.successor
+        if successor is None:
+            return
+        if self.rng.random() < 0.5:
+            self._cut([(controller.partition.leader, CONTROLLER)])
+        leave = self._successor_dies if self.rng.random() < 0.75 else self._successor_is_cut_off
+        world.after(self.rng.choice((1, 5, 20, 60)), leave, successor)
+
+    def _successor_dies(self, node: int) -> None:
+        if self.world.processes.get(node) is not None:
+            self.world.kill(node, restart_ms=self._some_ms())
+
+    def _successor_is_cut_off(self, node: int) -> None:
+        self._cut([(node, o) for o in self._others(node)] + [(o, node) for o in self._others(node)])
 
     def preferred_election(self) -> None:
         if not self.world.controller.paused:

@@ -20,6 +20,7 @@ from highwater.partition.core import invariants
 from highwater.partition.core import replica_effects as effect
 from highwater.partition.core import replica_events as on
 from highwater.partition.core.divergence import UNKNOWN_EPOCH
+from highwater.partition.core.followers import mark_maximal
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.replica import Replica
 from highwater.partition.core.transitions import Role
@@ -53,7 +54,7 @@ _T = TypeVar("_T")
 
 
 class _ByNode(dict[int, _T]):
-    """What each node has; after `restore`, made of what was saved only when somebody asks.
+    """What each node has; after `restore` it is made of what was saved when it is first used.
 
     Most steps concern one node or two, and the exhaustive check restores a state for each step.
     """
@@ -156,15 +157,15 @@ class Model:
         offset, last = follower.log_end_offset, follower.epochs.latest
         if leader.refuse_follower(node, follower.node_epoch, epoch):
             return False
-        parted = leader.divergence(offset, last)
-        if parted is None and (
+        diverging = leader.divergence(offset, last)
+        if diverging is None and (
             leader.follower_fetched(leader.followers[node], offset, 0) is not None
         ):
             self._committed(leader_node)
         if not answered:
-            return parted is None
-        if parted is not None:
-            self._part(node, epoch, offset, last, parted)
+            return diverging is None
+        if diverging is not None:
+            self._diverged(node, epoch, offset, last, diverging)
             return True
         for record in self.logs[leader_node][offset:]:
             self.logs[node].append(record)
@@ -174,7 +175,7 @@ class Model:
         follower.replicated(end, end, leader.high_watermark)
         return True
 
-    def _part(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
+    def _diverged(self, node: int, epoch: int, offset: int, last: int, at: tuple[int, int]) -> None:
         event: on.Diverged | on.OutOfRange
         if at == UNKNOWN_EPOCH:
             event = on.OutOfRange(
@@ -197,7 +198,7 @@ class Model:
     def change_isr(
         self, node: int, *, lag: bool, answered: bool = True, arrives: bool = True
     ) -> bool:
-        """The leader proposes who caught up, or drops all that lag; the controller decides.
+        """The leader proposes replicas that caught up, or drops those that lag; the controller decides.
 
         Unless the request is lost, or the answer, of which the leader cannot tell which it was.
         """
@@ -342,8 +343,8 @@ class Model:
         self.check_quorum()
 
     def check_quorum(self) -> None:
-        """R3: who may be elected has everything committed. Not checked here when a log is cut, so
-        that stories can be told to their end: their loss.
+        """R3: replicas that may be elected have everything committed. Not checked when a log is cut, so
+        that a story goes on to its end, where the record is lost.
         """
         for node in (*self.partition.isr, *self.partition.eligible_leaders):
             if self.logs[node][: len(self.history)] != self.history:
@@ -352,7 +353,7 @@ class Model:
     # ---- states as values ----
 
     def save(self) -> tuple[Any, ...]:
-        """Everything, hashable. What nobody has asked for since `restore` is the same object."""
+        """Everything, hashable. What was not used since `restore` is the same object."""
         return (
             self.partition,
             frozenset(self.alive),
@@ -415,7 +416,7 @@ class Model:
             for follower, values in zip(replica.progress, saved.followers, strict=True):
                 _, follower.node_epoch, follower.log_end_offset, *rest = values
                 follower.caught_up_ms, follower.near = rest
-            replica._mark_maximal()
+            mark_maximal(replica.progress, isr.maximal)
             if not saved.resigned:
                 replica.append_epoch = saved.leader_epoch
         return replica

@@ -1,4 +1,4 @@
-"""One process of a partition node: the shell around a `Replica` that the real one will be.
+"""One process of a partition node: the shell around a real `Replica`.
 
 It carries out effects, pulls from its leader, acknowledges, proposes ISRs and sends heartbeats.
 Method names that begin with `on_` are what arrives from the network.
@@ -22,6 +22,7 @@ from highwater.partition.core.transitions import Role
 from tests.sim.asked_hand_over import CATCH_UP_MS, AskedHandOver
 from tests.sim.commit_queue import CommitQueue
 from tests.sim.disk import Entry, SimLog
+from tests.sim.disk_writes import DiskWrites, FollowerWrite, Produce
 from tests.sim.network import CONTROLLER
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class NodeProcess:
         self.fenced_nodes: frozenset[int] = frozenset()
         self.wants_shutdown = False
         self.stopping_since_ms: int | None = None
+        self.disk = DiskWrites(self)
         self.asked = AskedHandOver(self)
         self.damaged_in: int | None = None
         """The leader epoch in which the replica failed that is to be made anew."""
@@ -72,6 +74,7 @@ class NodeProcess:
 
     def _open_replica(self, node_epoch: int) -> Any:
         log = self.log
+        log.opened_end = log.end
         return self.world.bug.replica(
             node=self.node,
             node_epoch=node_epoch,
@@ -94,7 +97,7 @@ class NodeProcess:
         world = self.world
         if not self.paused:
             self.hand_over()
-            self.asked.answer()
+            self.asked.look()
             if self.replica.node_epoch < 0:
                 self._register()
             else:
@@ -117,20 +120,26 @@ class NodeProcess:
                 self.fetch()
             if self.replica.isr_due:
                 self.handle(on.IsrDue())
-            if world.rng.random() < 0.2 and self.replica.role is not Role.OFFLINE:
+            if (
+                world.rng.random() < 0.2
+                and self.replica.role is not Role.OFFLINE
+                and not self.log.stalled
+            ):
                 self.log.sync(self.replica.high_watermark)
         world.after(world.options.tick_ms, self.tick)
 
     def stop(self) -> None:
         """SIGTERM: others are to lead, and to have everything, before this node asks to drain."""
         self.stopping_since_ms = self.world.now
+        self.asked.node_stops()
         self.hand_over()
 
     def hand_over(self) -> None:
         """As `node.hand_over` of the partition service."""
         if self.stopping_since_ms is None or self.wants_shutdown:
             return
-        if self.replica.role is Role.LEADER:
+        if self.replica.role is Role.LEADER and self.disk.idle:
+            # Otherwise later appends would overtake what waits for the disk.
             self.handle(on.HandOverAsked())
         if self.handed_over:
             self.world.observer.hands_over(self, self.successors)
@@ -147,10 +156,12 @@ class NodeProcess:
 
     @property
     def handed_over(self) -> bool:
-        """Whoever is elected next has all of the log, or this node does not lead."""
+        """Every possible successor has all of the log, or this node does not lead."""
         if self.replica.role is not Role.LEADER or not self.replica.resigned:
             return True
-        return have_all(iter(self.successors), self.replica.followers, self.log.end)
+        return not self.disk.flushing and have_all(
+            iter(self.successors), self.replica.followers, self.log.end
+        )
 
     @property
     def out_of_service(self) -> bool:
@@ -218,7 +229,8 @@ class NodeProcess:
     def quarantine(self) -> None:
         """Records are damaged that cannot be healed in place: others are asked whether they live."""
         replica = self.replica
-        if replica.role is Role.OFFLINE or self.node not in replica.isr.committed:
+        failed = replica.role is Role.OFFLINE or self.log.writing
+        if failed or self.node not in replica.isr.committed:
             return
         self.found_damage_in = replica.leader_epoch
         self.world.after(ALIVE_PATIENCE_MS, self._give_up_asking, replica.leader_epoch)
@@ -236,7 +248,7 @@ class NodeProcess:
         return self.found_damage_in is not None or self.damaged_in is not None
 
     def on_who_lives(self, node: int, incarnation: int, leader_epoch: int) -> None:
-        """As ReadRange of the partition service: who is in sync in that epoch, as far as it knows."""
+        """As ReadRange of the partition service: answers if it is in sync in that epoch."""
         replica = self.replica
         lives = replica.role in (Role.LEADER, Role.FOLLOWER) and not replica.truncating
         if lives and leader_epoch == replica.leader_epoch and self.node in replica.isr.committed:
@@ -248,7 +260,7 @@ class NodeProcess:
         """Another one in sync has proven it, so the replica may step back (`Quarantine`)."""
         replica = self.replica
         asked = self.found_damage_in == leader_epoch == replica.leader_epoch
-        if not asked or replica.role is Role.OFFLINE:
+        if not asked or replica.role is Role.OFFLINE or self.log.writing:
             return
         self.found_damage_in = None
         if self.node in replica.isr.committed and may_step_back(replica.isr, self.node, (peer,)):
@@ -296,6 +308,7 @@ class NodeProcess:
     def handle(self, event: on.Event) -> None:
         for wanted in self.replica.handle(event):
             self._perform(wanted)
+        self.asked.look()
 
     def _perform(self, wanted: effect.Effect) -> None:
         observer = self.world.observer
@@ -308,6 +321,8 @@ class NodeProcess:
                 self.told.clear()
                 self.log.epochs.assign(wanted.leader_epoch, wanted.start_offset)
                 observer.leads(self)
+            case effect.BeginEpochBehind():
+                self._begin_epoch_behind(wanted)
             case effect.StopLeading():
                 self.stop_leading()
             case effect.StartFollowing():
@@ -321,6 +336,13 @@ class NodeProcess:
                 self.log.restart_at(wanted.offset)
                 observer.restarted(self)
                 self._truncated()
+
+    def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
+        epochs = self.log.epochs
+        epochs.truncate_from_end(wanted.late_offset)
+        epochs.assign(wanted.late_epoch, wanted.late_offset)
+        if wanted.leader_epoch >= 0:
+            epochs.assign(wanted.leader_epoch, wanted.start_offset)
 
     def _cut(self, offset: int) -> None:
         self.world.observer.truncates(self, offset)
@@ -342,25 +364,27 @@ class NodeProcess:
         self.world.after(ALTER_PATIENCE_MS, self.give_up_proposal, wanted.attempt)
 
     def stop_leading(self) -> None:
+        self.asked.end()
         for client, request, _ in self.commits.abandon():
-            self._reply(client, "on_unknown", (request,))
+            self.reply(client, "on_unknown", (request,))
+        self.disk.give_up()
         self.parked.clear()
 
     def high_watermark_moved(self) -> None:
         self.world.observer.committed(self)
         for client, request, offset in self.commits.reached(self.replica.high_watermark):
             self.world.observer.acknowledges(self, offset)
-            self._reply(client, "on_appended", (request, offset))
+            self.reply(client, "on_appended", (request, offset))
         self.answer_parked()
 
-    def _reply(self, client: int, name: str, args: tuple[Any, ...]) -> None:
+    def reply(self, client: int, name: str, args: tuple[Any, ...]) -> None:
         self.world.network.send(self.node, client, name, args)
 
     # ---- follower ----
 
     def fetch(self) -> None:
         replica = self.replica
-        if not replica.may_fetch(replica.leader_epoch):
+        if self.log.writing or not replica.may_ask():
             return
         self.fetch_sent_ms = self.world.now
         self.world.network.send(
@@ -382,30 +406,43 @@ class NodeProcess:
         self, leader_epoch: int, offset: int, entries: list[Entry], high: int, start: int
     ) -> None:
         replica, log = self.replica, self.log
-        if not replica.may_fetch(leader_epoch) or offset != replica.log_end_offset:
+        late = not replica.may_fetch(leader_epoch) or offset != replica.log_end_offset
+        if late or log.writing:
             return
         self.fetch_sent_ms = None
         if entries and self._is_full():
             return  # The next tick asks again.
+        told = FollowerWrite(leader_epoch, high, start)
+        if entries and log.stalled:
+            first_run = [entry for entry in entries if entry[0] == entries[0][0]]
+            self.disk.write_later(first_run, told)
+            return
         for entry in entries:
             log.append(entry)
             self.world.observer.appended(self, entry)
-        moved = replica.replicated(log.end, log.end, high)
+        self.take_offsets(told)
         if entries:
             self.world.observer.follower_log_changed(self)
+            self.disk.follow_on()
+        else:
+            self.fetch()
+
+    def take_offsets(self, told: FollowerWrite) -> None:
+        """The log's end, and what the leader says of its own offsets."""
+        replica, log = self.replica, self.log
+        moved = replica.replicated(log.end, self.disk.counted_end(), told.high_watermark)
         if moved is not None:
             self.world.observer.follower_moved(self)
-        if start > log.start:
-            log.delete_before(min(start, replica.high_watermark))
+        if told.log_start > log.start:
+            log.delete_before(min(told.log_start, replica.high_watermark))
             replica.log_start_moved(log.start)
-        self.fetch()
 
     def on_fetch_refused(self, leader_epoch: int, event: on.Diverged | on.OutOfRange) -> None:
-        if self.replica.may_fetch(leader_epoch):
+        if self.replica.may_fetch(leader_epoch) and not self.log.writing:
             self.handle(event)
 
     def _is_full(self) -> bool:
-        """Nothing can be appended; who tries has failed then, if the seed bears that."""
+        """The disk is full: nothing can be appended. In some seeds the log fails with the attempt."""
         faults = self.world.faults
         if self.log.full and self.world.options.log_failures and faults.may_damage(self.node):
             faults.write_fails(self)
@@ -447,8 +484,8 @@ class NodeProcess:
     def _compare(self, offset: int, last: int) -> tuple[int, int] | None:
         if offset < self.log.start:
             return UNKNOWN_EPOCH
-        parted: tuple[int, int] | None = self.replica.divergence(offset, last)
-        return parted
+        diverging: tuple[int, int] | None = self.replica.divergence(offset, last)
+        return diverging
 
     def _follower_progress(self, node: int, incarnation: int, offset: int) -> None:
         replica = self.replica
@@ -458,7 +495,7 @@ class NodeProcess:
         if replica.isr_due:
             self.handle(on.IsrDue())
         self.hand_over()
-        self.asked.answer()
+        self.asked.look()
         self.parked[node] = (incarnation, replica.leader_epoch, offset)
         self.answer_parked()
 
@@ -485,32 +522,55 @@ class NodeProcess:
     def on_produce(
         self, client: int, request: int, epoch: int, acks: int, value: int, pid: int, sequence: int
     ) -> None:
+        self.append(Produce(client, request, epoch, acks, value, pid, sequence))
+
+    def append(self, group: Produce, *, waited: bool = False) -> None:
+        """`waited`: it is the turn of an append that had to wait for the disk."""
         replica, log = self.replica, self.log
-        code = replica.refuse_append(epoch, acks)
+        code = replica.refuse_append(group.epoch, group.acks)
         if not code and self._is_full():
             code = ErrorCode.KAFKA_STORAGE_ERROR
+        if code and self.asked.holds and not waited:
+            self.disk.wait(group)
+            return
         if code:
-            self._reply(client, "on_refused", (request, code))
+            self.refuse(group, code)
+            return
+        if self.disk.busy and not waited:
+            self.disk.wait(group)
+            return
+        pid, sequence = group.pid, group.sequence
+        verdict = log.producers.check(pid, 0, sequence, sequence) if pid >= 0 else ACCEPT
+        if verdict < ACCEPT:
+            self.refuse(group, -verdict)
+            return
+        if verdict > ACCEPT:
+            self.commit(group, verdict, new=False)
+            return
+        entry = (replica.leader_epoch, group.value, pid, sequence)
+        if waited and log.stalled:
+            self.disk.write_later([entry], group)
             return
         offset = log.end
-        verdict = ACCEPT
-        if pid >= 0:
-            verdict = log.producers.check(pid, 0, sequence, sequence)
-            if verdict < ACCEPT:
-                self._reply(client, "on_refused", (request, -verdict))
-                return
-        if verdict == ACCEPT:
-            entry = (replica.leader_epoch, value, pid, sequence)
-            log.append(entry)
-            self.world.observer.appended(self, entry)
-        else:
-            offset = verdict
-        moved = verdict == ACCEPT and replica.appended(log.end, log.end) is not None
-        if acks != ACKS_ALL:
-            self._reply(client, "on_appended", (request, offset))
+        log.append(entry)
+        self.world.observer.appended(self, entry)
+        self.disk.appended(group, offset)
+
+    def refuse(self, group: Produce, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Nothing of it is in the log."""
+        self.reply(group.client, "on_refused", (group.request, code))
+
+    def commit(self, group: Produce, offset: int, *, new: bool) -> None:
+        """What is in the log, and flushed if that was asked for, is acknowledged or waits."""
+        replica = self.replica
+        client, request = group.client, group.request
+        moved = new and replica.appended(self.log.end, self.disk.counted_end()) is not None
+        if group.acks != ACKS_ALL:
+            self.world.observer.acknowledges_alone(self, offset)
+            self.reply(client, "on_appended", (request, offset))
         elif replica.high_watermark > offset and not moved:
             self.world.observer.acknowledges(self, offset)
-            self._reply(client, "on_appended", (request, offset))
+            self.reply(client, "on_appended", (request, offset))
         else:
             self.commits.add(offset + 1, (client, request, offset))
         if moved:
@@ -531,7 +591,7 @@ class NodeProcess:
                 end = min(replica.high_watermark, offset + FETCH_ENTRIES_MAX)
                 entries = log.read(offset, end)
                 self.world.observer.serves(self, offset, entries)
-        self._reply(
+        self.reply(
             client,
             "on_consumed",
             (request, code, replica.leader_epoch, offset, entries, diverging, log.start),

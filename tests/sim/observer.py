@@ -1,4 +1,4 @@
-"""Sees all replicas at once and checks what no replica can see alone, as things happen.
+"""Checks, as things happen, the rules that concern several replicas at once.
 
 `history` is the log as it was committed: it grows whenever a leader's high watermark does. Each
 replica's agreement with it is kept as one number, so that every check costs what has changed. A
@@ -8,6 +8,7 @@ tails) cuts the history; it is noted by its leader epoch, and older epochs are n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.model.cluster import PartitionState
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LOST: Entry = (-1, -1, -1, -1)
-"""In place of records before the start of a log that nobody else has."""
+"""Stands for records before the start of a log that no other log has."""
 
 
 class ViolationError(AssertionError):
@@ -32,16 +33,16 @@ class ViolationError(AssertionError):
 
 
 class HandedOver(NamedTuple):
-    """A leader has resigned, and says that its successors have everything."""
+    """A leader that has resigned, and says that its successors have its whole log."""
 
     node: int
     end: int
     successors: dict[int, int]
-    """Nodes that may be elected, with their incarnations; not those whose logs went since."""
+    """Nodes that may be elected, with their incarnations, without those that lost their logs since."""
 
 
 class Observer:
-    """R1 to R4, R6, R7, R9, R10, R12 and R17 over one world; R5 per replica in `check`."""
+    """R1 to R10, R12, R16 and R17 in one world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -49,31 +50,40 @@ class Observer:
         self.agreed: dict[int, int] = dict.fromkeys(world.nodes, 0)
         self.authored: dict[tuple[int, int], tuple[Entry, int | None]] = {}
         self.deleted_before = 0
-        """Of deleted records nobody can tell any more whether logs agree on them."""
+        """Retention has deleted what is before: whether logs agreed there cannot be told any more."""
         self.leaders: dict[int, tuple[int, int]] = {}
         self.told_epochs: dict[int, int] = {}
         """The newest leader epoch that each gateway has told a client."""
         self.sequences: dict[int, int] = {}
+        self.late_offsets: dict[tuple[int, int], int] = {}
+        """By node and leader epoch, where records begin that the node's disk took late."""
         self.damaged: dict[int, int] = {}
         """Nodes that may have lost records, until the controller hears of it: the incarnation."""
+        self.stepped_back: set[int] = set()
+        """Nodes that were killed after they had given up their damaged replica, until they register:
+        the controller may hear late that nobody may rely on it (seed 13341)."""
         self.damaged_ms: dict[int, int] = {}
         self.removed_ms: dict[int, int] = {}
-        """When nodes last deleted a replica that was not theirs any more."""
+        """When nodes last deleted a replica that the controller had taken away."""
         self.began_ms: dict[int, int] = {}
-        """When the controller began each leader epoch. Its leader may hear of it later than its
-        followers, who may have fetched, and been removed, by then (seed 6702)."""
+        """When the controller began each leader epoch. By the time the leader hears of it, followers
+        may have fetched in it and have been removed (seed 6702)."""
         self.high_watermarks: dict[int, tuple[int, int, int]] = {}
         """By node: the incarnation and leader epoch in which it led last, and its HW."""
         self.doubted: frozenset[int] = frozenset()
         """Nodes that the controller just found to lack the proof that their logs are whole."""
         self.joining: frozenset[int] = frozenset()
-        """The ISR that a leader just proposed, who knows that all of these have everything."""
+        """The ISR that a leader has just proposed: it knows that all of these have everything."""
         self.handed_over: dict[int, HandedOver] = {}
-        """By leader epoch, what its leader left to whoever leads the next one."""
+        """By leader epoch, the log that its leader has handed over to the next leader."""
+        self.excused: set[int] = set()
+        """Leader epochs that end although a leader lives that has not handed over."""
+        self.alone: dict[int, int] = {}
+        """By leader epoch, the end of what its leader acknowledged with acks=1."""
         self.lossy_epoch = -1
         self.losses = 0
         self.loss_pending = False
-        """Its leader does not lead yet."""
+        """After a loss, until the new leader leads."""
         self.dirty = False
 
     @property
@@ -91,8 +101,19 @@ class Observer:
     def appended(self, process: NodeProcess, entry: Entry) -> None:
         """R2, R8: one author per epoch and offset, and the same record before it everywhere."""
         log = process.log
-        offset = log.end - 1
         before = log.entries[-2][0] if len(log.entries) > 1 else None
+        self._appended(process, entry, log.end - 1, before)
+
+    def writes(
+        self, process: NodeProcess, entry: Entry, offset: int, written: Sequence[Entry]
+    ) -> None:
+        """The same for what is being written at the end of the log, behind `written`."""
+        entries = written or process.log.entries
+        self._appended(process, entry, offset, entries[-1][0] if entries else None)
+
+    def _appended(
+        self, process: NodeProcess, entry: Entry, offset: int, before: int | None
+    ) -> None:
         known = self.authored.get((entry[0], offset))
         if known is None:
             replica = process.replica
@@ -118,6 +139,21 @@ class Observer:
                 f"R7: node {process.node} has {log.entries[-1]} last and knows of epochs "
                 f"{log.epochs.entries()}"
             )
+
+    def written_late(self, process: NodeProcess, offset: int) -> None:
+        """R7: whatever a replica has become, it knows the epochs of records that its disk took late.
+
+        The records begin at `offset`.
+        """
+        self.late_offsets[process.node, process.replica.leader_epoch] = offset
+        invariants.check_epochs(process.replica)
+        log = process.log
+        for place, entry in enumerate(log.read(log.start, log.end), log.start):
+            if log.epochs.epoch_for(place) != entry[0]:
+                raise ViolationError(
+                    f"R7: node {process.node} has {entry} at {place} and knows of epochs "
+                    f"{log.epochs.entries()}"
+                )
 
     def truncates(self, process: NodeProcess, offset: int) -> None:
         """R7: nothing committed is cut as long as elections are clean, and nothing in common ever.
@@ -147,8 +183,9 @@ class Observer:
             or leader.replica.role is not Role.LEADER
             or leader.replica.leader_epoch != follower.leader_epoch
             or offset < leader.log.base
+            or offset >= self.late_offsets.get((leader.node, follower.leader_epoch), offset + 1)
         ):
-            return []
+            return []  # Nor what it got late: it may not have had that when it answered.
         return leader.log.read(offset, offset + 1)
 
     def restarted(self, process: NodeProcess) -> None:
@@ -157,7 +194,7 @@ class Observer:
 
     def damages(self, node: int, next_incarnation: int) -> None:
         """The node's disk lost something, or all."""
-        self._inherits_nothing(node)
+        self._is_no_successor(node)
         self.damaged[node] = next_incarnation
         self.damaged_ms[node] = self.world.now
         self.agreed[node] = 0
@@ -165,17 +202,18 @@ class Observer:
 
     def removed(self, node: int) -> None:
         """The node has deleted its log, as the controller has taken its replica away."""
-        self._inherits_nothing(node)
+        self._is_no_successor(node)
         self.removed_ms[node] = self.world.now
         self.agreed[node] = 0
         self.dirty = True
 
     def made_anew(self, node: int) -> None:
-        """Nobody relies on the records of the node's damaged log any more, nor on its next ones."""
+        """No rule relies on the records of the node's damaged log any more."""
         self.damaged.pop(node, None)
 
     def registered(self, node: int, incarnation: int) -> None:
-        """From now on the controller has to know whether the node's log is whole."""
+        """The controller has decided by now whether the node's log is whole."""
+        self.stepped_back.discard(node)
         if incarnation >= self.damaged.get(node, incarnation + 1):
             del self.damaged[node]
         self.dirty = True
@@ -197,16 +235,61 @@ class Observer:
         """A leader lets others lead; from now on it may append nothing."""
         replica, running = process.replica, self.world.processes
         if replica.role is Role.LEADER and replica.resigned:
-            heirs = {n: running[n].incarnation for n in successors if running.get(n)}
+            successors_now = {n: running[n].incarnation for n in successors if running.get(n)}
             self.handed_over[replica.leader_epoch] = HandedOver(
-                process.node, process.log.end, heirs
+                process.node, process.log.end, successors_now
             )
 
-    def _inherits_nothing(self, node: int) -> None:
+    def leads_on(self, epoch: int) -> None:
+        """A leader that was to hand over appends again.
+
+        If it had said that it was ready, the controller may elect its successor all the same.
+        """
+        if self.handed_over.pop(epoch, None) is not None:
+            self.excused.add(epoch)
+
+    def replaced_without_hand_over(self, epoch: int) -> None:
+        """Its leader was asked, and did not answer or went on too often."""
+        self.excused.add(epoch)
+
+    def acknowledges_alone(self, process: NodeProcess, offset: int) -> None:
+        """With acks=1."""
+        epoch = process.replica.leader_epoch
+        self.alone[epoch] = max(self.alone.get(epoch, 0), offset + 1)
+
+    def _check_replaced(self, before: PartitionState, after: PartitionState) -> None:
+        """R1: a leader that lives is replaced only when it has handed over.
+
+        Otherwise what it alone has acknowledged is lost, and appends with acks=all are in doubt.
+        """
+        controller, epoch = self.world.controller, before.leader_epoch
+        node = controller.image.nodes.get(before.leader)
+        leader, successor = (self.world.processes.get(n) for n in (before.leader, after.leader))
+        if (
+            node is None
+            or node.fenced
+            or node.draining
+            or controller.offline.get(before.leader)
+            or epoch in self.handed_over
+            or epoch in self.excused
+            or not isinstance(leader, NodeProcess)
+            or leader.replica.role is not Role.LEADER
+            or leader.replica.leader_epoch != epoch
+        ):
+            return
+        end = successor.log.end if isinstance(successor, NodeProcess) else 0
+        if len(leader.commits) or self.alone.get(epoch, 0) > end:
+            raise ViolationError(
+                f"R1: node {before.leader} lives and has not handed over: "
+                f"{len(leader.commits)} appends are in doubt, {self.alone.get(epoch, 0)} records "
+                f"were acknowledged with acks=1, node {after.leader} has {end}"
+            )
+
+    def _is_no_successor(self, node: int) -> None:
         for handed in self.handed_over.values():
             handed.successors.pop(node, None)
 
-    def _check_inheritance(self, process: NodeProcess) -> None:
+    def _check_successor_has_all(self, process: NodeProcess) -> None:
         """R1: also what only the leader had acknowledged (acks=1) outlives an orderly stop."""
         handed = self.handed_over.get(process.replica.leader_epoch - 1)
         if (
@@ -226,7 +309,7 @@ class Observer:
         if self.leaders.setdefault(epoch, identity) != identity:
             raise ViolationError(f"R6: epoch {epoch} led by {self.leaders[epoch]} and {identity}")
         invariants.check_epochs(process.replica)
-        self._check_inheritance(process)
+        self._check_successor_has_all(process)
         if self.loss_pending and epoch >= self.lossy_epoch:
             self._rebase(process)
         newest = self.world.controller.partition.leader_epoch
@@ -237,10 +320,19 @@ class Observer:
             )
 
     def sees(self, process: NodeProcess) -> None:
-        """R4, after every event: a leader's high watermark never goes back in its epoch."""
+        """After every event. R4: a leader's high watermark never goes back in its epoch."""
         replica = process.replica
+        if replica.role is not Role.OFFLINE:
+            self._sees_log(process)
         if replica.role is not Role.LEADER:
             return
+        successor = process.asked.successor
+        if successor is not None and successor not in process.successors:
+            raise ViolationError(
+                f"R16: node {process.node} holds appends for node {successor}, which cannot lead"
+            )
+        if replica.resigned and successor is None and process.stopping_since_ms is None:
+            raise ViolationError(f"R16: node {process.node} has resigned and hands over to nobody")
         present = (process.incarnation, replica.leader_epoch, replica.high_watermark)
         before = self.high_watermarks.get(process.node)
         if before == present:
@@ -251,6 +343,20 @@ class Observer:
                 f"{present[2]} in epoch {replica.leader_epoch}"
             )
         self.high_watermarks[process.node] = present
+
+    def _sees_log(self, process: NodeProcess) -> None:
+        """R5: a replica knows where its log ends. R1: it counts no more than flush.messages lets it."""
+        replica, log = process.replica, process.log
+        if replica.log_end_offset != log.end:
+            raise ViolationError(
+                f"R5: node {process.node} takes its log to end at {replica.log_end_offset}, "
+                f"it ends at {log.end}"
+            )
+        if log.flush_messages and replica.counted_end_offset > log.flushed_end:
+            raise ViolationError(
+                f"R1: node {process.node} counts {replica.counted_end_offset} records, "
+                f"{log.flushed_end} at most are flushed as flush.messages asks"
+            )
 
     def committed(self, process: NodeProcess) -> None:
         """The high watermark of a leader moved: R1 to R5."""
@@ -265,7 +371,7 @@ class Observer:
             )
         for entry in process.log.read(self.end, high):
             self._commit(entry)
-        # Who lost its disk, or its replica, in this term may have had the record when it fetched.
+        # A node that lost its disk or replica in this epoch may have had the record when it fetched.
         began = self.began_ms[replica.leader_epoch]
         copies = sum(
             self.damaged_ms.get(node, -1) >= began
@@ -299,10 +405,20 @@ class Observer:
             )
 
     def _check_quorum(self) -> None:
-        """R3, R12: whoever may be elected has everything that was committed."""
+        """R3, R12: replicas that may be elected have everything that was committed."""
         partition = self.world.controller.partition
         for node in (*partition.isr, *partition.eligible_leaders):
-            if node not in self.damaged and self.agreement(node) < self.end:
+            if node in self.damaged:
+                continue
+            log = self.world.logs[node]
+            # After a loss the new leader's own high watermark counts, flushed or not.
+            flushes = log.flush_messages and self.lossy_epoch < 0
+            if flushes and log.flushed_end < self.end:
+                raise ViolationError(
+                    f"R1: {self.end} records are committed, node {node} has flushed "
+                    f"{log.flushed_end} of them"
+                )
+            if self.agreement(node) < self.end:
                 raise ViolationError(
                     f"R3: node {node} may be elected with {self.agreed[node]} of {self.end} "
                     f"committed records; ISR {partition.isr}, ELR {partition.eligible_leaders}"
@@ -310,8 +426,13 @@ class Observer:
 
     # ---- the controller ----
 
-    def partition_changed(self, before: PartitionState, after: PartitionState) -> None:
-        """R6, R12: epochs grow, and leaders come from those who have everything."""
+    def partition_changed(
+        self, before: PartitionState, after: PartitionState, leader_first: bool
+    ) -> None:
+        """R6, R12: epochs grow, and leaders come from the replicas that have everything.
+
+        R1: with `leader_first` a leader that lives has handed over.
+        """
         if after.partition_epoch != before.partition_epoch + 1:
             raise ViolationError(f"R12: {before} became {after}")
         moved = after.leader != before.leader
@@ -323,6 +444,8 @@ class Observer:
             raise ViolationError(f"R6: epoch {after.leader_epoch} after {before}")
         if after.leader >= 0 and after.leader not in after.isr:
             raise ViolationError(f"R3l: leader outside the ISR, {after}")
+        if moved and after.leader >= 0 and leader_first:
+            self._check_replaced(before, after)
         self.dirty = True
         self.began_ms.setdefault(after.leader_epoch, self.world.now)
         trusted = {*before.isr, *before.eligible_leaders, *self.joining}
@@ -333,7 +456,7 @@ class Observer:
             self._lose(after)
 
     def _lose(self, after: PartitionState) -> None:
-        """What counts from now on is what the new leader has when it begins to lead."""
+        """From now on the log counts that the new leader has when it begins to lead."""
         if self.world.trace is not None:
             self.world.say(f"LOSS: {self.end} records were committed, {after}")
         self.losses += 1
@@ -383,9 +506,9 @@ class Observer:
         if entries != self.history[offset : offset + len(entries)]:
             raise ViolationError(f"R4: at {offset}, a consumer saw {entries}")
 
-    def consumer_cut(self, consumer: Consumer, parted: tuple[int, int]) -> None:
+    def consumer_cut(self, consumer: Consumer, diverging: tuple[int, int]) -> None:
         if self.lossy_epoch < 0:
-            raise ViolationError(f"R4: a consumer at {consumer.offset} is told {parted}")
+            raise ViolationError(f"R4: a consumer at {consumer.offset} is told {diverging}")
 
     def sequence_lost(self, producer: Producer) -> None:
         if self.lossy_epoch < 0:

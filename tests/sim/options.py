@@ -40,6 +40,13 @@ FAILING_SHARE = 0.4
 DAMAGES = ("log_damaged", "log_damaged")
 """Records that a scrubber finds damaged, so that the replica is made anew while its node lives."""
 DAMAGED_SHARE = 0.3
+HANGS = ("disk_hangs", "disk_hangs", "disk_hangs", "kill")
+"""Writes that end late, by when roles may have changed."""
+HANGING_SHARE = 0.3
+FLUSHING_SHARE = 0.25
+"""Seeds in which the topic has flush.messages."""
+LEAVING = ("successor_leaves", "successor_leaves")
+LEAVING_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,8 @@ class Options:
     log_failures: bool = False
     """Logs fail while their nodes live on, and the controller hears of it: disks that are full, and a
     part of the disk errors. Otherwise a full disk only refuses, and after an error the node ends."""
+    flush_messages: int = 0
+    """The topic's flush.messages; 0 leaves flushes to the kernel."""
     lag_ms: int = 300
     tick_ms: int = 100
     produce_ms: int = 40
@@ -103,6 +112,12 @@ def draw(seed: int) -> Options:
     log_failures = failing.random() < FAILING_SHARE
     if failing.random() < DAMAGED_SHARE:
         faults += DAMAGES
+    disks = random.Random(seed * 48_259 + 3)
+    if disks.random() < HANGING_SHARE:
+        faults += HANGS
+    if disks.random() < LEAVING_SHARE:
+        faults += LEAVING
+    flush_messages = disks.choice((1, 1, 2, 5)) if disks.random() < FLUSHING_SHARE else 0
     return Options(
         seed=seed,
         replicas=replicas,
@@ -121,6 +136,7 @@ def draw(seed: int) -> Options:
         plain=rng.choice((0, 1, 2)),
         acks_one=rng.random() < 0.3,
         log_failures=log_failures,
+        flush_messages=flush_messages,
         consumers=rng.choice((1, 2)),
         gateways=2 if elsewhere.random() < SECOND_GATEWAY_SHARE else 1,
         lag_ms=rng.choice((150, 300, 600)),

@@ -25,7 +25,7 @@ THREE_IN_ONE_EPOCH = Bounds(records=1, leader_epochs=1, partition_epochs=4, min_
 SMALL = Bounds(records=1, leader_epochs=3, partition_epochs=3, size=2)
 THREE = Bounds(records=1, partition_epochs=3, lost_answers=False)
 SHORT_LOGS = Bounds(records=2, leader_epochs=3, partition_epochs=3, lost_answers=False)
-"""Two elections one after the other among three replicas, whose logs part after the first record."""
+"""Two elections one after the other among three replicas, whose logs diverge after the first record."""
 
 
 def test_two_replicas() -> None:

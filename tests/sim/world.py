@@ -42,6 +42,8 @@ class World:
         self.bug = bug
         self.trace = trace
         self.rng = random.Random(options.seed)
+        self.disk_random = random.Random(options.seed * 69_069 + 11)
+        """How long writes and flushes take; of its own, as most seeds have none that take time."""
         self.now = 0
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._age = 0
@@ -51,7 +53,7 @@ class World:
         self._incarnations = 0
         self.nodes = list(range(1, options.replicas + options.spares + 1))
         self.boot_ids = {node: f"boot-{node}" for node in self.nodes}
-        self.logs = {node: SimLog() for node in self.nodes}
+        self.logs = {node: SimLog(options.flush_messages) for node in self.nodes}
         self.processes: dict[int, Any] = {}
         self.network = Network(self)
         self.observer = Observer(self)
@@ -113,7 +115,9 @@ class World:
         if self.controller.paused:
             self.controller.resume()
         for node in self.nodes:
-            self.logs[node].full = False
+            log = self.logs[node]
+            log.full = log.stalled = False
+            log.hangs_until_ms = 0
             process = self.processes.get(node)
             if process is None:
                 self.start(node)
@@ -167,6 +171,9 @@ class World:
     def kill(self, node: int, *, restart_ms: int) -> None:
         """SIGKILL: the page cache stays; connections break, which their peers see."""
         process = self.processes.pop(node)
+        process.log.end_writing(self.disk_random)
+        if process.steps_back:
+            self.observer.stepped_back.add(node)
         self.network.send(node, CONTROLLER, "on_stream_closed", (node, process.replica.node_epoch))
         if self.rng.random() < 0.5:
             process.log.high_watermark = self.rng.randint(0, process.log.high_watermark)
@@ -181,10 +188,14 @@ class World:
         self.kill(node, restart_ms=1)
 
     def stop(self, node: int) -> None:
-        """An orderly end: everything is synced, and the directories say so."""
+        """An orderly end: everything is synced, and the directories say so.
+
+        Unless a write is under way: such a log cannot be closed clean.
+        """
         process = self.processes[node]
-        process.log.sync(process.replica.high_watermark)
-        process.log.lineage = closed(process.log.lineage)
+        if not process.log.writing:
+            process.log.sync(process.replica.high_watermark)
+            process.log.lineage = closed(process.log.lineage)
         self.kill(node, restart_ms=100)
 
     def new_boot(self, node: int) -> None:
@@ -194,13 +205,14 @@ class World:
         self.observer.damages(node, self._incarnations + 1)
 
     def replace_disk(self, node: int) -> None:
-        self.logs[node] = SimLog()
+        self.logs[node] = SimLog(self.options.flush_messages)
 
     def delete_log(self, node: int) -> SimLog:
         """The node has no replica any more: an empty log on the same disk, for the next one."""
         before = self.logs[node]
-        log = self.logs[node] = SimLog()
+        log = self.logs[node] = SimLog(self.options.flush_messages)
         log.lineage, log.full = before.lineage, before.full
+        log.stalled, log.hangs_until_ms = before.stalled, before.hangs_until_ms
         self.observer.removed(node)
         return log
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from highwater.controller.active.hand_overs import HandOvers
-from highwater.controller.core.hand_over import LeaderMove
-from highwater.model.ids import NodeId, TopicId
+from highwater.controller.core.hand_over import LeaderMove, waiting_moves
+from highwater.controller.core.membership import ElectionRules
+from highwater.model.cluster import ClusterImage
+from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 from highwater.runtime.logging import silent_logger
+from tests.support.controller_images import image_of, node_state, topic_state
 
 TOPIC = TopicId(b"t" * 16)
 
@@ -18,10 +22,29 @@ def move(partition: int, leader: int = 1) -> LeaderMove:
     )
 
 
+RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
+
+
 class World:
     def __init__(self) -> None:
-        self.hand_overs = HandOvers(None, None, dict, silent_logger())  # type: ignore[arg-type]
+        self.image = self.led_in_epochs(4, 4, 4)
+        self.hand_overs = HandOvers(self, RULES, dict, silent_logger())  # type: ignore[arg-type]
         self.elected: list[set[int]] = []
+
+    @staticmethod
+    def led_in_epochs(*epochs: int) -> ClusterImage:
+        topic = topic_state("orders", [(1, 3)] * len(epochs))
+        partitions = tuple(
+            replace(one, leader_epoch=LeaderEpoch(epoch))
+            for one, epoch in zip(topic.partitions, epochs, strict=True)
+        )
+        return image_of(topics=[replace(topic, topic_id=TOPIC, partitions=partitions)])
+
+    async def commit(self, decide) -> None:
+        """As the writer, whose image this world has."""
+        delta = decide(self.image).delta
+        if delta is not None:
+            self.image = self.image.apply(replace(delta, revision=self.image.revision + 1))
 
     async def elect(self, keys) -> None:
         self.elected.append({number for _, number in keys})
@@ -87,3 +110,29 @@ async def test_answers_of_other_nodes_and_epochs_do_not_count() -> None:
     world.answer(1, 0)
     await task
     assert world.elected == [{0}]
+
+
+async def test_leaders_of_later_epochs_have_not_been_asked() -> None:
+    world = World()
+    task = world.start(move(0), move(1), move(2), timeout_s=0.05)
+    await turn()
+    world.image = world.led_in_epochs(5, 5, 4)
+    world.answer(1, 0)
+    await turn()
+    assert world.elected == [], "an answer that came late"
+    assert await task == frozenset()
+    assert world.elected == [{2}], "who did not answer and leads still"
+
+
+async def test_a_move_whose_leader_has_gone_over_to_a_replica_that_stays_is_completed() -> None:
+    """By a preferred election, say: then nobody has to hand over."""
+    world = World()
+    topic = topic_state("orders", [(3, 1)])
+    moving = replace(topic.partitions[0], removing_replicas=(NodeId(1),))
+    nodes = [node_state(1), node_state(3)]
+    world.image = image_of(nodes, [replace(topic, topic_id=TOPIC, partitions=(moving,))])
+    keys = frozenset(waiting_moves(world.image))
+    assert keys == {(TOPIC, 0)}
+    assert await world.hand_overs._try_to_finish(keys, give_up=False) == frozenset()
+    (after,) = world.image.topics[TOPIC].partitions
+    assert (after.replicas, after.leader, after.removing_replicas) == ((3,), 3, ())

@@ -84,12 +84,24 @@ def test_an_epoch_begins_behind_what_was_being_written() -> None:
     told = leader(1, 2, 3)
     assert told.replica.epoch_start_offset == 5
     late = on.WrittenLate(leader_epoch=2, log_end_offset=8, counted_end_offset=8)
-    assert told.hears(late) == [BeginEpochBehind(late_epoch=2, leader_epoch=4, start_offset=8)]
+    assert told.hears(late) == [
+        BeginEpochBehind(late_epoch=2, late_offset=5, leader_epoch=4, start_offset=8)
+    ]
     assert (told.replica.epoch_start_offset, told.replica.log_end_offset) == (8, 8)
     told.fetches(2, 8)
     assert not told.replica.offsets_available
     assert told.fetches(3, 8) == 8
     assert told.replica.offsets_available
+
+
+def test_a_follower_notes_the_epoch_of_what_was_being_written() -> None:
+    told = leader(1, 2, 3)
+    told.record(2, 5, 8)
+    late = on.WrittenLate(leader_epoch=2, log_end_offset=8, counted_end_offset=6)
+    assert told.hears(late) == [
+        BeginEpochBehind(late_epoch=2, late_offset=5, leader_epoch=-1, start_offset=8)
+    ]
+    assert (told.replica.log_end_offset, told.replica.counted_end_offset) == (8, 6)
 
 
 def test_alone_in_the_isr_what_was_written_late_is_committed() -> None:

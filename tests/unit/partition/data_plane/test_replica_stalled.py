@@ -231,6 +231,44 @@ def test_the_lead_is_lost_and_won_again_during_a_write(node: Node, disk: SlowDis
     assert len(first.results) == len(second.results) == 1
 
 
+def test_an_epoch_without_records_goes_when_a_late_write_ends_behind_its_beginning(
+    node: Node, disk: SlowDisk
+) -> None:
+    """The replica led it while the write was under way, and follows by now."""
+    replica = node.add(environment=disk)
+    node.append(make_batch())
+    follow(replica, 2, EPOCH + 1)
+    lead(replica, EPOCH + 2)
+    follow(replica, 2, EPOCH + 3)
+    disk.finish()
+    assert replica.log.log_end_offset == 1
+    assert replica.log.epochs.entries() == [(EPOCH, 0)]
+
+
+def test_a_write_that_ends_after_the_lead_was_lost_is_flushed(node: Node, disk: SlowDisk) -> None:
+    """flush.messages asks for it, and a follower fetches only when all of its log counts."""
+    replica = node.add(environment=disk, flush_messages=1)
+    replica.port = port = Port()
+    node.append(make_batch())
+    follow(replica, 2, EPOCH + 1)
+    disk.finish()
+    assert replica.log.recovery_point == replica.core.counted_end_offset == 1
+    assert port.asked[-1] == ("follow", 2, EPOCH + 1)
+    assert replica.core.may_ask()
+
+
+def test_a_write_that_ends_after_the_lead_was_won_again_is_flushed(
+    node: Node, disk: SlowDisk
+) -> None:
+    replica = node.add(environment=disk, flush_messages=1)
+    node.append(make_batch())
+    follow(replica, 2, EPOCH + 1)
+    lead(replica, EPOCH + 2)
+    waiting = node.fetch(ask(0))
+    disk.finish()
+    assert (replica.log.recovery_point, replica.high_watermark, waiting.answers) == (1, 1, 1)
+
+
 def test_a_replica_is_taken_offline_during_a_write(node: Node, disk: SlowDisk) -> None:
     """It follows nobody then, least of all this node, which the image still has as the leader."""
     replica = node.add(environment=disk)

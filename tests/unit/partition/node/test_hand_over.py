@@ -131,7 +131,7 @@ async def test_appends_that_wait_for_a_flush_are_answered_first(node: Node) -> N
     replica = leader_of_three(node)
     replica.log.reconfigure(replace(replica.log.config, flush_messages=1))
     flushes: list[Callable[[], None]] = []
-    replica.answers._flush = lambda _log, done: flushes.append(done)
+    replica.flush = lambda _log, done: flushes.append(done)
     sink = node.append(make_batch())
     for follower in (2, 3):
         follower_fetched(replica, follower, 1)

@@ -6,13 +6,14 @@ leader does not answer, the leader goes on after a second or two, or is replaced
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from highwater.controller.core.hand_over import (
     LeaderMove,
     finish_moves,
     leader_moves,
+    led_still,
     waiting_moves,
 )
 from highwater.controller.core.membership import ElectionRules
@@ -95,7 +96,7 @@ class HandOvers:
         return frozenset(lagging)
 
     async def _carry_out(
-        self, moves: Iterable[LeaderMove], elect: Elect, timeout_s: float
+        self, moves: Sequence[LeaderMove], elect: Elect, timeout_s: float
     ) -> set[PartitionKey]:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
@@ -110,8 +111,9 @@ class HandOvers:
             if new:
                 waiting -= new.keys()
                 lagging.update(key for key, ready in new.items() if not ready)
-                if ready := frozenset(key for key, ready in new.items() if ready):
-                    await elect(ready)
+                ready = {key for key, ready in new.items() if ready}
+                if present := led_still(self._writer.image, moves, ready):
+                    await elect(present)
                 continue
             try:
                 async with asyncio.timeout(left_s):
@@ -120,7 +122,8 @@ class HandOvers:
                 break
         if waiting:
             self._log.info("leaders_did_not_answer", partitions=len(waiting))
-            await elect(frozenset(waiting))
+            if present := led_still(self._writer.image, moves, waiting):
+                await elect(present)
         return lagging
 
     # ---- reassignments ----
@@ -143,9 +146,10 @@ class HandOvers:
         """Those whose leaders go on, or that the store could not take; none with `give_up`."""
         try:
             decision = finish_moves(self._writer.image, keys, self._elections, self._offline())
-            lagging = await self.carry_out(
-                leader_moves(self._writer.image, decision.delta), self._finish
-            )
+            moves = leader_moves(self._writer.image, decision.delta)
+            if decision.delta is not None and (free := keys.difference(m.key for m in moves)):
+                await self._finish(free)
+            lagging = await self.carry_out(moves, self._finish)
             if lagging and give_up:
                 self._log.warning("leaders_removed_without_hand_over", partitions=len(lagging))
                 await self._finish(lagging)

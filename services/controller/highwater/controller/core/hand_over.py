@@ -4,7 +4,7 @@ A leader that is asked takes no more appends, and says when its successor has al
 nothing that only it has acknowledged (acks=1) is lost, and no append with acks=all is in doubt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from highwater.controller.core.membership import ElectionRules, candidates_among
@@ -47,8 +47,29 @@ def leader_moves(image: ClusterImage, delta: ClusterDelta | None) -> list[Leader
     return moves
 
 
+def led_still(
+    image: ClusterImage, moves: Iterable[LeaderMove], keys: Collection[PartitionKey]
+) -> frozenset[PartitionKey]:
+    """Those of the partitions whose leader is still in the epoch in which it was asked.
+
+    The leader of a later epoch has not been asked, whatever became of the one before.
+    """
+    present = set()
+    for move in moves:
+        topic_id, number = move.key
+        topic = image.topics.get(topic_id)
+        if move.key not in keys or topic is None or number >= len(topic.partitions):
+            continue
+        if topic.partitions[number].leader_epoch == move.leader_epoch:
+            present.add(move.key)
+    return frozenset(present)
+
+
 def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]:
-    """Partitions whose move waits for nothing but, perhaps, the leader that it removes."""
+    """Partitions whose move waits for nothing but, perhaps, the leader that it removes.
+
+    That leader may have changed since, by a preferred election, for example.
+    """
     for topic in change.topics.values() if isinstance(change, ClusterImage) else change.topics:
         for p in topic.partitions:
             if _waits(p):
@@ -61,7 +82,7 @@ def waiting_moves(change: ClusterImage | ClusterDelta) -> Iterator[PartitionKey]
 
 
 def _waits(p: PartitionState) -> bool:
-    return p.leader in p.removing_replicas and set(p.adding_replicas) <= set(p.isr)
+    return is_moving(p) and p.leader != NO_NODE and set(p.adding_replicas) <= set(p.isr)
 
 
 def finish_moves(

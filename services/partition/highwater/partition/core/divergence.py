@@ -1,4 +1,4 @@
-"""Where two logs part, told by leader epochs and never by high watermarks (KIP-101, 279, 595).
+"""Where two logs diverge, told by leader epochs and never by high watermarks (KIP-101, 279, 595).
 
 The leader compares the last epoch of a fetcher's log with its own epochs; the follower cuts its
 log to the end of the largest epoch that both may know, and asks again until nothing diverges.
@@ -12,7 +12,7 @@ from highwater.partition.core.replica_events import Diverged, OutOfRange
 
 MATCHES: Final = None
 UNKNOWN_EPOCH: Final = (-1, -1)
-"""Nothing is known of the fetcher's last epoch, so its log cannot be compared with ours."""
+"""This log does not know the fetcher's last epoch, so the two logs cannot be compared."""
 
 
 def divergence(
@@ -52,10 +52,20 @@ def truncation_offset(
     return min(own_end, leader_end_offset, log_end_offset)
 
 
+def is_about(answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
+    """True if the fetch that was answered asked from the end of the log as it is now."""
+    return answer.fetch_offset == log_end_offset and answer.last_fetched_epoch == epochs.latest
+
+
+def bounded(offset: int, log_start_offset: int, log_end_offset: int) -> int:
+    """The offset, or the nearer end of the log if that does not reach it."""
+    return max(min(offset, log_end_offset), log_start_offset)
+
+
 def cut_after(
     answer: Diverged | OutOfRange, epochs: LeaderEpochCache, log_end_offset: int
 ) -> TruncateLog | RestartLog | None:
-    """What a follower has to do to its log after its leader's answer; None for nothing.
+    """How a follower changes its log after its leader's answer; None if it does not.
 
     If the leader has deleted what comes after our end, the log begins anew where the leader's does.
     If our log reaches beyond the leader's, it is cut there.

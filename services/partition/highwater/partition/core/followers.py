@@ -1,9 +1,9 @@
-"""How far each follower is, as the leader knows it (Kafka's `Replica.updateFetchStateOrThrow`).
+"""How far each follower has fetched, as the leader knows it (Kafka's `Replica.updateFetchStateOrThrow`).
 
 Hot path: plain slots, changed in place by each fetch.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -49,9 +49,9 @@ class FollowerProgress:
         self.near = False
 
     def leave_isr(self) -> None:
-        """Out of the ISR, or refused there: its log may have failed since, and begun anew.
+        """It has left the ISR, or may not join: its log may have failed since, and begun anew.
 
-        So it is waited for, and joins, by what it fetches from now on.
+        So only what it fetches from now on counts.
         """
         self.log_end_offset = UNKNOWN
         self.caught_up_ms = NEVER_MS
@@ -72,7 +72,7 @@ class FollowerProgress:
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """It has everything before `offset`.
 
-        Who has all that the leader had at the fetch before was caught up at that time.
+        A follower that has all that the leader had at the fetch before was caught up at that time.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -87,17 +87,62 @@ class FollowerProgress:
         return self.log_end_offset >= leader_end or now_ms - self.caught_up_ms <= lag_ms_max
 
 
+def begin_terms(
+    progress: Iterable[FollowerProgress], maximal: Collection[int], now_ms: int
+) -> None:
+    """A new leader's first look at its followers."""
+    for follower in progress:
+        follower.begin_term(now_ms, in_sync=follower.node in maximal)
+
+
+def mark_maximal(progress: Iterable[FollowerProgress], maximal: Collection[int]) -> None:
+    """After the maximal ISR has changed: the hot path looks at marks, not at sets."""
+    for follower in progress:
+        follower.in_maximal_isr = follower.node in maximal
+        follower.near = follower.near and not follower.in_maximal_isr
+
+
+def exclude(progress: Iterable[FollowerProgress], nodes: Collection[int]) -> None:
+    """The high watermark does not wait for nodes that may not join."""
+    for follower in progress:
+        follower.near = follower.near and follower.node not in nodes
+
+
+def lagging(
+    progress: Iterable[FollowerProgress],
+    joinable: Callable[[FollowerProgress], bool],
+    leader_end: int,
+    now_ms: int,
+    lag_ms_max: int,
+) -> set[int]:
+    """The nodes that have fallen behind; the high watermark waits for `joinable` ones that have not."""
+    behind = set()
+    for follower in progress:
+        caught_up = follower.is_caught_up(leader_end, now_ms, lag_ms_max)
+        if not caught_up:
+            behind.add(follower.node)
+        follower.near = caught_up and joinable(follower)
+    return behind
+
+
 def leave_isr(
     progress: Iterable[FollowerProgress], before: Collection[int], maximal: Collection[int]
 ) -> None:
-    """Of those that were in an ISR `before`, whoever is not in the maximal one begins anew."""
+    """Followers that were in the ISR `before` and are not in the maximal one begin anew."""
     for follower in progress:
         if follower.node in before and follower.node not in maximal:
             follower.leave_isr()
 
 
+def node_epochs(
+    known: Mapping[int, FollowerProgress], isr: Iterable[int], leader_node_epoch: int
+) -> tuple[int, ...]:
+    """Parallel to `isr`: the node epochs under which they fetched (KIP-903), and the leader's own."""
+    return tuple(known[n].node_epoch if n in known else leader_node_epoch for n in isr)
+
+
 def tracked(
     known: Mapping[int, FollowerProgress], replicas: Iterable[int], leader: int
 ) -> dict[int, FollowerProgress]:
-    """What a leader keeps of its followers: who stays is the same object."""
+    """The followers of a leader; those that were `known` keep their progress."""
     return {n: known.get(n) or FollowerProgress(n) for n in replicas if n != leader}

@@ -1,8 +1,8 @@
-"""What is true of every replica after every event; cheap enough to check each time.
+"""What must be true of every replica after every event; cheap enough to check each time.
 
-The numbers are those of the design's list: R5 offsets, R6 roles and epochs, R7 epoch cache, R12
-ISR. What needs the sight of several replicas (R1 to R4, R8 to R10, R16, R17) is checked by the
-simulation's observer, in `tests/sim/invariants`.
+The numbers are those of docs/invariants.md: R5 offsets, R6 roles and epochs, R7 epoch cache, R12 ISR.
+Rules about several replicas (R1 to R4, R8 to R10, R16, R17) are checked by the simulation's observer
+(`tests/sim/observer.py`).
 """
 
 from highwater.partition.core.replica import NO_NODE, Replica

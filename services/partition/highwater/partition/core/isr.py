@@ -1,4 +1,4 @@
-"""The in-sync replicas as a leader knows them: committed, and the most that may be (KIP-497).
+"""The ISR as its leader knows it: the committed one, and the maximal one (KIP-497).
 
 A proposal that nobody answered may have been committed, or may be yet, as long as the partition
 epoch that it names is the present one. Its members therefore stay in the maximal ISR until the
@@ -50,7 +50,7 @@ class IsrState:
         self.partition_epoch = -1
         self.pending = NO_ATTEMPT
         self.outdated = False
-        """The controller has moved on; nothing is proposed until its state arrives."""
+        """The controller has a newer state; the leader proposes nothing until that arrives."""
 
     @property
     def doubtful(self) -> bool:
@@ -63,7 +63,7 @@ class IsrState:
         return self.pending == NO_ATTEMPT and not self.outdated
 
     def commit(self, partition_epoch: int, isr: Iterable[int]) -> bool:
-        """Takes over what the controller committed; False if that is not news."""
+        """Takes over what the controller committed; False if the leader knew it already."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
@@ -94,7 +94,7 @@ class IsrState:
         self._set_maximal()
 
     def is_next(self, partition_epoch: int) -> bool:
-        """True if nothing came between what this leader knew and what was committed.
+        """True if the committed state directly follows the one that this leader knew.
 
         Otherwise min.insync.replicas may have changed, which only an image tells; with the old
         minimum the high watermark could pass what eligible leaders have.
@@ -117,7 +117,7 @@ class IsrState:
         return False
 
     def unanswered(self, attempt: int) -> None:
-        """Nobody knows what became of the attempt."""
+        """The attempt may or may not have been committed, or may be yet."""
         if attempt != self.pending:
             return
         self._unanswered |= frozenset(self._proposed)

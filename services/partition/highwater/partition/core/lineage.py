@@ -1,6 +1,6 @@
-"""Whose records a node's directories hold without a gap: eligibility after a crash (KIP-966, R12).
+"""Which incarnations' records are all in a node's directories: eligibility after a crash (KIP-966, R12).
 
-A record of it is kept in every log directory, as small as {boot id, incarnations, clean}. A killed
+Every log directory has a small record of it: {boot id, incarnations, clean}. A killed
 process leaves the page cache to the next one, as long as the kernel is the same, the directory is in
 its place and its file system has been mounted all along (`Volume`). An orderly end leaves synced files
 to any kernel, in any place. A power cut, a failed write, a copy put in the directory's place, another
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 INCARNATIONS_MAX: Final = 32
-"""Starts without a registration that are remembered; older ones count as lost, which is safe."""
+"""How many starts without a registration are remembered. Older ones count as lost, which is safe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Lineage:
 
 
 NOTHING: Final = Lineage(boot_id="", incarnations=())
-"""Of an empty, foreign or damaged directory."""
+"""The record of an empty, foreign or damaged directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

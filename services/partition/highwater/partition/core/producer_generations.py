@@ -45,7 +45,7 @@ class ProducerGenerations:
         self._count = 0
 
     def __len__(self) -> int:
-        """Producers in all generations, if whoever adds one calls `take` before."""
+        """Producers in all generations, if `take` is called before one is added."""
         return self._count
 
     def find(self, producer_id: int) -> bytes | None:

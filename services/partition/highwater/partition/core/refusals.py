@@ -8,7 +8,7 @@ from highwater.partition.core.transitions import Role
 
 
 def refuse_role(role: Role, nobody_else_leads: bool, resigned: bool) -> int:
-    """The code of a replica that does not lead, or not in that epoch, or has resigned.
+    """The error code of a replica that does not lead in that epoch, or that has resigned.
 
     A failed log is told of only where nobody else leads, or is about to.
     """
@@ -18,7 +18,9 @@ def refuse_role(role: Role, nobody_else_leads: bool, resigned: bool) -> int:
 
 
 def refuse_epoch(asked: int, leader_epoch: int) -> int:
-    """The code for a read that names a leader epoch (KIP-320); 0 if it fits, or names none (-1)."""
+    """The error code for a read that names a leader epoch (KIP-320); 0 if the epoch is the present
+    one, or if the read names none (-1).
+    """
     if asked < 0 or asked == leader_epoch:
         return 0
     if asked < leader_epoch:
@@ -27,7 +29,7 @@ def refuse_epoch(asked: int, leader_epoch: int) -> int:
 
 
 def log_failure_code(resigned: bool) -> ErrorCode:
-    """What an append is told that may be in a log that failed.
+    """The error code of an append that may be in a log that failed.
 
     If another replica leads soon, its log knows better.
     """
@@ -35,7 +37,9 @@ def log_failure_code(resigned: bool) -> ErrorCode:
 
 
 def commit_timeout_code(under_min_isr: bool) -> ErrorCode:
-    """What an acks=all append is told whose time is over; it stays in the log (KIP-966)."""
+    """The error code of an acks=all append that was not committed in time; it stays in the log
+    (KIP-966).
+    """
     if under_min_isr:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.REQUEST_TIMED_OUT

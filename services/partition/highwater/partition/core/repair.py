@@ -1,9 +1,9 @@
-"""Whose records heal a damaged replica, and what follows from what the others answered (R13).
+"""Which replicas can heal a damaged one, and what follows from their answers (R13).
 
 Damage is found in one replica. The others in sync have the same bytes at the same offsets, so the
-damaged range is asked of them and put back in place. Only where that is impossible the replica is
-taken out of service and fetched again as a whole, and only after another replica in sync has
-answered since: what the image says of it may be seconds old, and it may be dead.
+node asks them for the damaged range and puts it back in place. Only where that is impossible, the
+replica is taken out of service and fetched again as a whole. Before that, another replica in sync
+must have answered: what the image says of it may be seconds old, and it may be dead.
 """
 
 import enum
@@ -17,7 +17,7 @@ from highwater.partition.core.isr import NO_ATTEMPT, IsrState
 
 
 class Outcome(enum.Enum):
-    """What came of asking one replica for a damaged range."""
+    """How one replica answered when it was asked for a damaged range."""
 
     WHOLE = "whole"
     """Its bytes fit in the place of the damaged ones."""
@@ -32,15 +32,15 @@ class Outcome(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What is to be done about a damaged range."""
+    """What the node does about a damaged range."""
 
     HEALED = "healed"
     REPLACE = "replace"
-    """The replica cannot be healed in place: it is to be fetched again as a whole."""
+    """The replica cannot be healed in place, so it is fetched again as a whole."""
     RETRY = "retry"
     """Nothing is known for certain; ask again soon."""
     KEEP = "keep"
-    """Nobody who can be asked has the records: go on with what is sound, ask again later."""
+    """No replica that can be asked has the records: serve what is not damaged, ask again later."""
 
 
 _DAMAGED: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
@@ -55,7 +55,7 @@ def sources(state: PartitionState, node: int, ineligible: frozenset[int]) -> tup
 
 
 def outcome_of_refusal(error_code: int) -> Outcome:
-    """What a replica's error code says; OFFSET_OUT_OF_RANGE, for one, is no proof of anything."""
+    """What a replica's error code means; OFFSET_OUT_OF_RANGE, for example, proves nothing."""
     return Outcome.DAMAGED if error_code in _DAMAGED else Outcome.UNWILLING
 
 
@@ -80,25 +80,25 @@ def proven(outcomes: Mapping[int, Outcome]) -> frozenset[int]:
 
 
 def may_step_back(isr: IsrState, node: int, alive: Iterable[int]) -> bool:
-    """Whether a replica may leave its partition to others for its damage.
+    """Whether a damaged replica may leave its partition to the other replicas.
 
-    One of `alive`, which have proven it, has to be in the ISR whatever the controller has made of
-    this leader's last proposal: with one under way somebody may be out of it already.
+    One of `alive`, which have proven that they live, must certainly be in the ISR. While a proposal
+    of this leader is under way that is not certain: the controller may have removed that replica.
     """
     settled = isr.pending == NO_ATTEMPT and not isr.doubtful and not isr.outdated
     return settled and any(peer != node and peer in isr.committed for peer in alive)
 
 
 def counts_no_more(state: PartitionState, node: int) -> bool:
-    """Whether another replica leads, and nobody relies on this one for what is committed."""
+    """Whether another replica leads, and this one is neither in the ISR nor an eligible leader."""
     led = state.leader not in (NO_NODE, node)
     return led and node not in state.isr and node not in state.eligible_leaders
 
 
 def nobody_took_over(state: PartitionState, leader_epoch: int) -> bool:
-    """Whether the partition has no leader since a replica stepped back in `leader_epoch`.
+    """Whether the partition has had no leader since a replica stepped back in `leader_epoch`.
 
-    Then stepping back was in vain: the replica goes on with the log that it has.
+    Then the replica goes on with the log that it has.
     """
     return state.leader == NO_NODE and state.leader_epoch > leader_epoch
 

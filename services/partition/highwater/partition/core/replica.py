@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core import followers
 from highwater.partition.core import replica_events as on
-from highwater.partition.core.divergence import cut_after, divergence
-from highwater.partition.core.followers import FollowerProgress, leave_isr, tracked
+from highwater.partition.core.divergence import bounded, cut_after, divergence, is_about
+from highwater.partition.core.followers import FollowerProgress
 from highwater.partition.core.isr import IsrState
 from highwater.partition.core.leader_epochs import LeaderEpochCache
 from highwater.partition.core.refusals import refuse_epoch, refuse_role
@@ -34,7 +35,7 @@ NO_EPOCH: Final = -1
 ACKS_ALL: Final = -1
 
 NO_APPENDS: Final = -2
-"""An epoch in which nobody sends anything."""
+"""An epoch that no append names."""
 
 
 class Replica:
@@ -108,7 +109,7 @@ class Replica:
         self.counted_end_offset = log_end_offset
         """How much of the log this replica may claim to have: what waits for a flush that
         flush.messages asks for is not claimed, neither as a leader nor in a fetch."""
-        self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
+        self.high_watermark = bounded(high_watermark, log_start_offset, log_end_offset)
         self.role = Role.UNASSIGNED
         self.leader = NO_NODE
         self.leader_epoch = NO_EPOCH
@@ -118,7 +119,7 @@ class Replica:
         self.resigned = False
         """Nothing is appended in this epoch any more, and another replica is to lead the next."""
         self.under_min_isr = False
-        """A leader that can commit nothing because the ISR is too small (KIP-966)."""
+        """True for a leader that can commit nothing, because the ISR is too small (KIP-966)."""
         self.replicas: tuple[int, ...] = ()
         self.min_isr = 1
         self.isr = IsrState()
@@ -172,8 +173,7 @@ class Replica:
     def _lead(self, event: on.PartitionChanged) -> list[Effect]:
         self.role = Role.LEADER
         self._set_replicas(event.replicas)
-        for follower in self.progress:
-            follower.begin_term(event.now_ms, in_sync=follower.node in self.isr.maximal)
+        followers.begin_terms(self.progress, self.isr.maximal, event.now_ms)
         self.epoch_start_offset = self.log_end_offset
         leading = StartLeading(leader_epoch=self.leader_epoch, start_offset=self.log_end_offset)
         return [leading, *moved(self._advance())]
@@ -213,22 +213,16 @@ class Replica:
 
     def _eligibility(self, event: on.IneligibleChanged) -> list[Effect]:
         self.ineligible = event.nodes
-        for follower in self.progress:
-            follower.near = follower.near and follower.node not in event.nodes
+        followers.exclude(self.progress, event.nodes)
         return moved(self._advance()) if self.role is Role.LEADER else []
 
     def _lag(self, event: on.LagChecked) -> list[Effect]:
-        """Proposes an ISR without those who fell behind; who caught up joins when it fetches."""
+        """Proposes an ISR without followers that fell behind; others join when they fetch."""
         end, now_ms = self.counted_end_offset, event.now_ms
-        lagging = set()
-        for follower in self.progress:
-            caught_up = follower.is_caught_up(end, now_ms, self._lag_ms_max)
-            if not caught_up:
-                lagging.add(follower.node)
-            follower.near = caught_up and self._may_join(follower)
+        behind = followers.lagging(self.progress, self._may_join, end, now_ms, self._lag_ms_max)
         if not self.isr.may_propose:
             return moved(self._advance())
-        staying = tuple(node for node in self.isr.committed if node not in lagging)
+        staying = tuple(node for node in self.isr.committed if node not in behind)
         return self._propose(staying) + moved(self._advance())
 
     def _due(self, _: on.IsrDue) -> list[Effect]:
@@ -237,20 +231,18 @@ class Replica:
         return self._propose(self.isr.committed + joining) if self.isr.may_propose else []
 
     def _propose(self, wanted: tuple[int, ...]) -> list[Effect]:
-        """One attempt; also to settle one that nobody answered, which moves the epoch."""
+        """One proposal; also to settle an unanswered one, since any answer moves the partition epoch."""
         if wanted == self.isr.committed and not self.isr.doubtful:
             return []
-        attempt, known = self.isr.propose(wanted), self.followers
-        self._mark_maximal()
+        attempt = self.isr.propose(wanted)
+        followers.mark_maximal(self.progress, self.isr.maximal)
         return [
             ProposeIsr(
                 attempt=attempt,
                 leader_epoch=self.leader_epoch,
                 partition_epoch=self.isr.partition_epoch,
                 isr=wanted,
-                node_epochs=tuple(
-                    known[n].node_epoch if n in known else self.node_epoch for n in wanted
-                ),
+                node_epochs=followers.node_epochs(self.followers, wanted, self.node_epoch),
             )
         ]
 
@@ -264,10 +256,10 @@ class Replica:
             isr.commit(event.partition_epoch, event.isr)
             return self._isr_moved(before)
         if isr.answered(event.attempt, event.error_code):
-            leave_isr(self.progress, attempted, isr.maximal)
+            followers.leave_isr(self.progress, attempted, isr.maximal)
         # A refused follower comes again with its next fetch, not at once.
         self.isr_due = isr.doubtful
-        self._mark_maximal()
+        followers.mark_maximal(self.progress, self.isr.maximal)
         return moved(self._advance())
 
     def _unanswered(self, event: on.IsrUnanswered) -> list[Effect]:
@@ -278,8 +270,8 @@ class Replica:
     def _isr_moved(self, before: tuple[int, ...]) -> list[Effect]:
         """After any change of the committed ISR, which was `before`."""
         self.under_min_isr = self._is_under_min_isr()
-        leave_isr(self.progress, before, self.isr.maximal)
-        self._mark_maximal()
+        followers.leave_isr(self.progress, before, self.isr.maximal)
+        followers.mark_maximal(self.progress, self.isr.maximal)
         self.isr_due = self.isr.doubtful or any(map(self._can_join, self.progress))
         return moved(self._advance())
 
@@ -291,21 +283,15 @@ class Replica:
 
     def _fetched_so(self, event: on.Diverged | on.OutOfRange) -> bool:
         """True if the answer is about the log as it is now, and from the present leader."""
-        return (
-            self.may_fetch(event.leader_epoch)
-            and event.fetch_offset == self.log_end_offset
-            and event.last_fetched_epoch == self.epochs.latest
-        )
+        present = self.may_fetch(event.leader_epoch)
+        return present and is_about(event, self.epochs, self.log_end_offset)
 
     def _truncated(self, event: on.LogTruncated) -> list[Effect]:
         self.truncating = False
-        self.log_start_offset = event.log_start_offset
-        self.log_end_offset = event.log_end_offset
-        self.counted_end_offset = max(
-            min(self.counted_end_offset, event.log_end_offset), event.log_start_offset
-        )
-        bounded = min(self.high_watermark, event.log_end_offset)
-        self.high_watermark = max(bounded, event.log_start_offset)
+        start, end = event.log_start_offset, event.log_end_offset
+        self.log_start_offset, self.log_end_offset = start, end
+        self.counted_end_offset = bounded(self.counted_end_offset, start, end)
+        self.high_watermark = bounded(self.high_watermark, start, end)
         return []
 
     def _end_moved(self, event: on.LogEndMoved) -> list[Effect]:
@@ -314,12 +300,18 @@ class Replica:
         return moved(self._advance()) if self.role is Role.LEADER else []
 
     def _written_late(self, event: on.WrittenLate) -> list[Effect]:
-        """This epoch has no records yet, since appends wait for the write that ended now."""
-        start = self.epoch_start_offset = self.log_end_offset = event.log_end_offset
+        """A leader's epoch has no records yet, since appends wait for the write that ended now."""
+        leads, start = self.role is Role.LEADER, event.log_end_offset
         behind = BeginEpochBehind(
-            late_epoch=event.leader_epoch, leader_epoch=self.leader_epoch, start_offset=start
+            late_epoch=event.leader_epoch,
+            late_offset=self.log_end_offset,
+            leader_epoch=self.leader_epoch if leads else NO_EPOCH,
+            start_offset=start,
         )
-        self.counted_end_offset = event.counted_end_offset
+        self.log_end_offset, self.counted_end_offset = start, event.counted_end_offset
+        if not leads:
+            return [behind]
+        self.epoch_start_offset = start
         return [behind, *moved(self._advance())]
 
     def _failed(self, _: on.LogFailed) -> list[Effect]:
@@ -338,7 +330,7 @@ class Replica:
         return [effects[before]] if before in effects else []
 
     def _too_late(self, _: object) -> list[Effect]:
-        """An answer or a tick for a role that ended meanwhile."""
+        """The event belongs to a role that has ended meanwhile."""
         return []
 
     # ---- leader, hot path ----
@@ -451,8 +443,8 @@ class Replica:
     def _advance(self) -> int | None:
         """Moves the HW to the smallest LEO over the maximal ISR; never back (KIP-497, KIP-966).
 
-        Nothing is committed while the committed ISR is below min.insync.replicas: who left it
-        then is still an eligible leader.
+        Nothing is committed while the committed ISR is below min.insync.replicas: replicas that left
+        it then are still eligible leaders.
         """
         if self.under_min_isr:
             return None
@@ -469,7 +461,7 @@ class Replica:
         return follower.node not in self.ineligible and not follower.in_maximal_isr
 
     def _can_join(self, follower: FollowerProgress) -> bool:
-        """Has everything committed and the start of this epoch, so that nobody waits for it."""
+        """True if it has everything committed and the start of this epoch, so that nobody waits."""
         offset = follower.log_end_offset
         return (
             offset >= self.high_watermark
@@ -478,19 +470,13 @@ class Replica:
             and follower.node not in self.ineligible
         )
 
-    def _mark_maximal(self) -> None:
-        maximal = self.isr.maximal
-        for follower in self.progress:
-            follower.in_maximal_isr = follower.node in maximal
-            follower.near = follower.near and not follower.in_maximal_isr
-
     def _is_under_min_isr(self) -> bool:
         return len(self.isr.committed) < min(self.min_isr, len(self.replicas))
 
     def _set_replicas(self, replicas: tuple[int, ...]) -> None:
         self.replicas = replicas
         self.under_min_isr = self._is_under_min_isr()
-        self.followers = tracked(self.followers, replicas, self.node)
+        self.followers = followers.tracked(self.followers, replicas, self.node)
         self.progress = tuple(self.followers.values())
 
     def _forget_followers(self) -> None:

@@ -1,4 +1,4 @@
-"""What a replica wants done on its control path, in the order in which it has to be done."""
+"""The effects of a replica's events, which its shell carries out in order."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,23 @@ class StartLeading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginEpochBehind:
-    """Note in the log that records of `late_epoch` end at the offset, and this epoch begins there.
+    """Note in the log that its records from `late_offset` on have `late_epoch`.
 
-    They were being written when the epoch began, which was noted before them.
+    They were being written while this replica came to lead, so the log may know of newer epochs that
+    begin there. These had no records and go. A leader's present epoch begins behind the late records.
     """
 
     late_epoch: int
+    late_offset: int
     leader_epoch: int
+    """The present one; -1 if this replica follows by now."""
     start_offset: int
+    """Where the late records end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLeading:
-    """Whoever waits here for a commit or for bytes is told that the outcome is unknown."""
+    """Answer the appends that wait here with an unknown outcome, and the fetches that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ class ProposeIsr:
     partition_epoch: int
     isr: tuple[int, ...]
     node_epochs: tuple[int, ...]
-    """Parallel to `isr` (KIP-903): under which they fetched; -1 if they have not."""
+    """Parallel to `isr` (KIP-903): the node epochs under which they fetched; -1 if they have not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a replica hears on its control path: the cluster image, answers, ticks, its own log.
+"""The events of a replica's control path: the cluster image, answers, ticks, its own log.
 
 Appends and fetches are not events: they are plain calls of `Replica`, because they happen for
 thousands of partitions in one message. Offsets count records, times are milliseconds of any
@@ -43,12 +43,12 @@ class HandOverAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverGivenUp:
-    """Nobody took over in time: go on in the same epoch."""
+    """No other replica was elected, or none can be: this leader goes on in the same epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagChecked:
-    """Time passed: who has not caught up for replica.lag.time.max.ms leaves the ISR."""
+    """Time passed: followers that have not caught up for replica.lag.time.max.ms leave the ISR."""
 
     now_ms: int
 
@@ -77,7 +77,7 @@ class IsrAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrUnanswered:
-    """AlterPartition got no answer: it may or may not have been committed, or may be yet."""
+    """AlterPartition got no answer: the proposal may or may not have been committed, or may be yet."""
 
     attempt: int
 
@@ -121,7 +121,7 @@ class LogTruncated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEndMoved:
-    """The log has grown by a write that an earlier role began, or a flush of it has ended."""
+    """A flush has ended, so more of the log may count."""
 
     log_end_offset: int
     counted_end_offset: int
@@ -130,9 +130,9 @@ class LogEndMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLate:
-    """A write has ended that was begun in an earlier epoch, before this replica came to lead.
+    """A write has ended that was begun in an earlier role of this replica.
 
-    Nothing has been appended in the present epoch, which therefore begins behind it.
+    If it leads, nothing has been appended in the present epoch, which therefore begins behind it.
     """
 
     leader_epoch: int

@@ -1,6 +1,6 @@
-"""Who could lead after a leader that goes, and whether they have all that it has.
+"""Which nodes could lead next, and whether their logs have everything that the leader's log has.
 
-As the leader knows it. The controller elects from the committed ISR, among nodes that are neither
+This is what the leader knows. The controller elects from the committed ISR, among nodes that are neither
 fenced nor draining (`highwater.controller.core.election`).
 """
 
@@ -11,14 +11,14 @@ from highwater.partition.core.isr import IsrState
 
 
 def successors(isr: IsrState, leader: int, ineligible: Collection[int]) -> Iterator[int]:
-    """The nodes that would be elected if `leader` went now."""
+    """The nodes that the controller could elect if `leader` stopped now."""
     for node in isr.committed:
         if node != leader and node not in ineligible:
             yield node
 
 
 def has_successor(isr: IsrState, leader: int, ineligible: Collection[int]) -> bool:
-    """True if the partition would be led by another node at once."""
+    """True if the controller could elect another leader at once."""
     return next(successors(isr, leader, ineligible), None) is not None
 
 

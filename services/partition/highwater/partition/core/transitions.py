@@ -40,13 +40,15 @@ _LEADER_EVENTS: Final[dict[type, str]] = {
     on.IsrUnanswered: "_unanswered",
     on.HandOverAsked: "_resign",
     on.HandOverGivenUp: "_resume",
-    on.WrittenLate: "_written_late",
 }
 _FOLLOWER_EVENTS: Final[dict[type, str]] = {
     on.Diverged: "_cut",
     on.OutOfRange: "_cut",
 }
-_LOG_EVENTS: Final[dict[type, str]] = {on.LogEndMoved: "_end_moved"}
+_LOG_EVENTS: Final[dict[type, str]] = {
+    on.LogEndMoved: "_end_moved",
+    on.WrittenLate: "_written_late",
+}
 _LATE_EVENTS: Final[dict[type, str]] = dict.fromkeys(
     (*_LEADER_EVENTS, *_FOLLOWER_EVENTS, *_LOG_EVENTS), "_too_late"
 )

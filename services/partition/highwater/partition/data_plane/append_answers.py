@@ -39,7 +39,6 @@ class AppendAnswers:
     __slots__ = (
         "_append",
         "_core",
-        "_flush",
         "_in_hand",
         "_log",
         "_role",
@@ -54,17 +53,13 @@ class AppendAnswers:
         role: ReplicaRole,
         *,
         append: Callable[[AppendGroup, bool], None],
-        flush: Callable[[PartitionLog, Callable[[], None]], None],
     ) -> None:
-        """`append(group, True)` is the replica's, for a group that was queued. `flush` syncs the
-        log, somewhere else, and then calls back.
-        """
+        """`append(group, True)` is the replica's, for a group that was queued."""
         self._role = role
         self._core = role.core
         self._log = role.log
         self._waiters = role.waiters
         self._append = append
-        self._flush = flush
         self.holds = False
         """Has resigned and may go on, so appends wait here and not at gateways."""
         self.stalled: StalledAppends | None = None
@@ -144,13 +139,10 @@ class AppendAnswers:
             self.appended(
                 group, wait.base_offsets, wait.failures, wait.required_offset, wait.nbytes
             )
-        elif role.leading:
-            # The lead was lost and won again meanwhile; the group was answered as unknown.
-            role.led_late(group.leader_epoch, wait.required_offset, wait.nbytes)
         elif not role.failed:
-            # A follower by now, which could not fetch while this was being written.
-            role.log_end_moved()
-            role.fetch_again()
+            # The lead was lost meanwhile, and perhaps won again; the group was answered as unknown.
+            role.written_late(group.leader_epoch, wait.required_offset, wait.nbytes)
+            self._flush_late()
         self._take_queued(stalled)
 
     # ---- appended ----
@@ -180,7 +172,7 @@ class AppendAnswers:
                     wait = CommitWait(group, base_offsets, failures, next_offset, nbytes)
                     self.unflushed[wait] = None
                     core.appended(end, counted_end)
-                    self._flush(log, partial(self._flushed, wait))
+                    self._role.flush(log, partial(self._flushed, wait))
                     return
             moved = core.appended(end, counted_end)
             if moved is not None:
@@ -212,8 +204,21 @@ class AppendAnswers:
         if self._core.counted_end_offset < next_offset <= self._log.extent.end_offset:
             if role.leading:
                 self._waiters.appended(next_offset, nbytes)
-            role.log_end_moved()
-            role.fetch_again()
+            self._late_is_flushed()
+
+    def _flush_late(self) -> None:
+        """A write has ended that nobody waits for any more. If flush.messages asks for a flush, the
+        log's end counts only after that.
+        """
+        log = self._log
+        if log.extent.end_offset >= log.durability.flush_at_offset:
+            self._role.flush(log, self._late_is_flushed)
+        else:
+            self._role.fetch_again()
+
+    def _late_is_flushed(self) -> None:
+        self._role.log_end_moved()
+        self._role.fetch_again()
 
     def log_failed(self, group: AppendGroup, error: LogDirFailure) -> None:
         """The log could not take the group."""

@@ -48,11 +48,6 @@ _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from
 
 
-def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
-    log.durability.flush()
-    done()
-
-
 class PartitionReplica(ReplicaRole):
     """See the module. Offsets count records, sizes bytes, times milliseconds."""
 
@@ -68,19 +63,15 @@ class PartitionReplica(ReplicaRole):
         *,
         policy: AppendPolicy,
         on_log_failure: "Callable[[PartitionReplica, StorageError], None]",
-        flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
         port: "ReplicationPort[PartitionReplica] | None" = None,
         **place: Any,
     ) -> None:
-        """`flush` syncs the log, somewhere else, and then calls back; for flush.messages.
-
-        `port` is None on a node without others. `place`: see `ReplicaRole`.
-        """
+        """`port` is None on a node without others. `place`: see `ReplicaRole`."""
         super().__init__(**place)
         self.port: ReplicationPort[PartitionReplica] = Alone() if port is None else port
         self.policy = policy
         self._on_log_failure = on_log_failure
-        self.answers = AppendAnswers(self, append=self.append, flush=flush)
+        self.answers = AppendAnswers(self, append=self.append)
         """Of the groups that `append` has been given."""
 
     # ---- role ----

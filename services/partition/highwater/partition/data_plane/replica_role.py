@@ -29,12 +29,18 @@ LAG_MS_MAX_DEFAULT: Final = 10_000
 Listener = Callable[["ReplicaRole"], None]
 
 
+def _flush_here(log: PartitionLog, done: Callable[[], None]) -> None:
+    log.durability.flush()
+    done()
+
+
 class ReplicaRole:
     """See the module. Offsets count records, times milliseconds of the monotonic clock."""
 
     __slots__ = (
         "clock",
         "core",
+        "flush",
         "listeners",
         "log",
         "log_dir",
@@ -57,10 +63,12 @@ class ReplicaRole:
         node_epoch: int = NO_EPOCH,
         lag_ms_max: int = LAG_MS_MAX_DEFAULT,
         session: ControllerSession | None = None,
+        flush: Callable[[PartitionLog, Callable[[], None]], None] = _flush_here,
     ) -> None:
         """`log_dir` is the index of the log's directory among the node's.
 
-        With a `session`, appends with acks 0 and 1 are refused when it has run out.
+        `flush` syncs the log, somewhere else, and then calls back; for flush.messages. With a
+        `session`, appends with acks 0 and 1 are refused when it has run out.
         """
         self.topic_id = topic_id
         self.topic_name = topic_name
@@ -68,6 +76,7 @@ class ReplicaRole:
         self.log = log
         self.log_dir = log_dir
         self.clock = clock
+        self.flush = flush
         self.waiters = Waiters()
         self.listeners: tuple[Listener, ...] = ()
         """Told when the log has grown, the high watermark has moved, or the role has changed.
@@ -165,10 +174,10 @@ class ReplicaRole:
     def _begin_epoch_behind(self, wanted: effect.BeginEpochBehind) -> None:
         """Raises LogDirFailure."""
         log = self.log
-        _, start = log.epochs.cache.entries()[-1]
-        log.epochs.cache.truncate_from_end(start)
-        log.epochs.assign(wanted.late_epoch, start)
-        log.epochs.begin(wanted.leader_epoch)
+        log.epochs.cache.truncate_from_end(wanted.late_offset)
+        log.epochs.assign(wanted.late_epoch, wanted.late_offset)
+        if wanted.leader_epoch != NO_EPOCH:
+            log.epochs.begin(wanted.leader_epoch)
 
     def _log_cut(self) -> None:
         log = self.log
@@ -192,9 +201,7 @@ class ReplicaRole:
         return max(log.durability.recovery_point, self.core.counted_end_offset)
 
     def log_end_moved(self) -> None:
-        """A write that an earlier role began, or a flush, has ended: the log, or what counts of it,
-        has grown.
-        """
+        """A flush has ended: more of the log counts."""
         self.handle(
             on.LogEndMoved(
                 log_end_offset=self.log.log_end_offset, counted_end_offset=self.counted_end()
@@ -206,11 +213,12 @@ class ReplicaRole:
         if self.core.may_ask():
             self.ask_port(effect.StartFollowing(leader=self.leader, leader_epoch=self.leader_epoch))
 
-    def led_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
-        """This node came to lead while the writer thread was at work for `epoch`: records that
-        nobody waits for are in the log now, and the present epoch begins behind them.
+    def written_late(self, epoch: int, next_offset: int, nbytes: int) -> None:
+        """The writer thread was at work for `epoch` while this replica's role changed: records that
+        nobody waits for are in the log now.
         """
-        self.waiters.appended(next_offset, nbytes)
+        if self.leading:
+            self.waiters.appended(next_offset, nbytes)
         self.handle(
             on.WrittenLate(
                 leader_epoch=epoch,

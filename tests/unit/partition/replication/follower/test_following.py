@@ -416,7 +416,7 @@ def test_a_deposed_leader_asks_when_its_flush_has_ended(tmp_path: Path) -> None:
     follower = Follower(tmp_path, flush_messages=1)
     lead(follower.replica, EPOCH + 1)
     flushes: list[Any] = []
-    follower.replica.answers._flush = lambda _log, done: flushes.append(done)
+    follower.replica.flush = lambda _log, done: flushes.append(done)
     sink = follower.append(make_batch(), epoch=EPOCH + 1)
     follow(follower.replica, LEADER, EPOCH + 2)
     assert sink.codes == {0: ErrorCode.REQUEST_TIMED_OUT}
@@ -438,7 +438,7 @@ def test_a_leader_in_its_next_epoch_sees_the_end_of_a_flush(tmp_path: Path) -> N
     node = Follower(tmp_path, flush_messages=1)
     lead(node.replica, EPOCH + 1)
     flushes: list[Any] = []
-    node.replica.answers._flush = lambda _log, done: flushes.append(done)
+    node.replica.flush = lambda _log, done: flushes.append(done)
     node.append(make_batch(), epoch=EPOCH + 1)
     lead(node.replica, EPOCH + 2)
     assert node.ends == (0, 0, 1, 1)

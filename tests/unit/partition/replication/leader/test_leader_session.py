@@ -86,7 +86,7 @@ def test_an_answered_row_waits_for_the_next_request(leader, peer):
 def test_records_that_are_not_flushed_yet_are_for_followers_already(leader, peer):
     replica = leader.add_led(flush_messages=1)
     flushes = []
-    replica.answers._flush = lambda log, done: flushes.append(done)
+    replica.flush = lambda log, done: flushes.append(done)
     leader.append(make_batch())
     assert (replica.core.log_end_offset, replica.core.counted_end_offset) == (1, 0)
     assert peer.one(place(0)).log_end_offset == 1

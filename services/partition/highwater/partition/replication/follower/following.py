@@ -192,10 +192,8 @@ def _written(replica: PartitionReplica, answered: Answered, late: LateRows, run:
     try:
         if core.may_fetch(answered.leader_epoch):
             _take_offsets(replica, answered)
-        elif core.role is Role.FOLLOWER:
-            replica.log_end_moved()
         else:
-            replica.led_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
+            replica.written_late(run.info.leader_epoch, run.info.next_offset, run.info.nbytes)
         if _flushed(replica, late) is Outcome.DONE:
             late.end(replica)
         replica.answers.go_on()
