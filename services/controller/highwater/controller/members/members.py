@@ -13,8 +13,8 @@ from highwater.controller.core.membership import (
     changing_nodes,
     drain,
     fence,
+    has_movable_leadership,
     id_for,
-    movable_leaderships,
     same_place,
     unfence,
 )
@@ -381,8 +381,8 @@ class Members:
             image, changed, self._elections, index=self._writer.index, offline=self._offline
         )
 
-    def _movable(self, node: NodeId) -> int:
-        return movable_leaderships(self._writer.image, self._writer.index, node)
+    def _movable(self, node: NodeId) -> bool:
+        return has_movable_leadership(self._writer.image, self._writer.index, node)
 
     async def _end_sessions(self, now_ms: int) -> None:
         dead = self.nodes.expired(now_ms)

@@ -15,8 +15,8 @@ from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, 
 from highwater.model.ids import DEFAULT_INSTANCE, InstanceId, NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
-_STEP_MOVES: Final = 128
-"""Partitions that change hands in one step: with what is held for them, about a millisecond."""
+_STEP_MOVES: Final = 32
+"""Partitions that change hands in one step: with what is held for them, a third of a millisecond."""
 
 _STEP_TOPICS: Final = 32
 """Topics that are compared, or asked for their links, in one step."""

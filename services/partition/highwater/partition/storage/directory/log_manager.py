@@ -18,7 +18,7 @@ from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
-from highwater.model.topic_config import effective
+from highwater.model.topic_config import EffectiveConfigs
 from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.directory.handle_limits import HandleLimits
@@ -78,6 +78,7 @@ class LogManager:
         self._doubles: list[HostedLog] = []
         """Logs of the same name as one of `_logs`, of other topics, in other directories."""
         self._broker_configs: Mapping[str, str] = {}
+        self._configs = EffectiveConfigs()
         self.unusable: dict[str, StorageError] = {}
         """Partitions' directories that could not be opened, by name, and why."""
         share = (limits or HandleLimits.of_process()).split(len(dirs))
@@ -269,7 +270,7 @@ class LogManager:
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """Follows a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
-            effective(topic.configs, self._broker_configs),
+            self._configs.of(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
             producers=self._producer_limits,
         )
