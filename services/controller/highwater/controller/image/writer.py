@@ -1,8 +1,8 @@
 """The one way to change the metadata: decide on the image, write to the store, publish.
 
-Changes are carried out one after the other by one task, so a decision never sees an image that is
-about to change. Every transaction compares the controller's election key, so the store itself
-refuses a controller that lost its election without noticing (`metadata-store.md`: fencing).
+One task carries out the changes one after the other, so that no decision sees an image that is
+about to change. Every transaction compares the controller's election key, so that the store itself
+refuses a controller that lost its election without noticing.
 """
 
 import asyncio
