@@ -430,7 +430,7 @@ class ActiveController:
         return revision
 
     async def _until_heard(self) -> None:
-        """Whoever lives speaks at once, and can tell that the store went back."""
+        """Waits for a first member: members that live speak at once, and know if the store went back."""
         try:
             async with asyncio.timeout(FIRST_WORD_S):
                 await self._heard.wait()

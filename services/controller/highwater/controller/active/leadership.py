@@ -156,7 +156,7 @@ class Leadership:
         try:
             await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
         finally:
-            self.active_address = ""  # Who names itself is not left by its callers.
+            self.active_address = ""  # Members do not leave a controller that names itself.
         for task in (renewing, losing):
             if task is not None:
                 task.cancel()

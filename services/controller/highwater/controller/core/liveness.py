@@ -135,9 +135,10 @@ class SessionTable(Generic[K]):
     def may_be_replaced(self, member: K, now_ms: int, *, by_successor: bool) -> bool:
         """True if another incarnation may take the id: the session has ended.
 
-        Who has the place of the former one, so that this one cannot live, need not wait so long: its
-        stream closed, or a new controller has not heard it. For anybody else a closed stream may be
-        that of a live member, which opens the next one.
+        A successor has the former incarnation's address or directories, so that one cannot live.
+        It may replace it as soon as that one's stream has closed, or if a new controller has not
+        heard it. Without that proof a closed stream may be that of a live member, which opens
+        another stream.
         """
         if not self.is_live(member, now_ms):
             return True
