@@ -9,6 +9,7 @@ machine, CPU time does not.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from highwater.controller.core.partition_index import index_of
 from highwater.gateway.routing.table import RoutingTable
 from highwater.metadata.convert import delta_from_pb, delta_to_pb
 from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.runtime.collector import THRESHOLDS
 from tests.bench.command_line import command_of, parser_of, teller
 from tests.bench.control_plane_scene import (
     RULES,
@@ -169,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = Size(topics=20) if options.quick else Size()
     console = Console(width=None if sys.stdout.isatty() else 160)
     tell = teller(console)
+    gc.set_threshold(*THRESHOLDS)  # As every service does.
     tell(f"{size.partitions:,} partitions on {size.nodes} nodes; {options.rounds} nodes die")
     rows = measure_steps(size, options.rounds)
     rows += asyncio.run(measure_together(size, options.rounds))

@@ -21,7 +21,7 @@ from highwater.controller.core.membership import (
     Registration,
     drain,
     fence,
-    movable_leaderships,
+    has_movable_leadership,
     register,
     unfence,
 )
@@ -186,7 +186,7 @@ class SimController:
         if stop and not state.draining:
             self._elect(drain(state))
         state = self.image.nodes[node_id]
-        if state.draining and not movable_leaderships(self.image, index_of(self.image), node_id):
+        if state.draining and not has_movable_leadership(self.image, index_of(self.image), node_id):
             send(CONTROLLER, node, "on_may_stop", ())
         if revision < self.image.revision:
             send(CONTROLLER, node, "on_image", (self.published,))

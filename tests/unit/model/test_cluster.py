@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from highwater.model.cluster import ClusterDelta, PartitionState, TopicState, with_partitions
+from highwater.model.cluster import (
+    ClusterDelta,
+    PartitionState,
+    TopicState,
+    letting_go,
+    replaced_topics,
+    with_partitions,
+)
 from highwater.model.ids import LeaderEpoch, NodeId
 from tests.support.controller_images import image_of, topic_state
 
@@ -45,3 +52,19 @@ def test_a_topic_with_other_partitions_keeps_everything_else() -> None:
     assert set(TopicState.__slots__) == {
         "configs", "instance", "internal", "name", "partitions", "topic_id",
     }  # fmt: skip
+
+
+def test_what_a_delta_replaces_is_let_go_a_topic_at_a_time() -> None:
+    image = image_of([], [topic_state(name, [(1,), (1,)]) for name in "abcd"])
+    a, b, c, d = image.topics.values()
+    delta = ClusterDelta(
+        revision=image.revision + 1,
+        topics=(topic_state("new", [(1,)]), replace(b, configs={"k": "v"})),
+        partitions={a.topic_id: (a.partitions[1],)},
+        removed_topics=frozenset({c.topic_id}),
+    )
+    replaced = replaced_topics(image, delta)
+    assert sorted(topic.name for topic in replaced) == ["a", "b", "c"]
+    assert d not in replaced
+    assert [len(replaced) for _ in letting_go(replaced)] == [2, 1, 0]
+    assert delta.partition_count == 4

@@ -1,6 +1,7 @@
 import pytest
 
 from highwater.model.topic_config import (
+    EffectiveConfigs,
     InvalidTopicConfigError,
     changed_list,
     effective,
@@ -221,3 +222,14 @@ def test_broker_times_in_the_topic_s_unit(name: str, value: str, text: str | Non
 def test_of_broker_values_the_first_valid_one_wins() -> None:
     brokers = {"log.retention.ms": "soon", "log.retention.hours": "1"}
     assert effective({}, brokers).retention_ms == 3_600_000
+
+
+def test_configs_in_effect_are_made_anew_only_for_other_mappings() -> None:
+    known = EffectiveConfigs()
+    configs, brokers = {"retention.ms": "5"}, {"log.retention.ms": "7"}
+    first = known.of(configs, brokers)
+    assert first == effective(configs, brokers)
+    assert known.of(configs, brokers) is first
+    assert known.of({"retention.ms": "6"}, brokers).retention_ms == 6
+    assert known.of({}, brokers).retention_ms == 7
+    assert known.of({}, {}) == effective({})

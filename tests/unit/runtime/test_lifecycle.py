@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -8,8 +9,18 @@ import textwrap
 import pytest
 
 from highwater.model.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, PortInUseError
+from highwater.runtime.collector import THRESHOLDS
 from highwater.runtime.lifecycle import run
 from highwater.runtime.logging import silent_logger
+
+
+@pytest.fixture(autouse=True)
+def collected(monkeypatch):
+    """What was asked of the garbage collector, instead of doing it in the tests' process."""
+    calls = []
+    monkeypatch.setattr(gc, "set_threshold", lambda *thresholds: calls.append(thresholds))
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    return calls
 
 
 class Scripted:
@@ -65,6 +76,20 @@ def test_a_signal_stops_in_order(ask):
     journal = []
     assert run_scripted(journal, on_start=ask) == EXIT_OK
     assert journal == ["start s", "stop s"]
+
+
+def test_what_has_started_is_frozen(collected):
+    async def started(service):
+        collected.append("start")
+        await terminate(service)
+
+    assert run_scripted([], on_start=started) == EXIT_OK
+    assert collected == [THRESHOLDS, "start", "freeze"]
+
+
+def test_what_could_not_start_is_not_frozen(collected):
+    assert run_scripted([], on_start=port_taken) == EXIT_USAGE
+    assert collected == [THRESHOLDS]
 
 
 def test_a_signal_during_a_long_start():

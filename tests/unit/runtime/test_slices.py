@@ -68,3 +68,40 @@ async def test_cancelled_steps_can_be_continued() -> None:
     assert machine.seen == [0]
     assert await slices.run(work) == "done"
     assert machine.seen == [0, 1, 2, 3]
+
+
+async def test_one_slice_in_a_turn_whoever_s_work_it_is() -> None:
+    machine = Machine()
+    other = asyncio.create_task(machine.other())
+    slices = Slices(lambda: machine.now_ms, slice_ms=2)
+    await slices.run(machine.work(1, 1))
+    await slices.run(machine.work(3, 1))
+    machine.seen.append("stop")
+    await other
+    assert machine.seen[:6] == [0, 0, "other", 1, 2, "other"]
+
+
+async def test_work_that_comes_meanwhile_takes_turns() -> None:
+    machine = Machine()
+    slices = Slices(lambda: machine.now_ms, slice_ms=2)
+
+    def work(name: str) -> Steps[None]:
+        for _ in range(4):
+            machine.now_ms += 1
+            machine.seen.append(name)
+            yield
+
+    await asyncio.gather(*(slices.run(work(name)) for name in "ab"))
+    assert "".join(map(str, machine.seen)) == "aabbaabb"
+
+
+async def test_work_that_is_cancelled_lets_others_go_on() -> None:
+    machine = Machine()
+    slices = Slices(lambda: machine.now_ms, slice_ms=1)
+    first = asyncio.create_task(slices.run(machine.work(9, 1)))
+    second = asyncio.create_task(slices.run(machine.work(2, 1)))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == "done"
+    with pytest.raises(asyncio.CancelledError):
+        await first

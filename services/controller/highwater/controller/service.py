@@ -66,6 +66,7 @@ class ControllerService:
         """`store` and `config_rules` replace the ones that the config chooses."""
         self._config = config
         self._clock = clock or SystemClock()
+        self._slices = Slices()
         self._log = (log or silent_logger()).bind(
             service="controller", controller=config.controller_id
         )
@@ -85,9 +86,7 @@ class ControllerService:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception when the controller cannot go on."""
         self.controller_servicer = ControllerServicer(self._present, self._active_address)
-        self.metadata_servicer = MetadataServicer(
-            self._present, self._active_address, Slices(self._clock.monotonic_ms)
-        )
+        self.metadata_servicer = MetadataServicer(self._present, self._active_address, self._slices)
         self.readiness = Readiness()
         self.readiness.add("election", lambda: bool(self._active_address()))
         self._metrics = ControllerMetrics(
@@ -166,7 +165,7 @@ class ControllerService:
     async def _serve(self, fence: Fence) -> None:
         """One term of office, until it is lost."""
         active = await ActiveController.open(
-            self._store, fence, self._rules, self._past, self._clock, self._log
+            self._store, fence, self._rules, self._past, self._clock, self._slices, self._log
         )
         self._active = active
         self._elected.set()

@@ -19,10 +19,17 @@ from highwater.api.controller.v1 import controller_service_pb2 as service_pb
 from highwater.metadata.convert import delta_from_pb_steps, snapshot_from_pb_steps
 from highwater.metadata.endpoints import ControllerEndpoints
 from highwater.metadata.status import ACTIVE_KEY, is_not_controller, trailing_value
-from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    TopicState,
+    letting_go,
+    partitions_of,
+    replaced_topics,
+)
 from highwater.model.errors import HighwaterError, UsageError
 from highwater.model.steps import Steps, finish
-from highwater.runtime.clock import SystemClock
+from highwater.runtime.collector import Permafrost, at_rest
 from highwater.runtime.logging import Logger, silent_logger
 from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
@@ -73,7 +80,8 @@ class ClusterWatch:
         slices: Slices | None = None,
     ) -> None:
         """`cluster_id` is the stored one, if any; metadata of another cluster is refused."""
-        self._slices = slices or Slices(SystemClock().monotonic_ms)
+        self._slices = slices or Slices()
+        self._permafrost = Permafrost()
         self._taking = asyncio.Lock()
         """Held while a change is converted and subscribers apply it, one change at a time."""
         self._stream_takes = False
@@ -230,8 +238,10 @@ class ClusterWatch:
 
     def _take(self, change: pb.ClusterChange) -> Steps[None]:
         if change.reset:
-            snapshot = yield from snapshot_from_pb_steps(change)
-            yield from self._take_snapshot(snapshot)
+            with at_rest():
+                snapshot = yield from snapshot_from_pb_steps(change)
+                yield from self._take_snapshot(snapshot)
+                self._permafrost.took(new=partitions_of(snapshot.topics.values()))
             return
         image = self._image
         assert image is not None, "the first change of a watch is a snapshot"
@@ -241,7 +251,12 @@ class ClusterWatch:
             return
         delta = yield from delta_from_pb_steps(change)
         after = yield from image.applying(delta)
+        replaced = replaced_topics(image, delta)
+        removed = partitions_of(t for t in replaced if t.topic_id in delta.removed_topics)
+        del image
         yield from self._publish(after, delta)
+        self._permafrost.took(new=delta.partition_count, removed=removed)
+        yield from letting_go(replaced)
 
     def _take_snapshot(self, image: ClusterImage) -> Steps[None]:
         known = self._image.cluster_id if self._image is not None else self._cluster_id
@@ -253,7 +268,10 @@ class ClusterWatch:
         ):
             raise _StaleControllerError(f"revision {image.revision} after {present.revision}")
         if present is None or image.revision > present.revision:
+            replaced: list[TopicState] = [] if present is None else [*present.topics.values()]
+            del present
             yield from self._publish(image, None)
+            yield from letting_go(replaced)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta | None) -> Steps[None]:
         told: list[Subscriber] = []

@@ -187,6 +187,11 @@ class ClusterDelta:
     cluster_configs: Mapping[str, str] | None = None
     node_configs: Mapping[NodeId, Mapping[str, str]] | None = None
 
+    @property
+    def partition_count(self) -> int:
+        """Partitions in it, those of whole topics included."""
+        return partitions_of(self.topics) + sum(map(len, self.partitions.values()))
+
 
 def with_partitions(topic: TopicState, changed: Iterable[PartitionState]) -> TopicState:
     """The topic with some of its partitions replaced."""
@@ -202,6 +207,28 @@ def with_partitions(topic: TopicState, changed: Iterable[PartitionState]) -> Top
         configs=topic.configs,
         internal=topic.internal,
     )
+
+
+def replaced_topics(before: ClusterImage, delta: ClusterDelta) -> list[TopicState]:
+    """The topics of `before` that are others, or gone, after the delta; see `letting_go`."""
+    ids = (*(t.topic_id for t in delta.topics), *delta.partitions, *delta.removed_topics)
+    return [before.topics[topic_id] for topic_id in ids if topic_id in before.topics]
+
+
+def letting_go(topics: list[TopicState]) -> Steps[None]:
+    """Empties the list in steps.
+
+    Whoever drops the last reference to an image frees all its partitions at once. Who keeps those
+    that only that image has in such a list frees them a topic at a time.
+    """
+    while topics:
+        topics.pop()
+        yield
+
+
+def partitions_of(topics: Iterable[TopicState]) -> int:
+    """How many partitions they have together."""
+    return sum(len(topic.partitions) for topic in topics)
 
 
 def _or(changed: _V | None, present: _V) -> _V:

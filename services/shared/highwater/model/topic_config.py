@@ -145,6 +145,30 @@ def effective(
     return TopicConfig(**values)  # type: ignore[arg-type]  # the table has the fields' types
 
 
+class EffectiveConfigs:
+    """`effective` for one topic after another: the last result is kept for its next partition.
+
+    A node with 10 000 partitions asks as often, and each answer takes a tenth of a millisecond.
+    """
+
+    def __init__(self) -> None:
+        self._configs: Mapping[str, str] | None = None
+        self._broker_configs: Mapping[str, str] | None = None
+        self._last: TopicConfig | None = None
+
+    def of(self, configs: Mapping[str, str], broker_configs: Mapping[str, str]) -> TopicConfig:
+        """As `effective`. Mappings that were given are never changed, so the same means equal."""
+        last = self._last
+        if (
+            last is None
+            or configs is not self._configs
+            or broker_configs is not self._broker_configs
+        ):
+            last = self._last = effective(configs, broker_configs)
+            self._configs, self._broker_configs = configs, broker_configs
+        return last
+
+
 def effective_value(
     name: str, configs: Mapping[str, str], broker_configs: Mapping[str, str] | None = None
 ) -> Value:

@@ -6,6 +6,7 @@ must change something (one line on standard error, no traceback).
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Final, Protocol
 import uvloop
 
 from highwater.model.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
+from highwater.runtime.collector import THRESHOLDS
 from highwater.runtime.descriptors import raise_descriptor_limit
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
@@ -53,6 +55,7 @@ def run(
     The process gets as many descriptors as it may have, before services divide them.
     """
     raise_descriptor_limit(log)
+    gc.set_threshold(*THRESHOLDS)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(build, log, stop_timeout_s))
@@ -94,6 +97,7 @@ async def _run_until(
             await starts.close(timeout_s=stop_timeout_s)
         else:
             starting.result()
+            gc.freeze()  # What a service consists of is there for as long as its process.
             log.info("started")
             await asyncio.wait((service.failed, stop_asked), return_when=asyncio.FIRST_COMPLETED)
             if service.failed.done() and not service.failed.cancelled():

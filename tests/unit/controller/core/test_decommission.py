@@ -7,17 +7,21 @@ from dataclasses import replace
 from highwater.controller.core.decommission import (
     Progress,
     decommission,
+    decommissioning,
     recommission,
     remove_node,
 )
 from highwater.controller.core.election import Candidates
 from highwater.controller.core.membership import ElectionRules
 from highwater.controller.core.outcome import Decision, Refusal
+from highwater.controller.core.partition_index import index_of
 from highwater.controller.core.reassign import completed, is_moving, target_replicas
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import NodeId
+from highwater.model.steps import finish
 from tests.support.controller_images import image_of, node_state, topic_state
+from tests.support.looked_at import Looks, longest_step
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 LEAVING = NodeId(3)
@@ -141,16 +145,16 @@ def test_moves_to_elsewhere_are_not_disturbed() -> None:
 
 def test_a_decommission_is_cancelled() -> None:
     image, _ = step(cluster(topic_state("t", [(1, 3)])))
-    decision = recommission(image, LEAVING)
+    decision = recommission(image, LEAVING, index=index_of(image))
     assert decision.result == Progress(left=1, moving=1, waiting=0)
     image = applied(image, decision)
     assert not image.nodes[LEAVING].decommissioning
-    assert recommission(image, LEAVING).delta is None
+    assert recommission(image, LEAVING, index=index_of(image)).delta is None
 
 
 def test_a_node_is_forgotten_when_it_has_ended_and_is_empty() -> None:
     def why(image: ClusterImage, *, has_session: bool = False) -> str:
-        decision = remove_node(image, LEAVING, has_session=has_session)
+        decision = remove_node(image, LEAVING, index=index_of(image), has_session=has_session)
         assert decision.delta is None
         assert decision.result is not None
         return decision.result.message
@@ -158,7 +162,8 @@ def test_a_node_is_forgotten_when_it_has_ended_and_is_empty() -> None:
     assert "is alive" in why(cluster())
     assert "is alive" in why(cluster(fenced=[3]), has_session=True)
     assert "holds 1 replicas" in why(cluster(topic_state("t", [(1, 3)]), fenced=[3]))
-    decision = remove_node(cluster(fenced=[3]), LEAVING, has_session=False)
+    fenced = cluster(fenced=[3])
+    decision = remove_node(fenced, LEAVING, index=index_of(fenced), has_session=False)
     assert decision.result is None
     assert decision.delta is not None
     assert decision.delta.removed_nodes == {LEAVING}
@@ -169,10 +174,41 @@ def test_unknown_nodes_are_refused() -> None:
     empty = cluster(count=2)
     for decision in (
         decommission(empty, LEAVING, RULES, moves_max=1, offline={}),
-        recommission(empty, LEAVING),
+        recommission(empty, LEAVING, index=index_of(empty)),
     ):
         assert isinstance(decision.result, Refusal)
         assert decision.result.code == unknown
-    removal = remove_node(empty, LEAVING, has_session=False)
+    removal = remove_node(empty, LEAVING, index=index_of(empty), has_session=False)
     assert removal.result is not None
     assert removal.result.code == unknown
+
+
+def test_a_step_looks_at_few_partitions() -> None:
+    looks = Looks()
+    topics = [topic_state(name, [(1, 3), (2, 4)] * 50) for name in "abc"]
+    image = cluster(*topics)
+    steps = decommissioning(
+        looks.at(image), LEAVING, RULES, index=index_of(image), moves_max=100, offline={}
+    )
+    decision, longest = longest_step(steps, lambda: looks.count)
+    assert decision.result == Progress(left=150, moving=100, waiting=0)
+    assert looks.count >= 300
+    assert longest <= 3
+
+
+def test_who_has_enough_moves_under_way_looks_at_its_own_partitions_only() -> None:
+    image, _ = step(cluster(*(topic_state(name, [(1, 3)] + [(2, 4)] * 50) for name in "abc")))
+    looks = Looks()
+    steps = decommissioning(
+        looks.at(image), LEAVING, RULES, index=index_of(image), moves_max=3, offline={}
+    )
+    assert finish(steps).result == Progress(left=3, moving=3, waiting=0)
+    assert looks.count < 10
+
+
+def test_the_others_numbers_are_looked_up_without_a_look_at_all_partitions() -> None:
+    image, _ = step(cluster(*(topic_state(name, [(1, 3)] + [(2, 4)] * 50) for name in "abc")))
+    looks = Looks()
+    decision = recommission(looks.at(image), LEAVING, index=index_of(image))
+    assert decision.result == Progress(left=3, moving=3, waiting=0)
+    assert looks.count <= 3

@@ -4,12 +4,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from highwater.controller.core.elect_leaders import ElectionType, Wanted, elect_leaders
+import pytest
+
+from highwater.controller.core.elect_leaders import (
+    ElectionType,
+    Wanted,
+    elect_leaders,
+    electing_leaders,
+)
 from highwater.controller.core.membership import ElectionRules
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, InstanceId, NodeId, TopicId
 from tests.support.controller_images import image_with, topic_state
+from tests.support.looked_at import Looks, longest_step
 
 RULES = ElectionRules(min_isr=lambda _: 1, unclean=lambda _: False)
 
@@ -137,3 +145,14 @@ def test_a_partition_requested_twice() -> None:
     codes, leaders = elect(ElectionType.PREFERRED, [(TOPIC.topic_id, (MOVED, MOVED))])
     assert codes == {MOVED: ErrorCode.ELECTION_NOT_NEEDED}, "the second finds what the first did"
     assert leaders == {MOVED: 1}
+
+
+@pytest.mark.parametrize("kind", ElectionType)
+def test_a_step_looks_at_one_partition(kind: ElectionType) -> None:
+    looks = Looks()
+    image = looks.at(image_with(3, topics=[topic_state(name, [(1, 2)] * 100) for name in "ab"]))
+    steps = electing_leaders(image, DEFAULT_INSTANCE, None, kind, RULES, offline={})
+    decision, longest = longest_step(steps, lambda: looks.count)
+    assert decision.result == []
+    assert looks.count >= 200
+    assert longest <= 2

@@ -10,8 +10,8 @@ from highwater.controller.core.membership import (
     change_nodes,
     drain,
     fence,
+    has_movable_leadership,
     id_for,
-    movable_leaderships,
     next_node_id,
     register,
     same_place,
@@ -151,11 +151,11 @@ def test_a_single_replica_waits_for_its_node() -> None:
 
 def test_draining() -> None:
     image = image_with(2, topics=[topic_state("t", [(1, 2), (1,)])])
-    assert movable_leaderships(image, index_of(image), NodeId(1)) == 1
+    assert has_movable_leadership(image, index_of(image), NodeId(1))
     decision = change_nodes(image, [drain(image.nodes[NodeId(1)])], RULES)
     assert decision.delta is not None
     image = image.apply(replace(decision.delta, revision=101))
-    assert movable_leaderships(image, index_of(image), NodeId(1)) == 0
+    assert not has_movable_leadership(image, index_of(image), NodeId(1))
     first, second = next(iter(image.topics.values())).partitions
     assert (first.leader, second.leader) == (2, 1), "a sole replica leads to the end"
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.controller.core.membership import ElectionRules, change_nodes, fence, unfence
-from highwater.controller.core.partition_index import PartitionIndex, index_of
+from highwater.controller.core.partition_index import (
+    PartitionIndex,
+    PartitionKey,
+    in_order,
+    index_of,
+    indexing,
+)
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, LeaderEpoch, NodeId, TopicId
 from highwater.model.steps import finish
 from tests.support.controller_images import image_of, image_with, node_state, topic_state
+from tests.support.looked_at import Looks, longest_step
 
 NODES = st.sampled_from([NodeId(n) for n in range(1, 5)])
 NAMES = ("a", "b", "c")
@@ -126,3 +134,28 @@ def test_elections_by_the_index_equal_those_of_a_full_scan(changes: list[NodeId]
         delta = replace(decision.delta, revision=revision)
         index = finish(index.after(image, delta))
         image = image.apply(delta)
+
+
+def test_a_step_of_a_new_index_looks_at_one_partition() -> None:
+    looks = Looks()
+    image = image_with(3, topics=[topic_state(name, [(1, 2, 3)] * 100) for name in "ab"])
+    index, longest = longest_step(indexing(looks.at(image)), lambda: looks.count)
+    assert index == index_of(image)
+    assert looks.count >= 200
+    assert longest <= 2
+
+
+def test_keys_in_order() -> None:
+    keys = [(TopicId(bytes([n % 7]) * 16), n) for n in range(1_000)]
+    taken = 0
+
+    def counted() -> Iterator[PartitionKey]:
+        nonlocal taken
+        for key in reversed(keys):
+            taken += 1
+            yield key
+
+    found, longest = longest_step(in_order(counted()), lambda: taken)
+    assert found == sorted(keys)
+    assert taken == 1_000
+    assert longest <= 256

@@ -72,3 +72,19 @@ def test_keys_under_a_prefix() -> None:
     assert kept is not None
     assert [event.key for event in kept.events] == ["a/1"]
     assert under("c/", batch) is None
+
+
+def test_a_range_in_steps_is_one_in_order() -> None:
+    engine = Engine()
+    numbers = [n * 7919 % 1_000 for n in range(1_000)]
+    engine.load(5, [_entry(f"{'ab'[n % 2]}/{n:04}") for n in numbers])
+    steps = 0
+    for _ in engine.ranging("a/"):
+        steps += 1
+    assert steps >= 4, "the loop is left to others meanwhile"
+    assert [e.key for e in engine.range("a/").entries] == [f"a/{n:04}" for n in range(0, 1_000, 2)]
+    assert len(engine.range("").entries) == 1_000
+
+
+def _entry(key: str) -> Entry:
+    return Entry(key=key, value=b"", create_revision=2, mod_revision=3)

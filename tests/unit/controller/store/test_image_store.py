@@ -1,12 +1,13 @@
 """The image survives the store; what an interrupted change leaves."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from highwater.controller.store import keys
 from highwater.controller.store.engine import Engine
-from highwater.controller.store.image_store import StoredState, load, operations
+from highwater.controller.store.image_store import StoredState, load, loading, operations
 from highwater.controller.store.port import Operation, Put
 from highwater.model.cluster import (
     ClusterDelta,
@@ -16,7 +17,9 @@ from highwater.model.cluster import (
     TopicState,
 )
 from highwater.model.ids import GatewayId, InstanceId, NodeId
+from highwater.model.steps import finish
 from tests.support.controller_images import image_of, node_state, topic_state
+from tests.support.looked_at import longest_step
 
 EMPTY = image_of()
 GATEWAY = GatewayState(gateway_id=GatewayId("g"), host="h", port=1, single_port=False)
@@ -187,3 +190,26 @@ def test_foreign_and_damaged_content() -> None:
     store.write(changes[1:])
     with pytest.raises(keys.UnknownFormatError, match="missing"):
         store.state()
+
+
+def test_a_step_of_a_load_decodes_a_few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = image_of([node_state(1)], [topic_state(name, [(1,)] * 100) for name in "ab"])
+    engine = Engine()
+    nothing = ClusterImage(revision=0, cluster_id="")
+    delta = ClusterDelta(
+        revision=1, topics=tuple(image.topics.values()), nodes=tuple(image.nodes.values())
+    )
+    engine.apply(finish(engine.planning((), operations(nothing, delta))))
+    decoded = 0
+    decode = keys.decode
+
+    def counted(key: str, value: bytes) -> dict[str, Any]:
+        nonlocal decoded
+        decoded += 1
+        return decode(key, value)
+
+    monkeypatch.setattr(keys, "decode", counted)
+    state, longest = longest_step(loading(engine.range("")), lambda: decoded)
+    assert state.image.topics == image.topics
+    assert decoded >= 200
+    assert longest <= 20

@@ -3,7 +3,7 @@ import pytest
 from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
-    duplicates,
+    named_twice,
     propagation_ms,
 )
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend

@@ -7,6 +7,7 @@ import pytest
 from highwater.model.steps import finish
 from highwater.partition.data_plane.replica import PartitionReplica
 from tests.support.controller_images import image_with, topic_state
+from tests.support.looked_at import longest_step
 from tests.unit.partition.node.test_replicas_roles import Follower, moved
 
 T = topic_state("t", [(1, 2)] * 6)
@@ -94,3 +95,44 @@ def test_a_replica_replaced_meanwhile_gets_no_fencing_event(f, monkeypatch):
     del f.node.plane.replicas[T.topic_id, 4]
     finish(steps)
     assert heard == [0, 1, 2, 3, 5]
+
+
+class Counted(dict):
+    """Replicas of which somebody looks at all, and how many that were."""
+
+    looked_at = 0
+
+    def items(self):
+        for key, replica in super().items():
+            yield key, CountedReplica(self, replica)
+
+
+class CountedReplica:
+    def __init__(self, counted, replica):
+        self.counted, self.replica = counted, replica
+        self.leading = replica.leading
+
+    @property
+    def failed(self):
+        self.counted.looked_at += 1
+        return self.replica.failed
+
+
+def test_a_step_of_a_count_looks_at_few_replicas(f, monkeypatch):
+    monkeypatch.setattr("highwater.partition.node.replicas._STEP_COUNTED", 2)
+    counted = f.node.plane.replicas = Counted(f.node.plane.replicas)
+    _, longest = longest_step(f.replicas.counting(), lambda: counted.looked_at)
+    assert counted.looked_at == 6
+    assert longest == 2
+    assert f.replicas.leader_count == 6
+
+
+def test_a_failure_in_the_middle_of_a_count_is_counted(f, monkeypatch):
+    monkeypatch.setattr("highwater.partition.node.replicas._STEP_COUNTED", 2)
+    steps = f.replicas.counting()
+    next(steps)
+    f.of(T, 0).fail()
+    f.replicas.count()
+    assert f.replicas.offline == {T.topic_id: [0]}
+    finish(steps)
+    assert f.replicas.offline == {T.topic_id: [0]}

@@ -4,6 +4,7 @@ import pytest
 
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.ids import NodeId
+from highwater.model.topic_config import effective
 from highwater.partition.data_plane.policy import AppendPolicy
 from highwater.partition.node.topic_policy import TopicPolicies, append_policy
 from tests.support.controller_images import topic_state
@@ -17,8 +18,12 @@ def topic(replicas: int = 1, **configs: str) -> TopicState:
     return replace(topic_state("t", [tuple(range(1, replicas + 1))]), configs=given)
 
 
+def policy_of(state: TopicState, brokers: dict[str, str]) -> AppendPolicy:
+    return append_policy(state, effective(state.configs, brokers))
+
+
 def test_a_topic_that_sets_nothing_has_the_plain_policy() -> None:
-    assert append_policy(topic(), {}) == AppendPolicy()
+    assert policy_of(topic(), {}) == AppendPolicy()
 
 
 @pytest.mark.parametrize(
@@ -36,11 +41,11 @@ def test_a_topic_that_sets_nothing_has_the_plain_policy() -> None:
 )
 def test_what_a_topic_sets_holds(name: str, value: str, field: str, expected: object) -> None:
     state = replace(topic(), configs={name: value})
-    assert getattr(append_policy(state, {}), field) == expected
+    assert getattr(policy_of(state, {}), field) == expected
 
 
 def test_compacted_topics_are_validated_deeply() -> None:
-    assert append_policy(topic(cleanup_policy="compact,delete"), {}).deep
+    assert policy_of(topic(cleanup_policy="compact,delete"), {}).deep
 
 
 def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:
@@ -56,10 +61,10 @@ def test_min_insync_replicas_are_the_topics_or_those_of_all_nodes() -> None:
 
 def test_brokers_configs_are_the_defaults_of_topics() -> None:
     brokers = {"message.max.bytes": "5000", "log.message.timestamp.type": "LogAppendTime"}
-    policy = append_policy(topic(max_message_bytes="7"), brokers)
+    policy = policy_of(topic(max_message_bytes="7"), brokers)
     assert policy.message_bytes_max == 7
     assert policy.log_append_time
-    assert append_policy(topic(), brokers).message_bytes_max == 5000
+    assert policy_of(topic(), brokers).message_bytes_max == 5000
 
 
 def test_policies_follow_the_image() -> None:

@@ -25,7 +25,7 @@ from highwater.controller.core.create_topics import (
 )
 from highwater.controller.core.decommission import (
     Progress,
-    decommission,
+    decommissioning,
     recommission,
     remove_node,
 )
@@ -33,24 +33,26 @@ from highwater.controller.core.elect_leaders import (
     ElectionResult,
     ElectionType,
     Wanted,
-    elect_leaders,
+    electing_leaders,
     lags,
 )
-from highwater.controller.core.hand_over import leader_moves
+from highwater.controller.core.hand_over import finding_leader_moves
 from highwater.controller.core.membership import ElectionRules, changing_nodes
 from highwater.controller.core.outcome import PENDING_REVISION, Decision, Refusal
-from highwater.controller.core.partition_index import PartitionIndex, PartitionKey
+from highwater.controller.core.partition_index import PartitionIndex, PartitionKey, indexing
 from highwater.controller.core.placement import RandomBelow
-from highwater.controller.core.raise_epochs import raise_epochs
+from highwater.controller.core.raise_epochs import raising_epochs
 from highwater.controller.image.writer import Fence, MetadataWriter, left_overs
 from highwater.controller.members.members import Members, SessionRules
 from highwater.controller.members.peers import is_refused
 from highwater.controller.store import keys
-from highwater.controller.store.image_store import StoredState, load, operations
+from highwater.controller.store.image_store import StoredState, loading, making_operations
 from highwater.controller.store.port import MetadataStore, Operation, Put, StoreWentBackError
 from highwater.model.cluster import ClusterDelta, ClusterImage, InstanceState
 from highwater.model.ids import InstanceId, NodeId, TopicId
+from highwater.model.steps import Steps
 from highwater.model.time import Clock
+from highwater.runtime.collector import at_rest
 from highwater.runtime.logging import Logger
 from highwater.runtime.slices import Slices
 
@@ -94,7 +96,9 @@ class ActiveController:
         past: StorePast,
         unclean: UncleanElections,
         hand_overs: HandOvers,
+        slices: Slices,
     ) -> None:
+        self._slices = slices
         self.hand_overs = hand_overs
         self.unclean = unclean
         self._writer = writer
@@ -119,24 +123,31 @@ class ActiveController:
         rules: ControllerRules,
         past: StorePast,
         clock: Clock,
+        slices: Slices,
         log: Logger,
     ) -> "ActiveController":
-        """Takes over what the store holds.
+        """Takes over what the store holds, in slices: a standby serves calls meanwhile.
 
         Raises NotActiveError, StoreUnavailableError, OutcomeUnknownError, StoreWentBackError.
         """
-        state = load(await store.range(""))
-        past.check(state.head)
-        await past.accept(fence, state.head)
         unclean = UncleanElections(log)
-        slices = Slices(clock.monotonic_ms)
-        writer = MetadataWriter(store, fence, state, slices=slices, on_unclean=unclean.committed)
-        aside = _first_changes(state, rules.new_cluster_id)
-        if aside:
-            await writer.write_aside(aside)
-            state = load(await store.range(""))
+        with at_rest():
+            state = await slices.run(loading(await store.range("")))
+            past.check(state.head)
+            await past.accept(fence, state.head)
+            aside = await slices.run(_first_changes(state, rules.new_cluster_id))
+            if aside:
+                first = MetadataWriter(store, fence, state, slices=slices, index=PartitionIndex())
+                await first.write_aside(aside)
+                state = await slices.run(loading(await store.range("")))
+            index = await slices.run(indexing(state.image))
             writer = MetadataWriter(
-                store, fence, state, slices=slices, on_unclean=unclean.committed
+                store,
+                fence,
+                state,
+                slices=slices,
+                index=index,
+                on_unclean=unclean.committed,
             )
         elections = election_rules(writer, rules.configs)
         members = Members(writer, elections, rules.sessions, clock, log)
@@ -155,7 +166,16 @@ class ActiveController:
             log=log,
         )
         return ActiveController(
-            writer, members, leaders, compaction, elections, rules, past, unclean, hand_overs
+            writer,
+            members,
+            leaders,
+            compaction,
+            elections,
+            rules,
+            past,
+            unclean,
+            hand_overs,
+            slices,
         )
 
     @property
@@ -314,8 +334,10 @@ class ActiveController:
         Present leaders have `hand_over_ms` to hand over, at most a few seconds.
         """
 
-        def decide(image: ClusterImage, some: Wanted | None) -> Decision[list[ElectionResult]]:
-            return elect_leaders(
+        def decide(
+            image: ClusterImage, some: Wanted | None
+        ) -> Steps[Decision[list[ElectionResult]]]:
+            return electing_leaders(
                 image, instance, some, kind, self._elections, offline=self.members.offline
             )
 
@@ -323,11 +345,12 @@ class ActiveController:
 
         async def elect(keys: frozenset[PartitionKey]) -> None:
             some = [(topic_id, (number,)) for topic_id, number in sorted(keys)]
-            results, _ = await self._writer.commit(lambda image: decide(image, some))
+            results, _ = await self._writer.commit_in_steps(lambda image: decide(image, some))
             outcomes.update(((r.topic_id, r.partition), r) for r in results)
 
-        asked = decide(self.image, wanted)
-        moves = leader_moves(self.image, asked.delta)
+        image = self.image
+        asked = await self._slices.run(decide(image, wanted))
+        moves = await self._slices.run(finding_leader_moves(image, asked.delta))
         lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
         outcomes.update((key, lags(key)) for key in lagging)
         # What needs no hand-over, and what was refused, is decided now.
@@ -338,7 +361,7 @@ class ActiveController:
                 for r in asked.result
                 if (r.topic_id, r.partition) not in outcomes
             ]
-        results, revision = await self._writer.commit(lambda image: decide(image, rest))
+        results, revision = await self._writer.commit_in_steps(lambda image: decide(image, rest))
         outcomes.update(((r.topic_id, r.partition), r) for r in results)
         return [outcomes[r.topic_id, r.partition] for r in asked.result], revision
 
@@ -360,11 +383,12 @@ class ActiveController:
 
     async def decommission(self, node: NodeId, *, moves_max: int) -> tuple[Progress | Refusal, int]:
         """One step of taking a node out of use; how far it is, and the revision."""
-        return await self._writer.commit(
-            lambda image: decommission(
+        return await self._writer.commit_in_steps(
+            lambda image: decommissioning(
                 image,
                 node,
                 self._elections,
+                index=self.index,
                 moves_max=moves_max,
                 offline=self.members.offline,
             )
@@ -372,13 +396,15 @@ class ActiveController:
 
     async def recommission(self, node: NodeId) -> tuple[Progress | Refusal, int]:
         """Takes a node back into use; what it has, and the revision."""
-        return await self._writer.commit(lambda image: recommission(image, node))
+        return await self._writer.commit(lambda image: recommission(image, node, index=self.index))
 
     async def remove_node(self, node: NodeId) -> tuple[Refusal | None, int]:
         """Forgets a node for good; the outcome and the revision."""
         sessions = self.members.nodes
         return await self._writer.commit(
-            lambda image: remove_node(image, node, has_session=sessions.get(node) is not None)
+            lambda image: remove_node(
+                image, node, index=self.index, has_session=sessions.get(node) is not None
+            )
         )
 
     async def allocate_producer_ids(self) -> int:
@@ -404,7 +430,7 @@ class ActiveController:
         return revision
 
     async def _until_heard(self) -> None:
-        """Whoever lives speaks at once, and can tell that the store went back."""
+        """Waits for a first member: members that live speak at once, and know if the store went back."""
         try:
             async with asyncio.timeout(FIRST_WORD_S):
                 await self._heard.wait()
@@ -428,13 +454,14 @@ class ActiveController:
         return revision
 
 
-def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> list[Operation]:
+def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> Steps[list[Operation]]:
     """What a term has to write before anybody acts on the image."""
     changes: list[Operation] = left_overs(state)
     if not state.image.cluster_id:
         changes.append(Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": new_cluster_id()})))
     if by := state.head.raise_epochs:
-        changes += operations(state.image, raise_epochs(state.image, by))
+        delta = yield from raising_epochs(state.image, by)
+        changes += yield from making_operations(state.image, delta)
         lost_blocks = state.next_producer_id + by * PRODUCER_ID_BLOCK
         changes.append(Put(key=keys.PRODUCER_IDS, value=keys.encode({"next": lost_blocks})))
     return changes

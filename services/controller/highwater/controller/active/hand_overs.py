@@ -132,7 +132,8 @@ class HandOvers:
         """Completes moves that wait for their leader, for ever. Raises NotActiveError."""
         image = self._writer.image
         async for change in self._writer.hub.changes(image.revision, image.cluster_id):
-            keys = frozenset(waiting_moves(change))
+            # Mostly nothing moves; then a large change need not be looked through.
+            keys = frozenset(waiting_moves(change) if self._writer.index.moving else ())
             for left in range(MOVE_TRIES - 1, -1, -1):
                 if not keys:
                     break

@@ -1,11 +1,10 @@
-"""Lets the metadata store forget what keys were long ago; etcd keeps that until it is told.
+"""Compacts the metadata store's history; etcd keeps former values of keys until it is told.
 
-Every change rewrites keys, and every revision of them stays in etcd, up to its space quota: past
-that it carries out no write at all. An etcd that compacts itself does not need this, and is not
-harmed by it.
+Every change rewrites keys, and etcd keeps every revision of them until its space quota is used up.
+It then refuses all writes. An etcd that compacts itself does not need this, and is not harmed by it.
 
-Each round forgets what was history at the round before, so whoever watches has the interval, at
-least, to catch up; one that was away for longer reads the range anew (CompactedError). Source:
+Each round forgets what was history at the round before, so that watchers have at least the interval
+to catch up. A watcher that was away for longer reads the range anew (CompactedError). Source:
 Kubernetes' apiserver does the same every five minutes (storage/etcd3/compact.go).
 """
 

@@ -1,15 +1,15 @@
 """The election of the active controller: who may write, for how long, and under which epoch.
 
-Each candidate puts a key under `election/` that ends with its lease. The oldest key (lowest create
-revision) leads, and that revision is the controller epoch: it grows from leader to leader and costs
-nothing. A leader that cannot renew its lease steps down by its own clock, before the store can
-have let the lease end: the deadline counts from before the renewal was sent. Safety does not hang
-on this; every write compares the election key.
+Each candidate puts a key under `election/` that ends with its lease. The candidate with the oldest
+key (lowest create revision) leads, and that revision is the controller epoch, which therefore grows
+from leader to leader. A leader that cannot renew its lease steps down by its own clock, before the
+store can have ended the lease: the deadline counts from before the renewal was sent. Safety does not
+depend on this, because every write compares the election key.
 
-A standby does not wait for the lease of a leader whose process is gone: it removes the key of a
-leader that it was connected to and that refuses connections now. A leader that lives all the same
-(something between them refused) sees its key go: otherwise it would keep its members, while the next
-one takes them for dead.
+A standby does not wait for the lease of a leader whose process has ended: it removes the key of a
+leader that it was connected to and that refuses connections now. If that leader still lives
+(something between them refused), it watches its key and steps down when the key is removed.
+Otherwise it would keep its members, while the next leader takes them for dead.
 
 Nobody stands for election while the store lacks what it held before (`store_past`).
 
@@ -156,7 +156,7 @@ class Leadership:
         try:
             await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
         finally:
-            self.active_address = ""  # Who names itself is not left by its callers.
+            self.active_address = ""  # Members do not leave a controller that names itself.
         for task in (renewing, losing):
             if task is not None:
                 task.cancel()

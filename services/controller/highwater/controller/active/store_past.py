@@ -1,11 +1,13 @@
-"""What this process knows of the store's past, over all its terms of office (replication.md: F16).
+"""What this process knows of the store's past, over all its terms of office.
 
-A store that was restored from an older state says that things are as they were then. Who acts on
-that gives leader epochs and producer ids a second time. So a controller leads only while the store
-holds what it has once seen there itself, and what members say that they have seen.
+A store that was restored from a backup has an older state. A controller that acted on it would give
+leader epochs and producer ids a second time. So a controller leads only while the store holds what
+this process has seen in it before, and what members say that they have seen. The fault test F16
+restores a store.
 
-Accepting the loss is the operator's word (`accept_store_loss`, the revision that is known): the
-head then moves past that revision, and all epochs grow by as many as may have been lost.
+An operator can accept the loss with the setting `accept_store_loss`, the highest revision that is
+known. The head then moves past that revision, and all epochs grow by the number of revisions that
+may have been lost.
 """
 
 from typing import Final

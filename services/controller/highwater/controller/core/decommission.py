@@ -5,7 +5,7 @@ the state there is, so a decommission that was interrupted goes on where it was,
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,10 +20,17 @@ from highwater.controller.core.outcome import (
     delta_of,
     unchanged,
 )
+from highwater.controller.core.partition_index import (
+    PartitionIndex,
+    PartitionKey,
+    in_order,
+    index_of,
+)
 from highwater.controller.core.reassign import is_moving, start, target_replicas
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NodeId, TopicId
+from highwater.model.steps import Steps, finish
 
 TOPICS_NAMED_MAX: Final = 10
 """Topics that an error names; the rest are counted."""
@@ -52,24 +59,45 @@ def decommission(
 
     Refused, with nothing changed, if the others are too few for some topic.
     """
+    return finish(
+        decommissioning(
+            image, node, rules, index=index_of(image), moves_max=moves_max, offline=offline
+        )
+    )
+
+
+def decommissioning(
+    image: ClusterImage,
+    node: NodeId,
+    rules: ElectionRules,
+    *,
+    index: PartitionIndex,
+    moves_max: int,
+    offline: OfflineByNode,
+) -> Steps[Decision[Progress | Refusal]]:
+    """`decommission` in steps. `index` is the image's."""
     state = image.nodes.get(node)
     if state is None:
         return unchanged(_unknown(node))
-    refusal = _refuse_too_few(image, node)
+    here = yield from in_order(index.replicas.get(node, ()))
+    refusal = yield from _refusing_too_few(image, node, here)
     if refusal is not None:
         return unchanged(refusal)
     moves = _Moves(image, node, rules, offline)
-    here = list(_replicas_of(image, node))
-    moving, waiting = sum(node in p.removing_replicas for _, p in here), 0
-    for topic, partition in here:
+    moving, waiting = _moving_away(image, index, node), 0
+    if moving < moves_max:
+        yield from moves.counting()
+    for topic_id, number in here:
         if moving >= moves_max:
             break
-        if is_moving(partition):
-            continue  # Away, or its turn comes when it has come to where it goes.
-        if moves.begin(topic, partition):
-            moving += 1
-        else:
-            waiting += 1
+        topic = image.topics[topic_id]
+        partition = topic.partitions[number]
+        if not is_moving(partition):  # Else away, or its turn comes when it is where it goes.
+            if moves.begin(topic, partition):
+                moving += 1
+            else:
+                waiting += 1
+        yield
     nodes = () if state.decommissioning else (replace(state, decommissioning=True),)
     # A move that only takes a replica away may be completed already.
     left = len(here) - moves.completed
@@ -80,23 +108,24 @@ def decommission(
     )
 
 
-def recommission(image: ClusterImage, node: NodeId) -> Decision[Progress | Refusal]:
+def recommission(
+    image: ClusterImage, node: NodeId, *, index: PartitionIndex
+) -> Decision[Progress | Refusal]:
     """Lets the node have new replicas again; what moves away goes on doing so."""
     state = image.nodes.get(node)
     if state is None:
         return unchanged(_unknown(node))
-    replicas = [partition for _, partition in _replicas_of(image, node)]
-    moving = sum(node in partition.removing_replicas for partition in replicas)
     delta = None
     if state.decommissioning:
         after = replace(state, decommissioning=False)
         delta = ClusterDelta(revision=PENDING_REVISION, nodes=(after,))
-    progress = Progress(left=len(replicas), moving=moving, waiting=0)
+    left, moving = len(index.replicas.get(node, ())), _moving_away(image, index, node)
+    progress = Progress(left=left, moving=moving, waiting=0)
     return Decision(delta=delta, result=progress)
 
 
 def remove_node(
-    image: ClusterImage, node: NodeId, *, has_session: bool
+    image: ClusterImage, node: NodeId, *, index: PartitionIndex, has_session: bool
 ) -> Decision[Refusal | None]:
     """Forgets a node that has ended and holds nothing (Kafka's UnregisterBroker, but careful).
 
@@ -107,7 +136,7 @@ def remove_node(
         return unchanged(_unknown(node))
     if has_session or not state.fenced:
         return unchanged(_invalid(f"node {node} is alive; stop it first"))
-    left = sum(1 for _ in _replicas_of(image, node))
+    left = len(index.replicas.get(node, ()))
     if left:
         return unchanged(_invalid(f"node {node} holds {left} replicas; decommission it first"))
     delta = ClusterDelta(revision=PENDING_REVISION, removed_nodes=frozenset({node}))
@@ -136,14 +165,19 @@ class _Moves:
         }
         self._replicas: Counter[NodeId] = Counter()
         self._preferred: Counter[NodeId] = Counter()
-        for topic in image.topics.values():
-            for partition in topic.partitions:
-                target = target_replicas(partition)
-                self._replicas.update(target)
-                self._preferred[target[0]] += 1
         self.changed: Changes = {}
         """The partitions whose moves have begun, as they are then."""
         self.completed = 0
+
+    def counting(self) -> Steps[None]:
+        """Counts what nodes have, before the first `begin`: in steps, for it is all partitions."""
+        for topic in self._image.topics.values():
+            for partition in topic.partitions:
+                target = target_replicas(partition)
+                for node in target:
+                    self._replicas[node] += 1
+                self._preferred[target[0]] += 1
+                yield
 
     def begin(self, topic: TopicState, partition: PartitionState) -> bool:
         """Lets one replica go to the best node; False if there is none."""
@@ -179,21 +213,24 @@ class _Moves:
         return replace(self._candidates, alive=self._candidates.alive - here)
 
 
-def _replicas_of(image: ClusterImage, node: NodeId) -> Iterator[tuple[TopicState, PartitionState]]:
-    for topic in image.topics.values():
-        for partition in topic.partitions:
-            if node in partition.replicas:
-                yield topic, partition
+def _moving_away(image: ClusterImage, index: PartitionIndex, node: NodeId) -> int:
+    """How many of its replicas leave it. Looks at no more than what moves in the cluster."""
+    moving = index.moving & index.replicas.get(node, frozenset())
+    return sum(node in image.topics[t].partitions[n].removing_replicas for t, n in moving)
 
 
-def _refuse_too_few(image: ClusterImage, node: NodeId) -> Refusal | None:
+def _refusing_too_few(
+    image: ClusterImage, node: NodeId, here: Sequence[PartitionKey]
+) -> Steps[Refusal | None]:
     """Why the node cannot be spared, fenced nodes counted: they may come back."""
     others = sum(not n.decommissioning and n.node_id != node for n in image.nodes.values())
     names: dict[str, int] = {}
-    for topic, partition in _replicas_of(image, node):
-        factor = len(target_replicas(partition))
+    for topic_id, number in here:
+        topic = image.topics[topic_id]
+        factor = len(target_replicas(topic.partitions[number]))
         if factor > others:
             names[topic.name] = factor
+        yield
     if not names:
         return None
     shown = [f"{name} ({factor} replicas)" for name, factor in sorted(names.items())]

@@ -19,6 +19,7 @@ from highwater.controller.core.reassign import settled
 from highwater.kafka.error_codes import ErrorCode
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import NO_NODE, InstanceId, TopicId
+from highwater.model.steps import Steps, finish
 
 
 class ElectionType(Enum):
@@ -57,6 +58,19 @@ def elect_leaders(
     `wanted` None is every partition of the instance; partitions that need no election are then
     not in the result. Source: Kafka's `ReplicationControlManager.electLeaders`.
     """
+    return finish(electing_leaders(image, instance, wanted, kind, rules, offline=offline))
+
+
+def electing_leaders(
+    image: ClusterImage,
+    instance: InstanceId,
+    wanted: Wanted | None,
+    kind: ElectionType,
+    rules: ElectionRules,
+    *,
+    offline: OfflineByNode,
+) -> Steps[Decision[list[ElectionResult]]]:
+    """`elect_leaders` in steps of one partition."""
     candidates = candidates_among(image.nodes.values())
     failed = nodes_without(offline)
     changed: Changes = {}
@@ -68,6 +82,7 @@ def elect_leaders(
             topic = None
         of_topic = changed.setdefault(topic_id, {})
         for number in numbers:
+            yield
             if topic is None or not 0 <= number < len(topic.partitions):
                 outcome: PartitionState | Refusal = _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:

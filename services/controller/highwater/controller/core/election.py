@@ -54,7 +54,7 @@ def elect(
     else:
         new_isr = _shrink(isr, leader, candidates)
         new_eligible = _eligible(isr, eligible, new_isr, min_isr)
-    # Who is recovered may have led before, with a tail that is lost: its offsets come again.
+    # A recovered leader may be the former one, whose lost tail had offsets that it now gives again.
     moved = leader != partition.leader or recovered
     if leader != NO_NODE:
         last_known = leader

@@ -14,6 +14,7 @@ from highwater.controller.core.partition_index import PartitionKey
 from highwater.controller.core.reassign import completed, is_moving
 from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
 from highwater.model.ids import NO_NODE, NodeId
+from highwater.model.steps import Steps, finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,13 @@ class LeaderMove:
 
 def leader_moves(image: ClusterImage, delta: ClusterDelta | None) -> list[LeaderMove]:
     """The leaders that a delta would replace although they live; they can hand over first."""
+    return finish(finding_leader_moves(image, delta))
+
+
+def finding_leader_moves(
+    image: ClusterImage, delta: ClusterDelta | None
+) -> Steps[list[LeaderMove]]:
+    """`leader_moves` in steps of one topic."""
     moves = []
     for topic_id, changed in ({} if delta is None else delta.partitions).items():
         present = image.topics[topic_id].partitions
@@ -44,6 +52,7 @@ def leader_moves(image: ClusterImage, delta: ClusterDelta | None) -> list[Leader
                     successor=after.leader,
                 )
             )
+        yield
     return moves
 
 

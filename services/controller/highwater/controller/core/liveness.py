@@ -1,10 +1,10 @@
 """Sessions of nodes and gateways: who is alive, by heartbeats and by open watch streams.
 
 A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
-watch stream closed, which is how the death of a process shows at once. A heartbeat after the close
-proves that the process lives, and so does a new stream; but not a heartbeat right after it, which
-came by another connection and may have been sent before. Time comes in as milliseconds of a
-monotonic clock.
+watch stream closed, because the system closes the streams of a process that dies. A new stream
+proves that the process lives, and so does a heartbeat some time after the close. A heartbeat right
+after the close proves nothing: it came by another connection and may have been sent before. Times
+are milliseconds of a monotonic clock.
 """
 
 from dataclasses import dataclass
@@ -135,9 +135,10 @@ class SessionTable(Generic[K]):
     def may_be_replaced(self, member: K, now_ms: int, *, by_successor: bool) -> bool:
         """True if another incarnation may take the id: the session has ended.
 
-        Who has the place of the former one, so that this one cannot live, need not wait so long: its
-        stream closed, or a new controller has not heard it. For anybody else a closed stream may be
-        that of a live member, which opens the next one.
+        A successor has the former incarnation's address or directories, so that one cannot live.
+        It may replace it as soon as that one's stream has closed, or if a new controller has not
+        heard it. Without that proof a closed stream may be that of a live member, which opens
+        another stream.
         """
         if not self.is_live(member, now_ms):
             return True

@@ -17,7 +17,12 @@ from highwater.controller.core.outcome import (
     delta_of,
     unchanged,
 )
-from highwater.controller.core.partition_index import PartitionIndex, PartitionKey, index_of
+from highwater.controller.core.partition_index import (
+    PartitionIndex,
+    PartitionKey,
+    in_order,
+    index_of,
+)
 from highwater.controller.core.reassign import settled as move_settled
 from highwater.model.cluster import (
     ClusterDelta,
@@ -169,8 +174,8 @@ def changing_nodes(
     elections = _Elections(candidates, rules)
     concerned = _concerned(index, candidates)
     concerned.update((t, number) for t, numbers in failed.items() for number in numbers)
-    yield
-    for topic_id, number in sorted(concerned):
+    keys = yield from in_order(concerned)
+    for topic_id, number in keys:
         topic = image.topics.get(topic_id)
         if topic is not None and number < len(topic.partitions):  # A node may not know yet.
             elections.hold(topic, number, failed.get(topic_id, {}).get(number, _NOBODY))
@@ -256,11 +261,11 @@ def drain(node: NodeState) -> NodeState:
     return replace(node, draining=True)
 
 
-def movable_leaderships(image: ClusterImage, index: PartitionIndex, node: NodeId) -> int:
-    """Partitions that the node leads although another member of the ISR could."""
+def has_movable_leadership(image: ClusterImage, index: PartitionIndex, node: NodeId) -> bool:
+    """Whether the node leads a partition although another member of the ISR could."""
     ready = {n.node_id for n in image.nodes.values() if not n.fenced and not n.draining}
     ready.discard(node)
-    return sum(
+    return any(
         not ready.isdisjoint(image.topics[topic_id].partitions[number].isr)
         for topic_id, number in index.led.get(node, ())
     )

@@ -4,7 +4,7 @@ Derived from one image and as immutable as that: `after` gives the index of the 
 cost of what changed. Without it the death of one node of a hundred reads 100 000 partitions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -17,6 +17,9 @@ PartitionKey = tuple[TopicId, int]
 
 Keys = frozenset[PartitionKey] | set[PartitionKey]
 """Never changed once an index is made."""
+
+_STEP_KEYS: Final = 256
+"""Keys that one step of a sort looks at: about a tenth of a millisecond."""
 
 _NONE: Final[frozenset[PartitionKey]] = frozenset()
 
@@ -71,9 +74,28 @@ class PartitionIndex:
 
 def index_of(image: ClusterImage) -> PartitionIndex:
     """The index of an image, by a look at all its partitions."""
+    return finish(indexing(image))
+
+
+def indexing(image: ClusterImage) -> Steps[PartitionIndex]:
+    """`index_of` in steps."""
     nothing = ClusterImage(revision=0, cluster_id="")
     delta = ClusterDelta(revision=image.revision, topics=tuple(image.topics.values()))
-    return finish(PartitionIndex().after(nothing, delta))
+    return PartitionIndex().after(nothing, delta)
+
+
+def in_order(keys: Iterable[PartitionKey]) -> Steps[list[PartitionKey]]:
+    """Sorts keys in steps, topic by topic; `keys` stay as they are meanwhile."""
+    by_topic: dict[TopicId, list[int]] = {}
+    for count, (topic_id, number) in enumerate(keys, start=1):
+        by_topic.setdefault(topic_id, []).append(number)
+        if count % _STEP_KEYS == 0:
+            yield
+    result: list[PartitionKey] = []
+    for topic_id in sorted(by_topic):
+        result += [(topic_id, number) for number in sorted(by_topic[topic_id])]
+        yield
+    return result
 
 
 class _Work:

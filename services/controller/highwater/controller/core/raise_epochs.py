@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from highwater.controller.core.outcome import PENDING_REVISION
-from highwater.model.cluster import ClusterDelta, ClusterImage
-from highwater.model.ids import LeaderEpoch
+from highwater.model.cluster import ClusterDelta, ClusterImage, PartitionState
+from highwater.model.ids import LeaderEpoch, TopicId
+from highwater.model.steps import Steps, finish
 
 
 def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
@@ -13,8 +14,14 @@ def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
     Each of the lost changes can have made an epoch grow by one, so that the number of lost
     revisions is enough. Leaders and ISRs are those that the store knows.
     """
-    partitions = {
-        topic.topic_id: tuple(
+    return finish(raising_epochs(image, by))
+
+
+def raising_epochs(image: ClusterImage, by: int) -> Steps[ClusterDelta]:
+    """`raise_epochs` in steps of one topic."""
+    partitions: dict[TopicId, tuple[PartitionState, ...]] = {}
+    for topic in image.topics.values():
+        partitions[topic.topic_id] = tuple(
             replace(
                 partition,
                 leader_epoch=LeaderEpoch(partition.leader_epoch + by),
@@ -22,6 +29,5 @@ def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
             )
             for partition in topic.partitions
         )
-        for topic in image.topics.values()
-    }
+        yield
     return ClusterDelta(revision=PENDING_REVISION, partitions=partitions)

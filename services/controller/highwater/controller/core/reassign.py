@@ -87,7 +87,7 @@ def cancel(
     isr = _without(partition.isr, partition.adding_replicas)
     if not isr:
         return None
-    # Who is eligible stays so: nothing was committed without it, and nothing will be.
+    # Eligible replicas stay eligible: nothing was committed without them, and nothing will be.
     eligible = tuple(node for node in partition.eligible_leaders if node in kept)
     slim = replace(
         partition,

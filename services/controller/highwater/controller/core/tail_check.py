@@ -12,10 +12,10 @@ from highwater.model.cluster import NodeState
 
 
 def has_its_tail(before: NodeState, lineage: Sequence[str]) -> bool:
-    """True if the directories hold all that the incarnation wrote that the controller knows.
+    """True if the directories hold everything that the incarnation known to the controller wrote.
 
-    `lineage` are the incarnations since the last gap: a power cut, a failed write, another disk.
-    A node that knows of none has lost its tail. (What that means is `election`'s to say: a single
-    replica leads all the same.)
+    `lineage` names the incarnations since the last gap: a power cut, a failed write, another disk.
+    A node without a lineage has lost its tail. `election` decides what follows from that; a single
+    replica may lead without its tail.
     """
     return before.incarnation in lineage

@@ -92,5 +92,4 @@ class WatchHub:
 
 
 def _size(delta: ClusterDelta) -> int:
-    whole = sum(len(topic.partitions) for topic in delta.topics)
-    return 1 + whole + sum(map(len, delta.partitions.values()))
+    return 1 + delta.partition_count

@@ -1,8 +1,8 @@
 """The one way to change the metadata: decide on the image, write to the store, publish.
 
-Changes are carried out one after the other by one task, so a decision never sees an image that is
-about to change. Every transaction compares the controller's election key, so the store itself
-refuses a controller that lost its election without noticing (`metadata-store.md`: fencing).
+One task carries out the changes one after the other, so that no decision sees an image that is
+about to change. Every transaction compares the controller's election key, so that the store itself
+refuses a controller that lost its election without noticing.
 """
 
 import asyncio
@@ -28,10 +28,17 @@ from highwater.controller.store.port import (
     StoreWentBackError,
     chunks,
 )
-from highwater.model.cluster import ClusterDelta, ClusterImage
+from highwater.model.cluster import (
+    ClusterDelta,
+    ClusterImage,
+    letting_go,
+    partitions_of,
+    replaced_topics,
+)
 from highwater.model.errors import LimitExceededError
 from highwater.model.ids import GatewayId, NodeId
 from highwater.model.steps import Steps, in_one_step
+from highwater.runtime.collector import Permafrost
 from highwater.runtime.slices import Slices
 
 JOBS_MAX: Final = 10_000
@@ -65,9 +72,13 @@ class MetadataWriter:
         state: StoredState,
         *,
         slices: Slices,
+        index: PartitionIndex | None = None,
         on_unclean: Callable[[Sequence[UncleanElection]], None] = lambda _: None,
     ) -> None:
-        """`on_unclean` hears of elections that may have lost records, once they are durable."""
+        """`index` is that of the state's image, None to have it made here.
+
+        `on_unclean` hears of elections that may have lost records, once they are durable.
+        """
         self._slices = slices
         self._on_unclean = on_unclean
         self._store = store
@@ -76,7 +87,9 @@ class MetadataWriter:
         image = replace(state.image, controller_epoch=fence.controller_epoch)
         gateways = assign_gateways(image.nodes.values(), image.gateways)
         self.hub = WatchHub(replace(image, node_gateways=gateways))
-        self._index = index_of(image)
+        self._index = index_of(image) if index is None else index
+        self._permafrost = Permafrost()
+        self._permafrost.took(new=partitions_of(image.topics.values()))
         self.next_producer_id = state.next_producer_id
         self._raise_epochs = state.head.raise_epochs
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
@@ -167,6 +180,7 @@ class MetadataWriter:
         if not changes:
             return decision.result, self.image.revision
         first, last = await self._txns(changes)
+        await asyncio.sleep(0)  # The store may have worked in this turn of the loop.
         if decision.next_producer_id is not None:
             self.next_producer_id = decision.next_producer_id
         if decision.delta is not None:
@@ -212,6 +226,8 @@ class MetadataWriter:
             controller_epoch=self._fence.controller_epoch,
             nodes=nodes,
         )
+        replaced = replaced_topics(self.image, final)
+        removed = partitions_of(t for t in replaced if t.topic_id in final.removed_topics)
         index = await self._slices.run(self._index.after(self.image, final))
         image = await self._slices.run(self.image.applying(final))
         if final.nodes or final.removed_nodes or final.gateways or final.removed_gateways:
@@ -221,6 +237,8 @@ class MetadataWriter:
                 image = replace(image, node_gateways=mapping)
         self._index = index
         self.hub.publish(image, final)
+        self._permafrost.took(new=final.partition_count, removed=removed)
+        await self._slices.run(letting_go(replaced))
 
 
 def left_overs(state: StoredState) -> list[Operation]:

@@ -1,9 +1,10 @@
-"""Nodes whose end no stream shows: those that have ended are given up before their sessions run out.
+"""Ends the sessions of dead nodes that no closed stream shows, before the sessions run out.
 
-A new controller cannot know when nodes were last heard, so each has a full session's time to come.
-All that live do so within a second. Of those that do not, and of those that have no stream and fell
-silent, the address is asked: where the kernel refuses the connection, there is no process, and the
-session ends like that of a node whose stream closed. A node that is alive and slow keeps its session.
+A new controller cannot know when nodes were last heard, so it gives each node a full session's time
+to speak. Live nodes speak within a second. The controller connects to the address of those that do
+not, and of those that have no stream and fell silent. If the kernel there refuses the connection,
+there is no process, and the session ends as if the node's stream had closed. A node that is alive and
+slow keeps its session.
 """
 
 import asyncio

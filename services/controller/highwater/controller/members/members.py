@@ -13,8 +13,8 @@ from highwater.controller.core.membership import (
     changing_nodes,
     drain,
     fence,
+    has_movable_leadership,
     id_for,
-    movable_leaderships,
     same_place,
     unfence,
 )
@@ -238,7 +238,7 @@ class Members:
                 async with asyncio.timeout(planned_ms / 1000):
                     await self._wake.wait()
             except TimeoutError:
-                pass  # Nothing happened; sessions may have run out all the same.
+                pass  # Nobody woke this task, but sessions may have run out.
             now_ms = self._clock.monotonic_ms()
             late_ms = now_ms - last_ms - planned_ms
             if late_ms > _STALL_MS:
@@ -259,7 +259,7 @@ class Members:
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
-            self._superseded.pop(node_id, None)  # Whoever began to replace it did not come through.
+            self._superseded.pop(node_id, None)  # The incarnation that was to replace it did not.
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
         whole = True
@@ -381,8 +381,8 @@ class Members:
             image, changed, self._elections, index=self._writer.index, offline=self._offline
         )
 
-    def _movable(self, node: NodeId) -> int:
-        return movable_leaderships(self._writer.image, self._writer.index, node)
+    def _movable(self, node: NodeId) -> bool:
+        return has_movable_leadership(self._writer.image, self._writer.index, node)
 
     async def _end_sessions(self, now_ms: int) -> None:
         dead = self.nodes.expired(now_ms)
@@ -412,7 +412,7 @@ class Members:
                     if not state.fenced:
                         continue  # It was heard before this was decided.
                     self._fenced_at[node] = revision
-                # Who was heard since then is let back in, and has to be watched from now on.
+                # A member that was heard since then is let back in, and its session goes on.
                 if not self.nodes.is_live(node, now_ms):
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)

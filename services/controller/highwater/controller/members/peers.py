@@ -23,10 +23,10 @@ async def is_refused(address: str) -> bool:
 
 
 async def until_gone(address: str) -> None:
-    """Returns when whoever has been connected at host:port ended and nobody listens there now.
+    """Waits until the process at host:port, once it was connected, has ended and nobody listens there.
 
-    An address that never worked from here is wrong, rather than its process dead: for that one, it
-    waits for ever.
+    Waits for ever for an address that never accepted a connection from here: the address is wrong
+    then, which does not mean that the process is dead.
     """
     was_there = False
     while True:

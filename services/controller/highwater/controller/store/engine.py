@@ -7,6 +7,7 @@ plan to disk in between. The history of events is bounded; older events are comp
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from typing import Final
 
 from highwater.controller.store.port import (
@@ -26,6 +27,9 @@ from highwater.model.steps import Steps, finish
 
 HISTORY_EVENTS_MAX: Final = 20_000
 """Enough for a watcher to catch up with the death of a node of 10 000 partitions, twice."""
+
+_STEP_ENTRIES: Final = 256
+"""Entries that one step of a range sorts, or takes in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +132,25 @@ class Engine:
 
     def range(self, prefix: str) -> Snapshot:
         """All keys under the prefix, now."""
-        found = (entry for key, entry in self._entries.items() if key.startswith(prefix))
-        entries = tuple(sorted(found, key=lambda entry: entry.key))
-        return Snapshot(revision=self.revision, entries=entries)
+        return finish(self.ranging(prefix))
+
+    def ranging(self, prefix: str) -> Steps[Snapshot]:
+        """`range` in steps, between which nothing may be applied."""
+        runs: list[list[Entry]] = [[]]
+        for number, (key, entry) in enumerate(self._entries.items(), start=1):
+            if key.startswith(prefix):
+                runs[-1].append(entry)
+            if number % _STEP_ENTRIES == 0:
+                runs[-1].sort(key=_key)
+                runs.append([])
+                yield
+        runs[-1].sort(key=_key)
+        entries: list[Entry] = []
+        for entry in merge(*runs, key=_key):
+            entries.append(entry)
+            if len(entries) % _STEP_ENTRIES == 0:
+                yield
+        return Snapshot(revision=self.revision, entries=tuple(entries))
 
     def since(self, prefix: str, from_revision: int) -> list[WatchBatch]:
         """History under the prefix from that revision on. Raises CompactedError."""
@@ -177,6 +197,10 @@ class Engine:
             oldest = self._history.popleft()
             self._history_events -= len(oldest.events)
             self._compacted = oldest.revision
+
+
+def _key(entry: Entry) -> str:
+    return entry.key
 
 
 def under(prefix: str, batch: WatchBatch) -> WatchBatch | None:

@@ -2,7 +2,7 @@
 
 Every answer's header names the cluster, and the revision at which the answering member stood. An
 answer that is linearizable is never older than what was seen before it was asked for, unless etcd
-was put back to an older state (replication.md: F16).
+was put back to an older state.
 """
 
 import threading

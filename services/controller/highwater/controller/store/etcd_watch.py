@@ -49,7 +49,7 @@ async def watch_prefix(
     `on_header` gets the header of every response. Raises CompactedError.
     """
     next_revision = from_revision
-    # A read that fails is looked at by whoever waits for it; there is nobody else to tell.
+    # The loop below awaits each read and sees its error; nobody else has to be told.
     readers = TaskOwner(lambda _name, _error: None)
     try:
         while not members.closed:

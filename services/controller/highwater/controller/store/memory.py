@@ -15,7 +15,6 @@ from highwater.controller.store.port import (
     TxnResult,
     WatchBatch,
 )
-from highwater.runtime.clock import SystemClock
 from highwater.runtime.slices import Slices
 from highwater.runtime.tasks import TaskOwner
 
@@ -39,7 +38,7 @@ class MemoryStore:
         # A transaction is planned, persisted and applied without another one in between.
         self._writing = asyncio.Lock()
         self._changed: asyncio.Future[None] | None = None
-        self._slices = Slices(SystemClock().monotonic_ms)
+        self._slices = Slices()
         self._ttl_ms: dict[int, int] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         # Ending a lease fails only when the store is closed or broken, which its users notice.
@@ -63,6 +62,7 @@ class MemoryStore:
             self._ensure_open()
             plan = await self._slices.run(self._engine.planning(compares, operations))
             if plan.revision > self._engine.revision:
+                await asyncio.sleep(0)  # To apply a large plan takes 2 ms, and is one piece.
                 await self._persist(plan)
                 self._engine.apply(plan)
                 self._wake()
@@ -70,8 +70,9 @@ class MemoryStore:
 
     async def range(self, prefix: str) -> Snapshot:
         """See the port."""
-        self._ensure_open()
-        return self._engine.range(prefix)
+        async with self._writing:
+            self._ensure_open()
+            return await self._slices.run(self._engine.ranging(prefix))
 
     async def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """See the port."""

@@ -30,7 +30,6 @@ from highwater.partition.data_plane.stalled_appends import StalledAppends
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure
 from highwater.partition.storage.log.append_info import LogAppendInfo
-from highwater.partition.storage.log.log import PartitionLog
 
 
 class AppendAnswers:

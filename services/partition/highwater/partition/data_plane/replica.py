@@ -42,7 +42,6 @@ from highwater.partition.data_plane.replication_port import Alone, ReplicationPo
 from highwater.partition.data_plane.waiters import CommitWait
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.append_info import LogAppendInfo
-from highwater.partition.storage.log.log import PartitionLog
 
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 _unpack_header = BATCH_HEADER.unpack_from

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.dynamic_config import broker_values
 from highwater.model.ids import NodeId
-from highwater.model.topic_config import effective, effective_value
+from highwater.model.topic_config import EffectiveConfigs, TopicConfig, effective_value
 from highwater.partition.data_plane.policy import AppendPolicy
 
 
-def append_policy(topic: TopicState, broker_configs: Mapping[str, str]) -> AppendPolicy:
-    """How the leader of any partition of the topic validates and stamps batches."""
-    config = effective(topic.configs, broker_configs)
+def append_policy(topic: TopicState, config: TopicConfig) -> AppendPolicy:
+    """How the leader of any partition of the topic validates and stamps batches; `config` is in effect."""
+    config` is in effect."""
     return AppendPolicy(
         message_bytes_max=config.max_message_bytes,
         segment_bytes=config.segment_bytes,
@@ -37,6 +37,7 @@ class TopicPolicies:
     def __init__(self, static: Mapping[str, str]) -> None:
         """`static`: broker configs from the node's settings, under Kafka's names."""
         self._static = static
+        self._configs = EffectiveConfigs()
         self._followed: Mapping[str, str] | None = None
         self._of_all_nodes: Mapping[str, str] = {}
 
@@ -60,4 +61,4 @@ class TopicPolicies:
 
     def append_policy(self, topic: TopicState) -> AppendPolicy:
         """See the function of the same name."""
-        return append_policy(topic, self.broker_configs)
+        return append_policy(topic, self._configs.of(topic.configs, self.broker_configs))

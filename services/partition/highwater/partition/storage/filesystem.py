@@ -15,6 +15,7 @@ class FileSystem:
 
     __slots__ = (
         "close",
+        "fadvise",
         "fallocate",
         "fdatasync",
         "fstat",
@@ -33,6 +34,7 @@ class FileSystem:
     def __init__(self) -> None:
         self.open: Callable[..., int] = os.open
         self.close = os.close
+        self.fadvise = os.posix_fadvise
         self.fallocate = fallocate
         self.pread = os.pread
         self.pwritev: Callable[..., int] = os.pwritev

@@ -19,6 +19,7 @@ from highwater.partition.storage.directory.log_directory import (
     LogDirectory,
     Partition,
 )
+from highwater.partition.storage.directory.tail_read_ahead import TailReadAhead
 from highwater.partition.storage.directory.worker import DirectoryWorker
 from highwater.partition.storage.errors import LogDirFailure, StorageError
 from highwater.partition.storage.log.environment import remove
@@ -143,7 +144,12 @@ class HostedDirectory:
             self.names = {f"{stem}-{number}" for stem, number in partitions}
             for path in self.directory.deleted_directories():
                 self.deletions.add([path], self._clock.monotonic_ms())
-            for partition in partitions:
+            tails = TailReadAhead(
+                self.filesystem, [self._path_of(partition) for partition in partitions]
+            )
+            for number, partition in enumerate(partitions):
+                if not self.directory.clean:
+                    tails.opening(number)
                 try:
                     logs.append(self._open_log(partition, config, offsets))
                 except LogDirFailure:
@@ -183,7 +189,7 @@ class HostedDirectory:
         config: LogConfig,
         offsets: DirectoryOffsets,
     ) -> HostedLog:
-        path = os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
+        path = self._path_of(partition)
         topic_id = self.topic_id_of(os.path.basename(path))
         log = PartitionLog.open(
             path,
@@ -203,6 +209,9 @@ class HostedDirectory:
         high_watermark = offsets.high_watermarks.get(partition, 0)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         return HostedLog(log, self, topic_id)
+
+    def _path_of(self, partition: Partition) -> str:
+        return os.path.join(self.directory.path, f"{partition[0]}-{partition[1]}")
 
     def start(self) -> None:
         """Starts the worker."""

@@ -18,7 +18,7 @@ from highwater.model.cluster import ClusterImage, TopicState
 from highwater.model.dynamic_config import broker_number
 from highwater.model.ids import NO_TOPIC_ID, NodeId
 from highwater.model.time import Clock
-from highwater.model.topic_config import effective
+from highwater.model.topic_config import EffectiveConfigs
 from highwater.partition.core.producer_budget import ProducerBudget, ProducerLimits
 from highwater.partition.storage.config import LogConfig
 from highwater.partition.storage.directory.handle_limits import HandleLimits
@@ -78,6 +78,7 @@ class LogManager:
         self._doubles: list[HostedLog] = []
         """Logs with the same name as one of `_logs`, but of other topics and directories."""
         self._broker_configs: Mapping[str, str] = {}
+        self._configs = EffectiveConfigs()
         self.unusable: dict[str, StorageError] = {}
         """Names of partitions' directories that could not be opened, and why."""
         share = (limits or HandleLimits.of_process()).split(len(dirs))
@@ -269,7 +270,7 @@ class LogManager:
     def reconfigure(self, log: PartitionLog, topic: TopicState) -> None:
         """Applies a topic's changed configs, or changed broker configs."""
         config = LogConfig.of(
-            effective(topic.configs, self._broker_configs),
+            self._configs.of(topic.configs, self._broker_configs),
             jitter_share=self._jitter_share(),
             producers=self._producer_limits,
         )
