@@ -26,7 +26,7 @@ Fairness: one read may hold thousands of tiny requests, and the loop serves ever
 many of a connection start in one turn; the rest wait for the next turns and nothing more is read.
 
 Hot path: no object per request but its frame and its reply. Requests are counted where their
-replies leave, those of one API and one arrival together (`meters`).
+replies leave, those of one API and one loop turn together (`meters`).
 """
 
 from collections import deque
@@ -81,6 +81,7 @@ class Session(Generic[Client]):
         "paused",
         "replies",
         "reply_bytes",
+        "send_parts",
         "shared",
         "tail",
         "wire",
@@ -99,7 +100,8 @@ class Session(Generic[Client]):
         self.wire = wire
         self.client = client
         self.input = FrameInput(self, shared)
-        # Each read calls both; one step less is a hundredth of a small request.
+        # Each read and each flush calls these; one step less is a hundredth of a small request.
+        self.send_parts = wire.send
         self.get_buffer = self.input.get_buffer
         self.buffer_updated = self.input.buffer_updated
         self.arrived_ns = 0
@@ -146,6 +148,24 @@ class Session(Generic[Client]):
     def waits_to_produce(self) -> bool:
         """True if a Produce is here that could not start yet."""
         return any(_unpack_key(frame)[0] == PRODUCE for frame, _ in self._waiting)
+
+    def start_one(self, frame: bytearray) -> None:
+        """As `start_all`, for the usual read that holds one frame and nothing else."""
+        nbytes = len(frame)
+        shared = self.shared
+        budget = shared.budget
+        budget.used += nbytes
+        self.in_flight_bytes += nbytes
+        if self._waiting or not self._start(frame):
+            self._waiting.append((frame, self.arrived_ns))
+        if (
+            len(self._waiting) >= WAITING_FRAMES_MAX
+            or self.in_flight_bytes > shared.in_flight_bytes_max
+            or self.outstanding >= OUTSTANDING_MAX
+            or budget.used >= budget.scarce_at
+            or len(self.replies) >= REPLIES_MAX
+        ):
+            self.update_reading()
 
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
         """Starts the frames of one read, as many as one turn may; the others wait."""
@@ -324,23 +344,26 @@ class Session(Generic[Client]):
             return
         replies = self.replies
         shared = self.shared
+        departures = shared.departures
         out: list[Part] = []
-        # Replies of one read have one stamp, the same object, and are counted together.
         behind = len(replies)
-        bytes_in = bytes_out = arrived_ns = api_key = 0
+        bytes_in = bytes_out = 0
         while replies:
             reply = replies[0]
             parts = reply.parts
             if parts is None:
                 break
-            if reply.arrived_ns is not arrived_ns or reply.api_key is not api_key:
-                if bytes_in:
-                    meter = shared.meters.apis[api_key]
-                    requests, behind = behind - len(replies), len(replies)
-                    meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
-                    bytes_in = bytes_out = 0
-                arrived_ns = reply.arrived_ns
-                api_key = reply.api_key
+            if (
+                reply.arrived_ns is not departures.arrived_ns
+                or reply.api_key is not departures.api_key
+            ):
+                # What this loop has counted is of the kind that went before.
+                departures.requests += behind - len(replies)
+                departures.bytes_in += bytes_in
+                departures.bytes_out += bytes_out
+                bytes_in = bytes_out = 0
+                behind = len(replies)
+                departures.begin(reply.api_key, reply.arrived_ns, shared.turn.now_ns)
             replies.popleft()
             bytes_in += reply.request_bytes
             if isinstance(parts, bytes):
@@ -349,13 +372,13 @@ class Session(Generic[Client]):
             else:
                 out.extend(parts)
                 bytes_out += length_of(parts)
-        if self.reply_bytes:
-            self._count_waiting()
-        if bytes_in:  # Every request has some.
-            requests = behind - len(replies)
-            meter = shared.meters.apis[api_key]
-            meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
-            self.wire.send(out)
+        if out:
+            departures.requests += behind - len(replies)
+            departures.bytes_in += bytes_in
+            departures.bytes_out += bytes_out
+            if self.reply_bytes:
+                self._count_waiting()
+            self.send_parts(out)
         if self._waiting and not self.paused & reading.TURN_OVER:
             self.go_on()
         elif self.paused:

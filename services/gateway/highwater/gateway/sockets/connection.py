@@ -101,6 +101,7 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
             on_error=self.close,
             on_held=self.output_held,
         )
+        self.send_parts = self._outbox.send
         self._connections.add(self)
 
     def eof_received(self) -> bool:
