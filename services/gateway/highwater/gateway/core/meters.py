@@ -93,7 +93,8 @@ class Departures:
 
     def begin(self, api_key: int, arrived_ns: int, left_ns: int) -> None:
         """Replies of another API, or that arrived in another turn, are next."""
-        self.settle(left_ns)
+        if self.requests:
+            self.settle(left_ns)
         self.api_key = api_key
         self.arrived_ns = arrived_ns
 

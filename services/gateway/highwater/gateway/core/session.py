@@ -346,8 +346,7 @@ class Session(Generic[Client]):
         shared = self.shared
         departures = shared.departures
         out: list[Part] = []
-        behind = len(replies)
-        bytes_in = bytes_out = 0
+        requests = bytes_in = bytes_out = 0
         while replies:
             reply = replies[0]
             parts = reply.parts
@@ -357,14 +356,14 @@ class Session(Generic[Client]):
                 reply.arrived_ns is not departures.arrived_ns
                 or reply.api_key is not departures.api_key
             ):
-                # What this loop has counted is of the kind that went before.
-                departures.requests += behind - len(replies)
-                departures.bytes_in += bytes_in
-                departures.bytes_out += bytes_out
-                bytes_in = bytes_out = 0
-                behind = len(replies)
+                if requests:  # Of the kind that went before.
+                    departures.requests += requests
+                    departures.bytes_in += bytes_in
+                    departures.bytes_out += bytes_out
+                    requests = bytes_in = bytes_out = 0
                 departures.begin(reply.api_key, reply.arrived_ns, shared.turn.now_ns)
             replies.popleft()
+            requests += 1
             bytes_in += reply.request_bytes
             if isinstance(parts, bytes):
                 out.append(parts)
@@ -372,8 +371,8 @@ class Session(Generic[Client]):
             else:
                 out.extend(parts)
                 bytes_out += length_of(parts)
-        if out:
-            departures.requests += behind - len(replies)
+        if requests:
+            departures.requests += requests
             departures.bytes_in += bytes_in
             departures.bytes_out += bytes_out
             if self.reply_bytes:
@@ -385,20 +384,17 @@ class Session(Generic[Client]):
             self.update_reading()
 
     def _count_unanswered(self) -> None:
-        """Counts Produce with acks=0, those of one read together."""
-        done, self._unanswered = self._unanswered, []
-        answered = self.shared.meters.produce.answered
-        now_ns = self.shared.turn.now_ns
-        requests = bytes_in = arrived_ns = 0
-        for reply in done:
-            if reply.arrived_ns is not arrived_ns:
-                if requests:
-                    answered(requests, bytes_in, 0, now_ns - arrived_ns)
-                    requests = bytes_in = 0
-                arrived_ns = reply.arrived_ns
-            requests += 1
-            bytes_in += reply.request_bytes
-        answered(requests, bytes_in, 0, now_ns - arrived_ns)
+        """Counts Produce with acks=0 that are done."""
+        departures = self.shared.departures
+        for reply in self._unanswered:
+            if (
+                reply.arrived_ns is not departures.arrived_ns
+                or reply.api_key is not departures.api_key
+            ):
+                departures.begin(PRODUCE, reply.arrived_ns, self.shared.turn.now_ns)
+            departures.requests += 1
+            departures.bytes_in += reply.request_bytes
+        self._unanswered.clear()
 
     def _count_waiting(self) -> None:
         """Replies have left: what is still held for those that wait? Few fetch so far ahead."""
