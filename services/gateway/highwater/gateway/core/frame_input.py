@@ -29,15 +29,11 @@ class FrameOwner(Protocol):
     """When what was read last had arrived."""
 
     def start_one(self, frame: bytearray) -> None:
-        """Takes the only frame of a read, a small one."""
+        """Takes a whole frame, the only one that a read has completed. The budget has counted it."""
         ...
 
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
-        """Takes whole small frames, of so many bytes together."""
-        ...
-
-    def start_large(self, frame: bytearray) -> None:
-        """Takes a large frame; the budget has counted it."""
+        """Takes whole small frames, of so many bytes together, which the budget has counted."""
         ...
 
     def pause(self, reason: int) -> None:
@@ -120,6 +116,7 @@ class FrameInput:
             if self._partial:
                 self._keep(b"", anew=True)
             self.frames_received += 1
+            shared.budget.used += size
             owner.start_one(bytearray(view[4:end]))
             return
         position = 0
@@ -146,11 +143,11 @@ class FrameInput:
             self._keep(bytes(view[position:end]), anew=position > 0)
         elif self._partial:
             self._keep(b"", anew=True)
-        self.frames_received += len(frames)
-        owner.start_all(frames, charged)
+        self._hand_over(frames, charged)
 
     def _hand_over(self, frames: list[bytearray], nbytes: int) -> None:
         self.frames_received += len(frames)
+        self._shared.budget.used += nbytes
         self._owner.start_all(frames, nbytes)
 
     def _keep(self, partial: bytes, *, anew: bool) -> None:
@@ -194,7 +191,7 @@ class FrameInput:
         if self._large_filled == self._large_size:
             self._large = None
             self.frames_received += 1
-            self._owner.start_large(large)
+            self._owner.start_one(large)
 
     def close(self) -> None:
         """The socket is gone: returns the memory of what was begun."""

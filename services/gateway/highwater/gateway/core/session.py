@@ -150,19 +150,16 @@ class Session(Generic[Client]):
         return any(_unpack_key(frame)[0] == PRODUCE for frame, _ in self._waiting)
 
     def start_one(self, frame: bytearray) -> None:
-        """As `start_all`, for the usual read that holds one frame and nothing else."""
-        nbytes = len(frame)
+        """As `start_all`, for one frame, large or small: most reads hold or complete just one."""
         shared = self.shared
-        budget = shared.budget
-        budget.used += nbytes
-        self.in_flight_bytes += nbytes
+        self.in_flight_bytes += len(frame)
         if self._waiting or not self._start(frame):
             self._waiting.append((frame, self.arrived_ns))
         if (
             len(self._waiting) >= WAITING_FRAMES_MAX
             or self.in_flight_bytes > shared.in_flight_bytes_max
             or self.outstanding >= OUTSTANDING_MAX
-            or budget.used >= budget.scarce_at
+            or shared.budget.used >= shared.budget.scarce_at
             or len(self.replies) >= REPLIES_MAX
         ):
             self.update_reading()
@@ -170,8 +167,6 @@ class Session(Generic[Client]):
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
         """Starts the frames of one read, as many as one turn may; the others wait."""
         shared = self.shared
-        budget = shared.budget
-        budget.used += nbytes
         self.in_flight_bytes += nbytes
         waiting = self._waiting
         if len(frames) > STARTS_PER_TURN_MAX:
@@ -203,18 +198,10 @@ class Session(Generic[Client]):
             len(waiting) >= WAITING_FRAMES_MAX
             or self.in_flight_bytes > shared.in_flight_bytes_max
             or self.outstanding >= OUTSTANDING_MAX
-            or budget.used >= budget.scarce_at
+            or shared.budget.used >= shared.budget.scarce_at
             or len(self.replies) >= REPLIES_MAX
         ):
             self.update_reading()
-
-    def start_large(self, frame: bytearray) -> None:
-        """Starts a large frame, whose memory was counted before it was read."""
-        self.in_flight_bytes += len(frame)
-        if self._waiting or not self._start(frame):
-            self._waiting.append((frame, self.arrived_ns))
-            if len(self._waiting) >= WAITING_FRAMES_MAX:
-                self.update_reading()
 
     def _start(self, frame: bytearray) -> bool:
         """Starts a request if it may start now; True if the session is rid of the frame."""
