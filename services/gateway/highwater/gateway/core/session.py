@@ -31,7 +31,7 @@ replies leave, those of one API and one loop turn together (`meters`).
 
 from collections import deque
 from struct import Struct
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from highwater.gateway.core import reading
 from highwater.gateway.core.fetch_shape import FetchShape
@@ -56,9 +56,11 @@ _unpack_key = Struct(">h").unpack_from
 
 Client = TypeVar("Client")
 """What handlers know of the peer; a session does not look at it."""
+Topic = TypeVar("Topic")
+"""The routes of a topic, which the shapes of requests hold; likewise."""
 
 
-class Session(Generic[Client]):
+class Session(Generic[Client, Topic]):
     """See the module. Lives from accept to close; `connection_closed` is its end."""
 
     __slots__ = (
@@ -91,7 +93,7 @@ class Session(Generic[Client]):
         self,
         *,
         shared: SharedInput,
-        handler: "RequestHandler[Session[Client]]",
+        handler: "RequestHandler[Session[Client, Topic]]",
         wire: Wire,
         client: Client,
     ) -> None:
@@ -106,9 +108,9 @@ class Session(Generic[Client]):
         self.buffer_updated = self.input.buffer_updated
         self.arrived_ns = 0
         """When the frame that is being started had arrived, on the turn's clock."""
-        self.tail: ProduceShape[Any] | None = None
+        self.tail: ProduceShape[Topic] | None = None
         """The Produce path's memory of the last request's shape on this connection."""
-        self.fetch_shape: FetchShape[Any] | None = None
+        self.fetch_shape: FetchShape[Topic] | None = None
         """The Fetch path's, likewise."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0
