@@ -14,18 +14,27 @@ from tests.support.measured_process import cpu_seconds, resident_bytes
 
 ONE_NODE_PEERS = ("embedded", "services")
 THREE_NODE_PEERS = ("services3",)
+NO_METADATA = "no-metadata"
 
 
 class External(Peer):
-    """A broker that somebody else started; with `no_metadata` it need not know about topics."""
+    """A broker that somebody else started; with `no_metadata` it need not know about topics.
 
-    def __init__(self, address: str, *, no_metadata: bool) -> None:
+    Memory and processor time are those of process `pid` and its descendants; without `pid`, of the
+    process that listens on the port, if this user may see it.
+    """
+
+    def __init__(self, address: str, *, no_metadata: bool, pid: int | None) -> None:
         self.name = f"external:{address}"
         self.bootstrap = address
         self.no_metadata = no_metadata
-        self._pid: int | None = None
+        self._pid = pid
 
     def prepare(self) -> None:
+        if self._pid is not None:
+            if not psutil.pid_exists(self._pid):
+                raise RuntimeError(f"{self.name}: there is no process {self._pid}")
+            return
         port = int(self.bootstrap.rpartition(":")[2])
         listening = [
             each.pid
@@ -71,16 +80,23 @@ class External(Peer):
 
 def make_peer(text: str) -> Peer:
     """`kafka`, `embedded`, `services`, with three nodes `kafka3` or `services3`, or
-    `external:HOST:PORT[:no-metadata]`.
+    `external:HOST:PORT[:no-metadata][:pid=N]`.
 
     Raises ValueError.
     """
     if text in KAFKA_NODES or text in HIGHWATER_COMMANDS:
         return make_breakable_peer(text)
-    kind, _, address = text.partition(":")
-    bare = address.removesuffix(":no-metadata")
-    if kind == "external" and bare.count(":") == 1:
-        return External(bare, no_metadata=bare != address)
+    kind, *words = text.split(":")
+    if kind == "external" and len(words) >= 2:
+        host, port, *options = words
+        pids = [option.removeprefix("pid=") for option in options if option.startswith("pid=")]
+        unknown = set(options) - {NO_METADATA} - {f"pid={pid}" for pid in pids}
+        if not unknown and len(pids) <= 1 and all(pid.isdecimal() for pid in pids):
+            return External(
+                f"{host}:{port}",
+                no_metadata=NO_METADATA in options,
+                pid=int(pids[0]) if pids else None,
+            )
     raise ValueError(f"unknown peer {text!r}")
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import pytest
 
 from tests.bench import report
@@ -44,6 +48,38 @@ def test_peers_that_fit_no_row_end_the_command(capsys: pytest.CaptureFixture[str
     assert "unknown peer 'kafka2'" in capsys.readouterr().err
     with pytest.raises(ValueError, match="no peer whose nodes can be broken"):
         make_breakable_peer("external:127.0.0.1:9092")
+
+
+def test_an_external_broker_counts_the_processor_time_of_the_process_that_is_named() -> None:
+    """The process that listens may be one of several, and a child of the one that matters."""
+    command = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(command) as busy:
+        try:
+            with_pid = make_peer(f"external:127.0.0.1:1:pid={busy.pid}")
+            without = make_peer("external:127.0.0.1:1")
+            assert (with_pid.bootstrap, with_pid.name) == ("127.0.0.1:1", without.name)
+            for peer in (with_pid, without):
+                peer.prepare()
+            assert without.cpu_seconds() is None  # Nobody listens there.
+            deadline = time.monotonic() + 10
+            while not with_pid.cpu_seconds() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert with_pid.cpu_seconds()
+            assert with_pid.resident_bytes()
+        finally:
+            busy.kill()
+    with pytest.raises(RuntimeError, match=f"no process {busy.pid}"):
+        make_peer(f"external:127.0.0.1:1:pid={busy.pid}").prepare()
+
+
+def test_options_of_an_external_broker() -> None:
+    for text in ("external:h:1:no-metadata:pid=7", "external:h:1:pid=7:no-metadata"):
+        peer = make_peer(text)
+        assert (peer.bootstrap, peer.no_metadata) == ("h:1", True)
+    assert not make_peer("external:h:1:pid=7").no_metadata
+    for text in ("external:h", "external:h:1:pid=x", "external:h:1:pid=7:pid=8", "external:h:1:x"):
+        with pytest.raises(ValueError, match="unknown peer"):
+            make_peer(text)
 
 
 def test_replicated_rows_wait_for_all_in_sync_replicas() -> None:

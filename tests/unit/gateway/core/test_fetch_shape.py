@@ -92,3 +92,22 @@ def test_the_reply_is_what_the_codec_writes(version, topic, nbytes, aborted):
     )
     head, tail = pack_reply(make_shape(version, topic), 41, 9, result, 77)
     assert head + result.records + tail == fetch_reply_by_codec(version, 41, topic, 9, result)
+
+
+@pytest.mark.parametrize("edge", [1 << 7, 1 << 14, 1 << 21])
+def test_lengths_of_records_on_both_sides_of_one_more_byte(edge):
+    shape = make_shape(12, "orders")
+    for nbytes in range(edge - 3, edge + 2):
+        result = SimpleNamespace(
+            error_code=0,
+            high_watermark=9,
+            last_stable_offset=9,
+            log_start_offset=3,
+            aborted_transactions=None,
+            records=b"r" * nbytes,
+            nbytes=nbytes,
+            throttle_ms=0,
+        )
+        head, tail = pack_reply(shape, 41, 9, result, 0)
+        expected = fetch_reply_by_codec(12, 41, "orders", 9, result)
+        assert head + result.records + tail == expected

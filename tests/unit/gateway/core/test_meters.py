@@ -2,7 +2,14 @@
 
 import pytest
 
-from highwater.gateway.core.meters import FETCH, LATENCY_BOUNDS_S, PRODUCE, ApiMeter, RequestMeters
+from highwater.gateway.core.meters import (
+    FETCH,
+    LATENCY_BOUNDS_S,
+    PRODUCE,
+    ApiMeter,
+    Departures,
+    RequestMeters,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +44,23 @@ def test_every_api_has_one_meter():
     assert meters.apis[PRODUCE] is meters.produce
     assert meters.apis[FETCH] is meters.fetch
     assert meters.apis[18] is meters.apis[18]
+
+
+def test_departures_are_counted_once_by_kind_and_arrival():
+    meters = RequestMeters()
+    departures = Departures(meters)
+    departures.begin(PRODUCE, 1_000_000, 9_000_000)
+    for api_key, arrived_ns in ((PRODUCE, 2_000_000), (FETCH, 2_000_000), (PRODUCE, 3_000_000)):
+        departures.requests += 2
+        departures.bytes_in += 30
+        departures.bytes_out += 500
+        departures.begin(api_key, arrived_ns, 9_000_000)
+    assert (meters.produce.requests, meters.fetch.requests) == (4, 2)
+    for _ in range(2):
+        departures.settle(9_000_000)
+    assert (meters.produce.bytes_in, meters.produce.bytes_out) == (60, 1000)
+    assert (meters.fetch.bytes_in, meters.fetch.bytes_out) == (30, 500)
+    assert (meters.produce.latency_ns, meters.fetch.latency_ns) == (
+        2 * 8 * 10**6 + 2 * 7 * 10**6,
+        14 * 10**6,
+    )

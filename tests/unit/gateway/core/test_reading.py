@@ -49,6 +49,18 @@ def test_limits_are_told_apart():
     assert peer.session.paused == reading.MANY_REQUESTS
 
 
+def test_large_frames_count_for_the_limit_of_bytes():
+    size = LARGE_FRAME + 1
+    peer = World(in_flight_bytes_max=2 * size - 1).connect()
+    for number in range(2):
+        data = request(PRODUCE, number, size)
+        for half in (data[: size // 2], data[size // 2 :]):  # So that it has a buffer of its own.
+            peer.feed(half)
+        assert (peer.session.paused == reading.MANY_BYTES) == (number == 1)
+    peer.answer(0)
+    assert peer.session.paused == 0
+
+
 def test_memory_that_is_awaited_and_memory_that_is_scarce():
     world = World(budget_bytes=2 * LARGE_FRAME)
     one, other = world.connect(), world.connect()

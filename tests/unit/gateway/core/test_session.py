@@ -188,7 +188,7 @@ def test_as_many_requests_as_may_start_in_one_turn_start_at_once():
     peer.feed(b"".join(request(PRODUCE, n) for n in range(STARTS_PER_TURN_MAX)))
     assert len(peer.numbers) == STARTS_PER_TURN_MAX
     assert peer.wire.reading
-    assert not peer.world.soon
+    assert not peer.session.paused
 
 
 def test_a_barrier_ends_a_turn_and_its_answer_goes_on_within_the_limit():

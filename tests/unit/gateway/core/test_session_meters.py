@@ -45,6 +45,7 @@ def latencies_ms(one):
 
 def test_requests_of_several_reads_that_are_answered_together(peer, clock):
     peer.feed(request(PRODUCE, 1, 20) + request(PRODUCE, 2, 30))
+    peer.world.run()
     clock.now_ns += 10 * MS
     peer.feed(request(FETCH, 3, 40) + request(PRODUCE, 4, 50))
     clock.now_ns += 2 * MS
@@ -56,6 +57,36 @@ def test_requests_of_several_reads_that_are_answered_together(peer, clock):
     assert (fetch.requests, fetch.bytes_in, fetch.bytes_out) == (1, 40, 5)
     assert latencies_ms(produce) == (12 + 12 + 2, [1, 2])
     assert latencies_ms(fetch) == (2, [1])
+
+
+def test_all_that_one_turn_reads_arrived_when_it_began(peer, clock):
+    other = peer.world.connect()
+    peer.feed(request(PRODUCE, 1))
+    clock.now_ns += 10 * MS
+    other.feed(request(PRODUCE, 1))
+    clock.now_ns += 2 * MS
+    peer.answer(1)
+    other.answer(1)
+    peer.world.run()
+    assert latencies_ms(meter(peer, PRODUCE)) == (12 + 12, [2])
+    other.feed(request(PRODUCE, 2))
+    clock.now_ns += 3 * MS
+    other.answer(2)
+    peer.world.run()
+    assert latencies_ms(meter(peer, PRODUCE)) == (12 + 12 + 3, [1, 2])
+
+
+def test_several_sessions_and_kinds_of_one_turn(peer):
+    """They alternate, so that what belongs together does not come together."""
+    others = [peer.world.connect() for _ in range(3)]
+    for number, one in enumerate([peer, *others], 1):
+        one.feed(request(PRODUCE, 1, 100 * number) + request(FETCH, 2, 1000 * number))
+        one.answer(1, b"p" * number)
+        one.answer(2, b"f" * 10 * number)
+    peer.world.run()
+    produce, fetch = meter(peer, PRODUCE), meter(peer, FETCH)
+    assert (produce.requests, produce.bytes_in, produce.bytes_out) == (4, 1000, 10)
+    assert (fetch.requests, fetch.bytes_in, fetch.bytes_out) == (4, 10_000, 100)
 
 
 def test_a_reply_counts_when_it_leaves_and_waits_for_those_before_it(peer, clock):
@@ -102,6 +133,7 @@ def test_a_produce_without_an_answer_counts_when_it_is_done(peer, clock):
 
 def test_produce_without_answers_counts_by_arrival_and_after_the_connections_end(peer, clock):
     peer.feed(request(PRODUCE, 1, 60) + request(PRODUCE, 2, 70))
+    peer.world.run()
     clock.now_ns += 10 * MS
     peer.feed(request(PRODUCE, 3, 80))
     clock.now_ns += 2 * MS

@@ -123,3 +123,33 @@ def test_a_session_that_fails_to_go_on_does_not_keep_the_others():
         loop.run()
     loop.run()
     assert done == ["b", "c"]
+
+
+def test_a_turn_that_has_only_read_ends_and_the_next_one_has_a_time_of_its_own():
+    loop, times = Loop(), iter((5, 9))
+    turn = Turn(loop.soon.append, lambda: next(times))
+    assert turn.begin() == turn.arrived_ns == 5
+    assert len(loop.soon) == 1
+    loop.run()
+    assert turn.arrived_ns == 0
+    assert turn.begin() == turn.arrived_ns == 9
+    assert len(loop.soon) == 1
+
+
+def test_it_is_told_when_all_have_written_even_if_one_fails():
+    loop, done = Loop(), []
+    turn = Turn(loop.soon.append, lambda: 7)
+    turn.when_flushed = lambda now_ns: done.append(f"all at {now_ns}")
+
+    class Broken(Writer):
+        def flush(self):
+            raise ZeroDivisionError
+
+    turn.flush_later(Writer("a", done))
+    turn.flush_later(Writer("b", done))
+    loop.run()
+    assert done == ["a", "b", "all at 7"]
+    turn.flush_later(Broken("c", done))
+    with pytest.raises(ZeroDivisionError):
+        loop.run()
+    assert done[3:] == ["all at 7"]

@@ -249,7 +249,7 @@ def test_several_nodes_first_say_what_they_have(w, segment):
     asked = [(work.min_bytes, work.max_wait_ms) for work in (*one.works, *two.works)]
     assert asked == [(1, 0), (1, 0)]
     one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0, stored(segment, 0, 9), 9))
-    assert w.due == [], "the slower node is heard as well, or its partitions would starve"
+    assert not w.session.dirty, "the slower node is heard as well, or its partitions would starve"
     two.answer(FetchedPartition(0, 5, 5, 0, stored(segment, 9, 3), 3))
     assert w.reply(11)[1] == [
         (0, 0, 9, b""),
@@ -307,7 +307,7 @@ def test_all_nodes_without_data_are_waited_for(w):
     for high_watermarks in ((1, 2, 3), (9, 7, 8)):
         a, b, c = (FetchedPartition(0, hw, hw, 0) for hw in high_watermarks)
         two.answer(b)
-        assert w.due == []
+        assert not w.session.dirty
         one.answer(a, c)
     assert [p[2] for p in w.reply(11)[1]] == [9, 7, 8]
 
@@ -319,7 +319,7 @@ def test_what_is_not_available_yet_is_waited_for(w, caught_up):
     code = ErrorCode.OFFSET_NOT_AVAILABLE
     two.answer(FetchedPartition(code))
     one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))
-    assert w.due == []
+    assert not w.session.dirty
     assert [work.max_wait_ms for work in (*one.works, *two.works)] == [500, 500]
     two.answer(FetchedPartition(0, 7, 7, 0) if caught_up else FetchedPartition(code))
     one.answer(FetchedPartition(0, 9, 9, 0), FetchedPartition(0, 8, 8, 0))

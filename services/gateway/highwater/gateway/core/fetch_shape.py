@@ -181,6 +181,10 @@ def pack_reply(
 def _uvarint(value: int) -> bytes:
     if value < 0x80:
         return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 21:  # Most fetches have so many bytes; the loop would cost twice as much.
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -28,12 +28,12 @@ class FrameOwner(Protocol):
     arrived_ns: int
     """When what was read last had arrived."""
 
-    def start_all(self, frames: list[bytearray], nbytes: int) -> None:
-        """Takes whole small frames, of so many bytes together."""
+    def start_one(self, frame: bytearray) -> None:
+        """Takes a whole frame, the only one that a read has completed. The budget has counted it."""
         ...
 
-    def start_large(self, frame: bytearray) -> None:
-        """Takes a large frame; the budget has counted it."""
+    def start_all(self, frames: list[bytearray], nbytes: int) -> None:
+        """Takes whole small frames, of so many bytes together, which the budget has counted."""
         ...
 
     def pause(self, reason: int) -> None:
@@ -97,9 +97,12 @@ class FrameInput:
     def buffer_updated(self, nbytes: int) -> None:
         """Takes what was read: cuts out whole frames and has them started."""
         shared = self._shared
-        clock_ns = shared.turn.clock_ns  # Called as a method it would be looked for in the class.
-        self._owner.arrived_ns = now_ns = clock_ns()
-        shared.now_ms = now_ns // NS_PER_MS
+        owner = self._owner
+        arrived_ns = shared.turn.arrived_ns
+        if not arrived_ns:
+            arrived_ns = shared.turn.begin()
+            shared.now_ms = arrived_ns // NS_PER_MS
+        owner.arrived_ns = arrived_ns
         if self._large is not None:
             self._take_large(self._large, nbytes)
             return
@@ -107,6 +110,15 @@ class FrameInput:
         view = shared.view
         large_frame = shared.large_frame
         end = len(self._partial) + nbytes
+        (size,) = _unpack_size(buffer)
+        if size == end - 4 and HEADER_MIN <= size <= large_frame:
+            # One whole frame and nothing else, as most reads are.
+            if self._partial:
+                self._keep(b"", anew=True)
+            self.frames_received += 1
+            shared.budget.used += size
+            owner.start_one(bytearray(view[4:end]))
+            return
         position = 0
         charged = 0
         frames: list[bytearray] = []
@@ -131,11 +143,11 @@ class FrameInput:
             self._keep(bytes(view[position:end]), anew=position > 0)
         elif self._partial:
             self._keep(b"", anew=True)
-        self.frames_received += len(frames)
-        self._owner.start_all(frames, charged)
+        self._hand_over(frames, charged)
 
     def _hand_over(self, frames: list[bytearray], nbytes: int) -> None:
         self.frames_received += len(frames)
+        self._shared.budget.used += nbytes
         self._owner.start_all(frames, nbytes)
 
     def _keep(self, partial: bytes, *, anew: bool) -> None:
@@ -179,7 +191,7 @@ class FrameInput:
         if self._large_filled == self._large_size:
             self._large = None
             self.frames_received += 1
-            self._owner.start_large(large)
+            self._owner.start_one(large)
 
     def close(self) -> None:
         """The socket is gone: returns the memory of what was begun."""

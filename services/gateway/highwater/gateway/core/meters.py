@@ -1,8 +1,9 @@
 """Counters of requests, one set for each API, cheap enough for Produce and Fetch.
 
 Plain numbers in slotted objects; `metrics.gateway` turns them into Prometheus' families at a scrape.
-A session counts its replies where they leave, those of one API and one read together. Latency is
-measured from the read that completed a frame to the end of the loop turn in which the reply left.
+Sessions count replies where they leave. Latency is measured from the loop turn that read the end of
+a frame to the turn in which the reply left. So most replies of a turn have the same latency, and
+those of one API are counted together (`Departures`).
 """
 
 from bisect import bisect_left
@@ -70,3 +71,37 @@ class RequestMeters:
         """Requests that closed their connection: malformed, unknown, or not served."""
         self.failed_replies = 0
         """Replies that could not be made, which is a bug; each closed its connection."""
+
+
+class Departures:
+    """Counts replies that leave in one loop turn: those of one API that arrived in one turn together.
+
+    Sessions add to its numbers while `api_key` and `arrived_ns` are those of their reply, and call
+    `begin` where they are not. At the end of a turn nothing is left here.
+    """
+
+    __slots__ = ("_meters", "api_key", "arrived_ns", "bytes_in", "bytes_out", "requests")
+
+    def __init__(self, meters: RequestMeters) -> None:
+        self._meters = meters
+        self.api_key = 0
+        self.arrived_ns = 0
+        """One object for all that a turn has read: to compare by `is` is enough, and cheaper."""
+        self.requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def begin(self, api_key: int, arrived_ns: int, left_ns: int) -> None:
+        """Replies of another API, or that arrived in another turn, are next."""
+        if self.requests:
+            self.settle(left_ns)
+        self.api_key = api_key
+        self.arrived_ns = arrived_ns
+
+    def settle(self, left_ns: int) -> None:
+        """Gives what was counted to the API's meter; the replies left at `left_ns`."""
+        if self.requests:
+            self._meters.apis[self.api_key].answered(
+                self.requests, self.bytes_in, self.bytes_out, left_ns - self.arrived_ns
+            )
+            self.requests = self.bytes_in = self.bytes_out = 0

@@ -26,12 +26,12 @@ Fairness: one read may hold thousands of tiny requests, and the loop serves ever
 many of a connection start in one turn; the rest wait for the next turns and nothing more is read.
 
 Hot path: no object per request but its frame and its reply. Requests are counted where their
-replies leave, those of one API and one arrival together (`meters`).
+replies leave, those of one API and one loop turn together (`meters`).
 """
 
 from collections import deque
 from struct import Struct
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from highwater.gateway.core import reading
 from highwater.gateway.core.fetch_shape import FetchShape
@@ -56,9 +56,11 @@ _unpack_key = Struct(">h").unpack_from
 
 Client = TypeVar("Client")
 """What handlers know of the peer; a session does not look at it."""
+Topic = TypeVar("Topic")
+"""The routes of a topic, which the shapes of requests hold; likewise."""
 
 
-class Session(Generic[Client]):
+class Session(Generic[Client, Topic]):
     """See the module. Lives from accept to close; `connection_closed` is its end."""
 
     __slots__ = (
@@ -81,6 +83,7 @@ class Session(Generic[Client]):
         "paused",
         "replies",
         "reply_bytes",
+        "send_parts",
         "shared",
         "tail",
         "wire",
@@ -90,7 +93,7 @@ class Session(Generic[Client]):
         self,
         *,
         shared: SharedInput,
-        handler: "RequestHandler[Session[Client]]",
+        handler: "RequestHandler[Session[Client, Topic]]",
         wire: Wire,
         client: Client,
     ) -> None:
@@ -99,14 +102,15 @@ class Session(Generic[Client]):
         self.wire = wire
         self.client = client
         self.input = FrameInput(self, shared)
-        # Each read calls both; one step less is a hundredth of a small request.
+        # Each read and each flush calls these; one step less is a hundredth of a small request.
+        self.send_parts = wire.send
         self.get_buffer = self.input.get_buffer
         self.buffer_updated = self.input.buffer_updated
         self.arrived_ns = 0
         """When the frame that is being started had arrived, on the turn's clock."""
-        self.tail: ProduceShape[Any] | None = None
+        self.tail: ProduceShape[Topic] | None = None
         """The Produce path's memory of the last request's shape on this connection."""
-        self.fetch_shape: FetchShape[Any] | None = None
+        self.fetch_shape: FetchShape[Topic] | None = None
         """The Fetch path's, likewise."""
         self.replies: deque[Reply] = deque()
         self.outstanding = 0
@@ -147,11 +151,24 @@ class Session(Generic[Client]):
         """True if a Produce is here that could not start yet."""
         return any(_unpack_key(frame)[0] == PRODUCE for frame, _ in self._waiting)
 
+    def start_one(self, frame: bytearray) -> None:
+        """As `start_all`, for one frame, large or small: most reads hold or complete just one."""
+        shared = self.shared
+        self.in_flight_bytes += len(frame)
+        if self._waiting or not self._start(frame):
+            self._waiting.append((frame, self.arrived_ns))
+        if (
+            len(self._waiting) >= WAITING_FRAMES_MAX
+            or self.in_flight_bytes > shared.in_flight_bytes_max
+            or self.outstanding >= OUTSTANDING_MAX
+            or shared.budget.used >= shared.budget.scarce_at
+            or len(self.replies) >= REPLIES_MAX
+        ):
+            self.update_reading()
+
     def start_all(self, frames: list[bytearray], nbytes: int) -> None:
         """Starts the frames of one read, as many as one turn may; the others wait."""
         shared = self.shared
-        budget = shared.budget
-        budget.used += nbytes
         self.in_flight_bytes += nbytes
         waiting = self._waiting
         if len(frames) > STARTS_PER_TURN_MAX:
@@ -183,18 +200,10 @@ class Session(Generic[Client]):
             len(waiting) >= WAITING_FRAMES_MAX
             or self.in_flight_bytes > shared.in_flight_bytes_max
             or self.outstanding >= OUTSTANDING_MAX
-            or budget.used >= budget.scarce_at
+            or shared.budget.used >= shared.budget.scarce_at
             or len(self.replies) >= REPLIES_MAX
         ):
             self.update_reading()
-
-    def start_large(self, frame: bytearray) -> None:
-        """Starts a large frame, whose memory was counted before it was read."""
-        self.in_flight_bytes += len(frame)
-        if self._waiting or not self._start(frame):
-            self._waiting.append((frame, self.arrived_ns))
-            if len(self._waiting) >= WAITING_FRAMES_MAX:
-                self.update_reading()
 
     def _start(self, frame: bytearray) -> bool:
         """Starts a request if it may start now; True if the session is rid of the frame."""
@@ -324,24 +333,26 @@ class Session(Generic[Client]):
             return
         replies = self.replies
         shared = self.shared
+        departures = shared.departures
         out: list[Part] = []
-        # Replies of one read have one stamp, the same object, and are counted together.
-        behind = len(replies)
-        bytes_in = bytes_out = arrived_ns = api_key = 0
+        requests = bytes_in = bytes_out = 0
         while replies:
             reply = replies[0]
             parts = reply.parts
             if parts is None:
                 break
-            if reply.arrived_ns is not arrived_ns or reply.api_key is not api_key:
-                if bytes_in:
-                    meter = shared.meters.apis[api_key]
-                    requests, behind = behind - len(replies), len(replies)
-                    meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
-                    bytes_in = bytes_out = 0
-                arrived_ns = reply.arrived_ns
-                api_key = reply.api_key
+            if (
+                reply.arrived_ns is not departures.arrived_ns
+                or reply.api_key is not departures.api_key
+            ):
+                if requests:  # Of the kind that went before.
+                    departures.requests += requests
+                    departures.bytes_in += bytes_in
+                    departures.bytes_out += bytes_out
+                    requests = bytes_in = bytes_out = 0
+                departures.begin(reply.api_key, reply.arrived_ns, shared.turn.now_ns)
             replies.popleft()
+            requests += 1
             bytes_in += reply.request_bytes
             if isinstance(parts, bytes):
                 out.append(parts)
@@ -349,33 +360,30 @@ class Session(Generic[Client]):
             else:
                 out.extend(parts)
                 bytes_out += length_of(parts)
-        if self.reply_bytes:
-            self._count_waiting()
-        if bytes_in:  # Every request has some.
-            requests = behind - len(replies)
-            meter = shared.meters.apis[api_key]
-            meter.answered(requests, bytes_in, bytes_out, shared.turn.now_ns - arrived_ns)
-            self.wire.send(out)
+        if requests:
+            departures.requests += requests
+            departures.bytes_in += bytes_in
+            departures.bytes_out += bytes_out
+            if self.reply_bytes:
+                self._count_waiting()
+            self.send_parts(out)
         if self._waiting and not self.paused & reading.TURN_OVER:
             self.go_on()
         elif self.paused:
             self.update_reading()
 
     def _count_unanswered(self) -> None:
-        """Counts Produce with acks=0, those of one read together."""
-        done, self._unanswered = self._unanswered, []
-        answered = self.shared.meters.produce.answered
-        now_ns = self.shared.turn.now_ns
-        requests = bytes_in = arrived_ns = 0
-        for reply in done:
-            if reply.arrived_ns is not arrived_ns:
-                if requests:
-                    answered(requests, bytes_in, 0, now_ns - arrived_ns)
-                    requests = bytes_in = 0
-                arrived_ns = reply.arrived_ns
-            requests += 1
-            bytes_in += reply.request_bytes
-        answered(requests, bytes_in, 0, now_ns - arrived_ns)
+        """Counts Produce with acks=0 that are done."""
+        departures = self.shared.departures
+        for reply in self._unanswered:
+            if (
+                reply.arrived_ns is not departures.arrived_ns
+                or reply.api_key is not departures.api_key
+            ):
+                departures.begin(PRODUCE, reply.arrived_ns, self.shared.turn.now_ns)
+            departures.requests += 1
+            departures.bytes_in += reply.request_bytes
+        self._unanswered.clear()
 
     def _count_waiting(self) -> None:
         """Replies have left: what is still held for those that wait? Few fetch so far ahead."""

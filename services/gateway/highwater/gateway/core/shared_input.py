@@ -3,7 +3,7 @@
 from typing import Final
 
 from highwater.gateway.core.budget import MemoryBudget
-from highwater.gateway.core.meters import RequestMeters
+from highwater.gateway.core.meters import Departures, RequestMeters
 from highwater.gateway.core.turn import Turn
 
 LARGE_FRAME: Final = 64 * 1024
@@ -18,6 +18,7 @@ class SharedInput:
     __slots__ = (
         "budget",
         "buffer",
+        "departures",
         "fetches_max",
         "frame_bytes_max",
         "in_flight_bytes_max",
@@ -42,6 +43,8 @@ class SharedInput:
         self.turn = turn
         self.budget = budget
         self.meters = meters
+        self.departures = Departures(meters)
+        turn.when_flushed = self.departures.settle
         self.now_ms = 0
         """When the requests that are being started were read, or went on; deadlines count from it."""
         self.fetches_max = fetches_max

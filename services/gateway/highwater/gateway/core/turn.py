@@ -36,7 +36,17 @@ class Turn:
     partition, and their replies one write per connection (measured: twice the small requests).
     """
 
-    __slots__ = ("_armed", "_call_soon", "_continued", "_sessions", "_work", "clock_ns", "now_ns")
+    __slots__ = (
+        "_armed",
+        "_call_soon",
+        "_continued",
+        "_sessions",
+        "_work",
+        "arrived_ns",
+        "clock_ns",
+        "now_ns",
+        "when_flushed",
+    )
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], clock_ns: Callable[[], int]
@@ -44,12 +54,24 @@ class Turn:
         """`clock_ns` gives nanoseconds that only grow."""
         self._call_soon = call_soon
         self.clock_ns = clock_ns
+        self.arrived_ns = 0
+        """When this turn read the first of what it has read; 0 before that."""
         self.now_ns = 0
         """When the replies that leave now did so; read once for all of a turn."""
+        self.when_flushed: Callable[[int], None] = _ignore
+        """Called with `now_ns` when all touched sessions have been flushed."""
         self._work: list[Callable[[], None]] = []
         self._sessions: list[Flushable] = []
         self._continued: deque[Continuable] = deque()
         self._armed = False
+
+    def begin(self) -> int:
+        """Gives the time, which is `arrived_ns` for all that this turn reads."""
+        self.arrived_ns = now_ns = self.clock_ns()
+        if not self._armed:  # The turn has to end, or its time would be taken for the next one's.
+            self._armed = True
+            self._call_soon(self._run)
+        return now_ns
 
     def defer(self, work: Callable[[], None]) -> None:
         """Runs `work` at the end of this turn, before replies are written."""
@@ -88,10 +110,14 @@ class Turn:
                     run()
                 if self._sessions:
                     self.now_ns = self.clock_ns()
-                sessions, self._sessions = iter(self._sessions), []
-                for session in sessions:
-                    session.flush()
+                    sessions, self._sessions = iter(self._sessions), []
+                    try:
+                        for session in sessions:
+                            session.flush()
+                    finally:
+                        self.when_flushed(self.now_ns)
         finally:
+            self.arrived_ns = 0
             # After an exception the rest still has its turn: nobody else would wake it.
             self._work[:0] = work
             self._sessions[:0] = sessions
@@ -99,3 +125,7 @@ class Turn:
             if self._work or self._sessions or self._continued:
                 self._armed = True
                 self._call_soon(self._run)
+
+
+def _ignore(_now_ns: int) -> None:
+    """Until somebody wants to hear of it."""

@@ -11,7 +11,7 @@ from highwater.gateway.core.reply import Part
 from highwater.gateway.routing.current_leader import CurrentLeader
 from highwater.hop.fetch import FetchedPartition
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.framing import encode_response_header
+from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import fetch as codec
 
 CURRENT_LEADER_FROM: Final = 12
@@ -26,8 +26,7 @@ def session_not_found(version: int, correlation_id: int) -> bytes:
     body = codec.encode_response(
         codec.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), version
     )
-    header = encode_response_header(codec.API_KEY, version, correlation_id)
-    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+    return frame(encode_response_header(codec.API_KEY, version, correlation_id), body)
 
 
 def encode_parts(

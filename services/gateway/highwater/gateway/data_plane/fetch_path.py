@@ -25,6 +25,7 @@ from highwater.gateway.core.fetch_shape import (
 )
 from highwater.gateway.core.meters import FETCH
 from highwater.gateway.core.reply import Part, Reply
+from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.data_plane.fetch_encoding import (
     CURRENT_LEADER_FROM,
     SMALL_RANGE,
@@ -34,13 +35,11 @@ from highwater.gateway.data_plane.fetch_encoding import (
     session_not_found,
 )
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchWork
 from highwater.hop.ports import NodeLink
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.errors import DecodeError
-from highwater.kafka.framing import decode_request_header
 from highwater.kafka.messages import fetch as codec
 
 MIN_VERSION: Final = 4
@@ -50,6 +49,7 @@ RESPONSE_BYTES_MAX: Final = 64 << 20
 
 _NOT_AVAILABLE: Final = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 
+_DECODER: Final = RequestDecoder("Fetch", range(MIN_VERSION, MAX_VERSION + 1), codec.decode_request)
 _unpack_head = Struct(">hhi").unpack_from
 
 
@@ -221,7 +221,7 @@ class FetchReply(FailingReply):
                 result = self._results[place]
                 assert result is not None
                 current = None
-                if result.error_code in TOLD_WITH:
+                if result.error_code:
                     routes = self.session.client.topics.get(topic.topic.encode())
                     current = _current_leader(version, routes, asked.partition, result)
                 data = partition_data(asked.partition, result, current, may_copy=may_copy)
@@ -268,9 +268,10 @@ def _learn(
 def _current_leader(
     version: int, routes: TopicRoutes | None, partition: int, result: FetchedPartition
 ) -> CurrentLeader | None:
-    if version < CURRENT_LEADER_FROM or routes is None:
+    if version < CURRENT_LEADER_FROM:
         return None
-    return current_leader(routes, partition, result.leader, result.leader_epoch)
+    code = result.error_code
+    return leader_to_tell(code, routes, partition, result.leader, result.leader_epoch)
 
 
 class SinglePartitionFetch(FailingReply):
@@ -335,9 +336,7 @@ class SinglePartitionFetch(FailingReply):
     def _pack_unusual(self, result: FetchedPartition, throttle_ms: int) -> None:
         """What the short way has no place for."""
         shape = self._shape
-        current = None
-        if result.error_code in TOLD_WITH:
-            current = _current_leader(shape.version, shape.topic, self._partition, result)
+        current = _current_leader(shape.version, shape.topic, self._partition, result)
         session = self.session
         may_copy = not session.shared.budget.replies_scarce
         data = partition_data(self._partition, result, current, may_copy=may_copy)
@@ -371,14 +370,8 @@ class FetchPath:
             and self._short_way(session, frame, correlation_id, shape)
         ):
             return
-        if not MIN_VERSION <= version <= MAX_VERSION:
-            session.refuse(len(frame), f"Fetch version {version} is not served")
-            return
-        try:
-            *_, body_at = decode_request_header(frame, 0)
-            request = codec.decode_request(frame, body_at, version)
-        except DecodeError as error:
-            session.refuse(len(frame), f"malformed Fetch: {error}")
+        request = _DECODER.decode(session, frame, version)
+        if request is None:
             return
         if request.session_epoch > 0:
             # A session that this gateway never gave out (KIP-227); clients then fetch in full.

@@ -13,19 +13,19 @@ Deviations
 """
 
 from struct import Struct
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from highwater.gateway.core.meters import PRODUCE
 from highwater.gateway.core.produce_reply import name_part, pack_reply
 from highwater.gateway.core.produce_shape import ProduceShape, learn, match
 from highwater.gateway.core.reply import Reply
+from highwater.gateway.data_plane.decoding import RequestDecoder
 from highwater.gateway.routing.client import ClientSession
-from highwater.gateway.routing.current_leader import TOLD_WITH, CurrentLeader, current_leader
+from highwater.gateway.routing.current_leader import CurrentLeader, leader_to_tell
 from highwater.gateway.routing.table import TopicRoutes
 from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
-from highwater.kafka.errors import DecodeError
-from highwater.kafka.framing import decode_request_header, encode_response_header
+from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import produce as codec
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
@@ -39,6 +39,11 @@ TIMEOUT_MS_MIN: Final = 1_000
 """Clients that name a shorter timeout wait so long all the same; Kafka's bounds only acks=all."""
 TIMEOUT_MS_MAX: Final = 300_000
 
+PartitionResult: TypeAlias = codec.ProduceResponsePartitionProduceResponse
+
+_DECODER: Final = RequestDecoder(
+    "Produce", range(MIN_VERSION, MAX_VERSION + 1), codec.decode_request
+)
 _unpack_head = Struct(">hhi").unpack_from
 
 
@@ -100,7 +105,7 @@ class SinglePartitionReply(ProduceReply):
             return
         version = shape.version
         if failure is None:
-            frame = pack_reply(
+            answer = pack_reply(
                 shape.layout,
                 version,
                 self.correlation_id,
@@ -114,14 +119,14 @@ class SinglePartitionReply(ProduceReply):
             )
         else:
             current = _current_leader(version, shape.topic, self.partition, failure)
-            frame = encode_reply(
+            answer = encode_reply(
                 version,
                 self.correlation_id,
                 [(shape.topic.name, [failed_partition(self.partition, failure, current)])],
                 group.throttle_ms,
                 [] if current is None else [current],
             )
-        session.complete(self, frame)
+        session.complete(self, answer)
         if group.throttle_ms:
             session.mute(group.throttle_ms)
 
@@ -159,9 +164,8 @@ class ManyPartitionsReply(ProduceReply):
         self._missing = len(places)
         self._throttle_ms = 0
         self._leaders: list[CurrentLeader] = []
-        self._results: list[tuple[str, Any]] = [
-            (name, codec.ProduceResponsePartitionProduceResponse(index=partition))
-            for name, partition in places
+        self._results: list[tuple[str, PartitionResult]] = [
+            (name, PartitionResult(index=partition)) for name, partition in places
         ]
 
     def append_done(
@@ -197,7 +201,7 @@ class ManyPartitionsReply(ProduceReply):
             elif self._throttle_ms:
                 self.session.mute(self._throttle_ms)
             return
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, list[PartitionResult]] = {}
         for name, result in self._results:
             topics.setdefault(name, []).append(result)
         self.session.complete(
@@ -221,14 +225,17 @@ class ManyPartitionsReply(ProduceReply):
 def _current_leader(
     version: int, routes: TopicRoutes | None, partition: int, failure: Failure
 ) -> CurrentLeader | None:
-    if version < CURRENT_LEADER_FROM or routes is None or failure.error_code not in TOLD_WITH:
+    if version < CURRENT_LEADER_FROM:
         return None
-    return current_leader(routes, partition, failure.leader, failure.leader_epoch)
+    code = failure.error_code
+    return leader_to_tell(code, routes, partition, failure.leader, failure.leader_epoch)
 
 
-def failed_partition(partition: int, failure: Failure, current: CurrentLeader | None) -> Any:
+def failed_partition(
+    partition: int, failure: Failure, current: CurrentLeader | None
+) -> PartitionResult:
     """A partition's error as the client sees it."""
-    return codec.ProduceResponsePartitionProduceResponse(
+    return PartitionResult(
         index=partition,
         error_code=failure.error_code,
         base_offset=-1,
@@ -250,7 +257,7 @@ def failed_partition(partition: int, failure: Failure, current: CurrentLeader | 
 def encode_reply(
     version: int,
     correlation_id: int,
-    topics: list[tuple[str, list[Any]]],
+    topics: list[tuple[str, list[PartitionResult]]],
     throttle_ms: int,
     leaders: list[CurrentLeader],
 ) -> bytes:
@@ -272,8 +279,7 @@ def encode_reply(
         ),
         version,
     )
-    header = encode_response_header(codec.API_KEY, version, correlation_id)
-    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+    return frame(encode_response_header(codec.API_KEY, version, correlation_id), body)
 
 
 class ProducePath:
@@ -315,14 +321,8 @@ class ProducePath:
         self, session: ClientSession, frame: bytearray, version: int, correlation_id: int
     ) -> None:
         """Any request that is not in the shape of the last one."""
-        if not MIN_VERSION <= version <= MAX_VERSION:
-            session.refuse(len(frame), f"Produce version {version} is not served")
-            return
-        try:
-            *_, body_at = decode_request_header(frame, 0)
-            request = codec.decode_request(frame, body_at, version)
-        except DecodeError as error:
-            session.refuse(len(frame), f"malformed Produce: {error}")
+        request = _DECODER.decode(session, frame, version)
+        if request is None:
             return
         topics = session.client.topics
         places = [(t.name, p.index) for t in request.topic_data for p in t.partition_data]
@@ -347,7 +347,7 @@ class ProducePath:
     def _append(
         self,
         routes: TopicRoutes | None,
-        data: Any,
+        data: codec.ProduceRequestPartitionProduceData,
         acks: int,
         version: int,
         reply: ManyPartitionsReply,
@@ -360,6 +360,7 @@ class ProducePath:
             reply.append_done(index, -1, None, failure)
             return
         assert routes is not None
+        assert data.records is not None
         route = routes.partitions[data.index]
         target = route.target
         if target is None:
@@ -377,7 +378,7 @@ class ProducePath:
         session: ClientSession,
         frame: bytearray,
         version: int,
-        request: Any,
+        request: codec.ProduceRequest,
         topics: dict[bytes, TopicRoutes],
     ) -> None:
         """Remembers the shape if the next request of its kind may take the short way."""
@@ -388,6 +389,7 @@ class ProducePath:
         if (
             request.transactional_id is not None
             or routes is None
+            or data.records is None
             or _refusal(routes, data, request.acks, version) is not None
         ):
             return
@@ -408,7 +410,12 @@ def bounded_timeout_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
-def _refusal(routes: TopicRoutes | None, data: Any, acks: int, version: int) -> Failure | None:
+def _refusal(
+    routes: TopicRoutes | None,
+    data: codec.ProduceRequestPartitionProduceData,
+    acks: int,
+    version: int,
+) -> Failure | None:
     """What the gateway itself can refuse (Kafka's KafkaApis and ProduceRequest checks)."""
     if acks not in (-1, 0, 1):
         return Failure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks} is none of -1, 0 and 1")

@@ -35,5 +35,5 @@ class ClientInfo:
         self.topics = topics
 
 
-ClientSession: TypeAlias = Session[ClientInfo]
+ClientSession: TypeAlias = Session[ClientInfo, TopicRoutes]
 """A session as the paths and handlers of requests know it."""

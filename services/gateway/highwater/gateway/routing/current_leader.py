@@ -26,6 +26,15 @@ class CurrentLeader(NamedTuple):
     broker: Broker | None
 
 
+def leader_to_tell(
+    error_code: int, routes: TopicRoutes | None, partition: int, leader: int, leader_epoch: int
+) -> CurrentLeader | None:
+    """As `current_leader`, for a partition's result; None if its error names no leader."""
+    if routes is None or error_code not in TOLD_WITH:
+        return None
+    return current_leader(routes, partition, leader, leader_epoch)
+
+
 def current_leader(
     routes: TopicRoutes, partition: int, leader: int, leader_epoch: int
 ) -> CurrentLeader | None:

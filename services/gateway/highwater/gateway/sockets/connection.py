@@ -5,20 +5,21 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, cast
 
 from highwater.gateway.core.reply import Part
 from highwater.gateway.core.session import Session
 from highwater.gateway.core.session_ports import RequestHandler
 from highwater.gateway.core.shared_input import SharedInput
 from highwater.gateway.routing.client import ClientInfo, ClientSession, Peer
+from highwater.gateway.routing.table import TopicRoutes
 from highwater.gateway.sockets.outbox import Outbox, SenderPool
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 """The process, or the machine, has no descriptor left."""
 
 
-class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
+class Connection(Session[ClientInfo, TopicRoutes], asyncio.BufferedProtocol):
     """A session that is its own wire. Lives from accept to close; kept by the listener's set.
 
     The transport only reads. Sending happens on a duplicate descriptor (see `outbox`).
@@ -60,7 +61,7 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
         self._pool = pool
         self._connections = connections
         self._on_shortage = on_shortage
-        self._transport: Any = None
+        self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._muted_until = 0.0
         self._unmuting: asyncio.TimerHandle | None = None
@@ -78,7 +79,8 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the socket."""
-        self._transport = transport
+        # uvloop's transports are of no class of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         peer = self.client.peer
         if isinstance(name, tuple) and not peer.host:  # Else a balancer has told whose it is.
@@ -101,6 +103,7 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
             on_error=self.close,
             on_held=self.output_held,
         )
+        self.send_parts = self._outbox.send
         self._connections.add(self)
 
     def eof_received(self) -> bool:
@@ -129,6 +132,7 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
 
     def set_reading(self, reading: bool) -> None:
         """Stops or resumes reading."""
+        assert self._transport is not None
         if self._transport.is_closing():
             return
         if reading:
@@ -150,6 +154,7 @@ class Connection(Session[ClientInfo], asyncio.BufferedProtocol):
         if not self.closed:
             self.close_reason = reason
             self.closed = True
+            assert self._transport is not None
             self._transport.abort()
 
     @property

@@ -14,7 +14,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from highwater.gateway.core.reply import Part
 from highwater.hop.fetch import FileRange
@@ -49,11 +49,11 @@ class SenderPool(Protocol):
 class Loop(Protocol):
     """The two calls of an event loop that are needed here."""
 
-    def add_writer(self, fd: int, callback: Callable[[], None]) -> Any:
+    def add_writer(self, fd: int, callback: Callable[[], None]) -> object:
         """Calls back while the descriptor takes more."""
         ...
 
-    def remove_writer(self, fd: int) -> Any:
+    def remove_writer(self, fd: int) -> object:
         """Ends `add_writer`."""
         ...
 
