@@ -3,7 +3,7 @@ import pytest
 from highwater.gateway.handling.admin_calls import (
     await_visible,
     call_timeout_s,
-    named_twice,
+    duplicates,
     propagation_ms,
 )
 from tests.unit.gateway.handlers.fakes import Client, FakeBackend
@@ -17,8 +17,8 @@ def test_propagation_is_bounded(given, used):
 
 
 def test_names_given_twice():
-    assert named_twice(["a", "b", "a", "c", "a"]) == {"a"}
-    assert named_twice([]) == frozenset()
+    assert duplicates(["a", "b", "a", "c", "a"]) == {"a"}
+    assert duplicates([]) == frozenset()
 
 
 async def test_the_wait_for_the_own_image_ends():

@@ -5,11 +5,11 @@ given a role, or removed. Nothing else changes roles.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from highwater.model.cluster import ClusterImage, PartitionState, TopicState
 from highwater.model.ids import InstanceId, NodeId, TopicId
-from highwater.model.steps import Steps
+from highwater.model.steps import Steps, finish
 from highwater.model.time import Clock
 from highwater.partition.core.repair import counts_no_more
 from highwater.partition.core.replica_events import (

@@ -19,7 +19,6 @@ from highwater.partition.data_plane.policy import AppendPolicy
 
 def append_policy(topic: TopicState, config: TopicConfig) -> AppendPolicy:
     """How the leader of any partition of the topic validates and stamps batches; `config` is in effect."""
-    config` is in effect."""
     return AppendPolicy(
         message_bytes_max=config.max_message_bytes,
         segment_bytes=config.segment_bytes,
