@@ -163,7 +163,7 @@ def test_both_ways_find_the_same(
     for key in ("end", "batches", "index", "largest", "timestamps", "producers", "segments"):
         assert found[key] == before[key], key
     # A snapshot holds the newest batch of a producer only, so less may be remembered, not other.
-    assert set(resumed.producers.history()) <= history
+    assert set(resumed.producers.states.history()) <= history
     # Epochs without a record may be forgotten, and nothing else.
     epochs = [entry for entry in before["epochs"] if entry[1] < resumed.log_end_offset]  # type: ignore[attr-defined]
     assert found["epochs"] == epochs
