@@ -173,6 +173,6 @@ def test_both_ways_find_the_same(
         again.close(clean=False)
     last = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
     assert last.log_end_offset == resumed.log_end_offset
-    assert last.epochs.latest == 99
+    assert last.epochs.cache.latest == 99
     last.close(clean=False)
     shutil.rmtree(root)

@@ -137,7 +137,7 @@ def test_headers_before_damage_or_before_what_does_not_fit_are_given(hollow: Par
     found = hollow.reader.read(35, 62, end_offset=102, min_one_batch=False, pass_empty=True)
     assert found is not None
     assert (found.base_offset, found.length) == (39, 61)
-    hollow.note_damage(20, 25)
+    hollow.lost.add(20, 25)
     assert consumed(hollow, 3, 102) == (19, 20, 0)
     with pytest.raises(DamagedRecordsError):
         consumed(hollow, 20, 102)
