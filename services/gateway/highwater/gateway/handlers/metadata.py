@@ -14,7 +14,9 @@ Behaviour
   at most: another gateway may have told the client of it.
 - Every node is a broker of its own with the address of the gateway that the controller gave it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
-  The controller is the first broker of the list.
+  A connection that was told of a node before it was fenced is told of it once more, with the
+  leaders that took over (`brokers_for`).
+  The controller is the first live broker of the list.
 - Authorized operations (v8+) only when asked for: all of them, as there is no authorizer.
 
 Version notes
@@ -32,11 +34,7 @@ from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
-from highwater.gateway.routing.brokers import (
-    Broker,
-    controller_among,
-    live_brokers,
-)
+from highwater.gateway.routing.brokers import Broker, brokers_for, controller_among
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
@@ -83,8 +81,9 @@ def _answer(
     """From the newest image; `codes` are of the topics that were to be created."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    brokers = live_brokers(image)
-    live = {broker.node_id for broker in brokers}
+    brokers = brokers_for(image, context.backend.routing.fenced_at, context.client.told_revision)
+    context.client.told_revision = image.revision
+    live = {broker.node_id for broker in brokers if not broker.fenced}
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []

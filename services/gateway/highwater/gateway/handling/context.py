@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
-from highwater.gateway.routing.client import Peer
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
@@ -67,12 +67,17 @@ class RequestContext:
     """One request's surroundings."""
 
     backend: Backend
-    peer: Peer
+    client: ClientInfo
     api_key: int
     api_version: int
     client_id: str
     on_disconnect: Callable[[Callable[[], None]], None]
     """Registers what to do if the client leaves before the reply (cancelling parked calls)."""
+
+    @property
+    def peer(self) -> Peer:
+        """Who sent it, and to which port."""
+        return self.client.peer
 
     def warn(self, event: str, *, kind: str = "", **values: Any) -> None:
         """Logs what this request did, within the limit for lines that clients cause."""

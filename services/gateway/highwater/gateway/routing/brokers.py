@@ -1,5 +1,6 @@
 """Partition nodes as the brokers that clients connect to: each has an address on some gateway."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from highwater.model.cluster import ClusterImage, NodeState
@@ -25,10 +26,26 @@ def registered_brokers(image: ClusterImage) -> list[Broker]:
 def live_brokers(image: ClusterImage) -> list[Broker]:
     """Those of `registered_brokers` that are not fenced: the brokers that clients are told of.
 
-    A fenced node leads nothing, and what stands in its place comes from its gateway: its address
-    goes on working for clients that know it (Kafka: `MetadataCache.getAliveBrokerNodes`).
+    A fenced node leads nothing. Its gateway still serves its address for clients that know it
+    (Kafka: `MetadataCache.getAliveBrokerNodes`).
     """
     return [broker for broker in registered_brokers(image) if not broker.fenced]
+
+
+def brokers_for(
+    image: ClusterImage, fenced_at: Mapping[NodeId, int], told_revision: int
+) -> list[Broker]:
+    """The live brokers, and those fenced after the image that a client was told of last.
+
+    So a client first hears that other brokers lead, and then that the fenced broker is gone.
+    librdkafka 2.16 sends nothing to a partition for up to a second if it hears both at once.
+    `fenced_at` has the revisions of the images in which nodes were fenced.
+    """
+    return [
+        broker
+        for broker in registered_brokers(image)
+        if not broker.fenced or fenced_at.get(broker.node_id, image.revision) > told_revision
+    ]
 
 
 def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
@@ -37,13 +54,13 @@ def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
     return None if node is None else _broker(image, node)
 
 
-def controller_among(live: list[Broker]) -> NodeId:
+def controller_among(brokers: list[Broker]) -> NodeId:
     """The broker that clients send admin requests to, -1 if there is none.
 
     Any will do, as every gateway forwards to the true controller; the first one keeps the answer
     the same for everybody.
     """
-    return live[0].node_id if live else NO_NODE
+    return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 
 
 def _broker(image: ClusterImage, node: NodeState) -> Broker | None:

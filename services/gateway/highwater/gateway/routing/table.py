@@ -125,6 +125,13 @@ class RoutingTable:
         self._newest_revision = 0
         self.ahead: dict[tuple[TopicId, int], int] = {}
         """Leader epochs that clients were told and that the image does not have yet."""
+        self.fenced_at: dict[NodeId, int] = {}
+        """By fenced node, the revision of the image that fenced it; -1 of those in the first."""
+
+    @property
+    def revision(self) -> int:
+        """Of the image that was applied last; -1 before the first."""
+        return -1 if self.image is None else self.image.revision
 
     @property
     def newest_revision(self) -> int:
@@ -193,6 +200,7 @@ class RoutingTable:
                 yield from self._change(known, state)
             if count % _STEP_TOPICS == 0:
                 yield
+        self._note_fenced(image)
         self.image = image
         self.ahead = {
             key: epoch
@@ -206,6 +214,14 @@ class RoutingTable:
         if topic is None or partition >= len(topic.partitions):
             return None
         return topic.partitions[partition].leader_epoch
+
+    def _note_fenced(self, image: ClusterImage) -> None:
+        fenced_at = -1 if self.image is None else image.revision
+        self.fenced_at = {
+            node.node_id: self.fenced_at.get(node.node_id, fenced_at)
+            for node in image.nodes.values()
+            if node.fenced
+        }
 
     def _remove(self, topic_ids: Iterable[TopicId]) -> None:
         for topic_id in topic_ids:
