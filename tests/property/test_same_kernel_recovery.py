@@ -163,7 +163,7 @@ def test_both_recoveries_find_the_same_state(
     for key in ("end", "batches", "index", "largest", "timestamps", "producers", "segments"):
         assert found[key] == before[key], key
     # A snapshot has only a producer's newest batch, so there may be fewer entries, but no others.
-    assert set(resumed.producers.history()) <= history
+    assert set(resumed.producers.states.history()) <= history
     # Only epochs without a record may be dropped.
     epochs = [entry for entry in before["epochs"] if entry[1] < resumed.log_end_offset]  # type: ignore[attr-defined]
     assert found["epochs"] == epochs
@@ -173,6 +173,6 @@ def test_both_recoveries_find_the_same_state(
         again.close(clean=False)
     last = opened(root / "topic-0", recovery_point=recovery_point, cache_intact=True)
     assert last.log_end_offset == resumed.log_end_offset
-    assert last.epochs.latest == 99
+    assert last.epochs.cache.latest == 99
     last.close(clean=False)
     shutil.rmtree(root)

@@ -36,8 +36,7 @@ class Logs:
             log_start_offset=0,
             log_end_offset=0,
             high_watermark=0,
-            epochs=LeaderEpochCache(),
-            begin_epoch=lambda _epoch: None,
+            epochs=SimpleNamespace(cache=LeaderEpochCache(), begin=lambda _epoch: None),
             rotten=False,
         )
         return cast(PartitionLog, empty), 0
@@ -81,7 +80,7 @@ class Node:
         self.replicas = Replicas(
             plane=self.plane,
             logs=self.logs,
-            policies=TopicPolicies({"log.durability.flush.interval.ms": "9"}),
+            policies=TopicPolicies({"log.flush.interval.ms": "9"}),
             roles=Roles(),
             clock=SystemClock(),
             log=silent_logger(),
@@ -108,7 +107,7 @@ def test_new_replicas_have_their_topic_s_configs() -> None:
     node = Node()
     node.apply(image_with(2, topics=[A, B]))
     assert node.bytes_max(A, B) == [100, DEFAULT]
-    assert node.logs.broker_configs == [{"log.durability.flush.interval.ms": "9"}]
+    assert node.logs.broker_configs == [{"log.flush.interval.ms": "9"}]
     assert node.logs.reconfigured == []
 
 

@@ -30,7 +30,7 @@ def test_settings_have_kafka_s_names() -> None:
         "offsets.retention.check.interval.ms": "6",
         "producer.id.expiration.ms": "7",
         "log.retention.check.interval.ms": "700",
-        "log.durability.flush.interval.ms": "8",
+        "log.flush.interval.ms": "8",
         "log.cleaner.enable": "false",
         "log.cleaner.io.max.bytes.per.second": "9.0",
     }

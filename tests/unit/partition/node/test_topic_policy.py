@@ -68,16 +68,13 @@ def test_brokers_configs_are_the_defaults_of_topics() -> None:
 
 
 def test_policies_follow_the_image() -> None:
-    policies = TopicPolicies({"log.durability.flush.interval.ms": "9"})
-    assert policies.broker_configs == {"log.durability.flush.interval.ms": "9"}
+    policies = TopicPolicies({"log.flush.interval.ms": "9"})
+    assert policies.broker_configs == {"log.flush.interval.ms": "9"}
     assert policies.follow(IMAGE, NODE)
     assert not policies.follow(replace(IMAGE, revision=2), NODE)
     changed = replace(IMAGE, cluster_configs={"message.max.bytes": "5"})
     assert policies.follow(changed, NODE)
-    assert policies.broker_configs == {
-        "log.durability.flush.interval.ms": "9",
-        "message.max.bytes": "5",
-    }
+    assert policies.broker_configs == {"log.flush.interval.ms": "9", "message.max.bytes": "5"}
     assert policies.append_policy(topic()).message_bytes_max == 5
     assert not policies.follow(changed, NODE)
     assert policies.follow(IMAGE, NODE)

@@ -526,7 +526,7 @@ def test_uncached_records_do_not_delay_other_rows(leader, peer, monkeypatch):
     loads = []
     monkeypatch.setattr(record_source, "read_in_memory", lambda _found: None)
     monkeypatch.setattr(
-        type(cold.log), "load", lambda _log, found, done: loads.append((found, done))
+        type(cold.log.reader), "load", lambda _log, found, done: loads.append((found, done))
     )
     assert partitions(peer.ask(place(0, 0), place(0, 1))) == [1]
     leader.append(make_batch(), partition=0)

@@ -10,7 +10,7 @@ from highwater.partition.replication.leader.session_row import SessionRow
 from highwater.partition.replication.rows import SegmentPlace
 from highwater.partition.replication.throttle import Side, Throttle
 from highwater.partition.storage.errors import LogDirFailure
-from highwater.partition.storage.log.log import PartitionLog
+from highwater.partition.storage.log.log_reader import LogReader
 from tests.support.log_batches import make_batch
 from tests.unit.hop.sinks import TOPIC
 from tests.unit.partition.data_plane.node import EPOCH, stored
@@ -78,7 +78,7 @@ def test_uncached_records_come_later(leader, source, monkeypatch):
     loads = []
     monkeypatch.setattr(module, "read_in_memory", lambda _found: None)
     monkeypatch.setattr(
-        type(row.replica.log), "load", lambda _log, found, done: loads.append((found, done))
+        type(row.replica.log.reader), "load", lambda _log, found, done: loads.append((found, done))
     )
     assert source.records(row, found_in(row)) is None
     monkeypatch.setattr(module, "read_in_memory", lambda _found: pytest.fail("it is being read"))
@@ -192,7 +192,7 @@ def test_a_held_row_does_not_delay_other_reads(leader, source, throttle, monkeyp
     source.cold = ColdReads(looked.append)
     monkeypatch.setattr(cold_reads, "READS_MAX", 1)
     monkeypatch.setattr(module, "read_in_memory", lambda _found: None)
-    monkeypatch.setattr(PartitionLog, "load", lambda _log, found, done: loads.append((found, done)))
+    monkeypatch.setattr(LogReader, "load", lambda _log, found, done: loads.append((found, done)))
     held, other, busy = row_of(leader, 0), row_of(leader, 7), row_of(leader, 1)
     if was_read:
         assert source.records(held, found_in(held)) is None

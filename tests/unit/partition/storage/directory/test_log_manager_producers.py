@@ -24,11 +24,11 @@ def test_producers_are_limited_for_each_partition_and_for_the_node(tmp_path: Pat
     large, _ = node.manager.open_log(topic(), 1)
     append(small, *by_producers(0, 8), epoch=0)
     append(large, *by_producers(100, 25), epoch=0)
-    assert (len(small.producers), len(large.producers)) == (8, 20)
+    assert (len(small.producers.states), len(large.producers.states)) == (8, 20)
     node.manager.open_log(topic(), 2)
     other, _ = node.manager.open_log(topic(), 2)
     append(other, *by_producers(200, 9), epoch=0)
-    assert len(small.producers) == 8
+    assert len(small.producers.states) == 8
     assert len(other.producers.states) == 9
     assert node.manager.producers.count <= 30
     large.truncate_to(12)

@@ -121,7 +121,7 @@ def test_a_consumer_passes_over_headers_that_hold_nothing(hollow: PartitionLog) 
     assert consumed(hollow, 0, 30) == (29, 30, 0), "nothing follows what may be read"
     assert consumed(hollow, 0, 41) == (40, 41, 1)
     assert consumed(hollow, 30, 30) is None
-    assert hollow.read(0, 100, end_offset=end).next_offset == 1, "a replica needs them all"
+    assert hollow.reader.read(0, 100, end_offset=end).next_offset == 1, "a replica needs them all"
 
 
 def test_it_passes_over_so_many_segments_at_once(
@@ -134,10 +134,10 @@ def test_it_passes_over_so_many_segments_at_once(
 
 
 def test_headers_before_damage_or_before_what_does_not_fit_are_given(hollow: PartitionLog) -> None:
-    found = hollow.read(35, 62, end_offset=102, min_one_batch=False, pass_empty=True)
+    found = hollow.reader.read(35, 62, end_offset=102, min_one_batch=False, pass_empty=True)
     assert found is not None
     assert (found.base_offset, found.length) == (39, 61)
-    hollow.note_damage(20, 25)
+    hollow.lost.add(20, 25)
     assert consumed(hollow, 3, 102) == (19, 20, 0)
     with pytest.raises(DamagedRecordsError):
         consumed(hollow, 20, 102)

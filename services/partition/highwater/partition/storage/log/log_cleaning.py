@@ -133,3 +133,7 @@ class LogCleaning:
     def cut(self, end: int) -> None:
         """The log was cut at `end`."""
         self.first_dirty = min(self.first_dirty, end)
+
+    def emptied(self, offset: int) -> None:
+        """The log was emptied and begins at `offset`."""
+        self.cut(offset)

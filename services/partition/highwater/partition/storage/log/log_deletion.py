@@ -1,6 +1,6 @@
 """Deletes a log from its start: DeleteRecords, and retention by time and size."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from highwater.partition.storage.errors import (
     CorruptIndexError,
@@ -9,7 +9,7 @@ from highwater.partition.storage.errors import (
     OffsetOutOfRange,
 )
 from highwater.partition.storage.log.log_cleaning import LogCleaning
-from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_events import FollowsStart
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.retention import expired_segments
@@ -22,7 +22,7 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 class LogDeletion:
     """Moves one log's start forward."""
 
-    __slots__ = ("_cleaning", "_epochs", "_lookup", "_place", "_removal", "_segments")
+    __slots__ = ("_cleaning", "_lookup", "_place", "_removal", "_segments", "_told")
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class LogDeletion:
         segments: LogSegments,
         lookup: SegmentLookup,
         *,
-        epochs: LogEpochs,
         removal: SegmentRemoval,
         cleaning: LogCleaning,
+        told: Sequence[FollowsStart],
     ) -> None:
-        """All belong to the log."""
+        """All belong to the log. `told` follow the log start offset."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
-        self._epochs = epochs
+        self._told = told
         self._removal = removal
         self._cleaning = cleaning
 
@@ -77,7 +77,8 @@ class LogDeletion:
 
     def _start_at(self, offset: int) -> None:
         self._segments.start_offset = offset
-        self._epochs.truncate_from_start(offset)
+        for part in self._told:
+            part.start_moved(offset)
 
     def apply_retention(self, *, high_watermark: int, roll: Callable[[], None]) -> int:
         """Deletes segments that have outlived the topic's retention; returns how many.

@@ -105,6 +105,11 @@ class LogDurability:
         if job is not None:
             self._place.environment.run_later(job.run, lambda: self.complete_flush(job))
 
+    def rolled(self, base_offset: int) -> None:
+        """The segment before `base_offset` is sealed: it is synced elsewhere."""
+        self._names_changed = True
+        self.flush_later(base_offset)
+
     def cut(self, end: int) -> None:
         """The log was cut at `end`."""
         # The recovery point must not pass names that a power cut may bring back.
@@ -112,8 +117,9 @@ class LogDurability:
         self.recovery_point = min(self.recovery_point, end)
         self.set_flush_offset()
 
-    def restarted(self, offset: int) -> None:
-        """The log is empty and begins at `offset`."""
+    def emptied(self, offset: int) -> None:
+        """The log was emptied and begins at `offset`."""
+        self._names_changed = True
         self.recovery_point = offset
         self.set_flush_offset()
 

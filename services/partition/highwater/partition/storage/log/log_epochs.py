@@ -65,13 +65,17 @@ class LogEpochs:
             self._write()
         self.appended = self.cache.latest
 
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Forgets the epochs that end at or before `start_offset`."""
-        if self.cache.truncate_from_start(start_offset):
+    def cut(self, end: int) -> None:
+        """The log was cut at `end`."""
+        self.truncate_from_end(end)
+
+    def start_moved(self, offset: int) -> None:
+        """Forgets the epochs that end at or before the log start offset."""
+        if self.cache.truncate_from_start(offset):
             self._write()
 
-    def clear(self) -> None:
-        """Forgets all: the log starts afresh."""
+    def emptied(self, _offset: int) -> None:
+        """Forgets all: the log was emptied."""
         self.cache.clear()
         self._write()
         self.appended = self.cache.latest

@@ -1,6 +1,8 @@
 """Puts a log together: which part knows which.
 
-Parts at the top know nothing but where the log lies; each one knows only parts above it.
+Parts at the top know nothing but where the log lies; each one knows only parts above it. Those that
+follow a roll, a truncation or the log start offset (`log_events`) are listed here, in the order in
+which they are told.
 """
 
 from highwater.partition.storage.log.late_writer import LateWriter
@@ -62,9 +64,8 @@ class LogParts:
             first_dirty=first_dirty,
         )  # fmt: skip
         self.roll = roll = SegmentRoll(
-            place, segments, lookup, lost=lost, durability=durability,
-            producers=producers, factory=factory,
-        )  # fmt: skip
+            place, segments, lookup, lost=lost, factory=factory, told=(durability, producers)
+        )
         self.writer = writer = LogWriter(
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers
         )
@@ -72,11 +73,12 @@ class LogParts:
             place, segments, lookup, roll=roll, epochs=epochs, producers=producers, writer=writer
         )
         self.deletion = LogDeletion(
-            place, segments, lookup, epochs=epochs, removal=removal, cleaning=cleaning
+            place, segments, lookup, removal=removal, cleaning=cleaning, told=(epochs,)
         )
         self.truncation = LogTruncation(
-            place, segments, lookup, lost=lost, epochs=epochs, durability=durability,
-            producers=producers, roll=roll, removal=removal, cleaning=cleaning,
+            place, segments, lookup, epochs=epochs, durability=durability, producers=producers,
+            roll=roll, removal=removal, cleaning=cleaning,
+            told=(lost, cleaning, durability, epochs, producers),
         )  # fmt: skip
         self.closing = LogClosing(
             place, segments, durability=durability, producers=producers, cleaning=cleaning

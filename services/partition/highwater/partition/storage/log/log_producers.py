@@ -60,7 +60,7 @@ class LogProducers:
 
     # -- snapshots ------------------------------------------------------------------------------
 
-    def segment_ended(self) -> None:
+    def rolled(self, _base_offset: int) -> None:
         """A snapshot is due, once the log has caught up with the states (`take_due_snapshot`)."""
         self._snapshot_due = True
 
@@ -126,6 +126,10 @@ class LogProducers:
             expiration_ms=place.config.producer_id_expiration_ms,
         )
         replay(place.filesystem, segments.all, self.states, start=start, end=end)
+
+    def emptied(self, offset: int) -> None:
+        """The log was emptied, and `remove_snapshots` called before: nothing is known any more."""
+        self.cut(offset)
 
     def remove_snapshots(self) -> None:
         """Removes all that the directory has of producers. Raises OSError."""

@@ -1,5 +1,6 @@
 """Cuts a log, and brings everything that is derived from its batches in line with the new end."""
 
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -7,9 +8,9 @@ from highwater.partition.storage.errors import CorruptIndexError, LogDirFailure
 from highwater.partition.storage.log.log_cleaning import LogCleaning
 from highwater.partition.storage.log.log_durability import LogDurability
 from highwater.partition.storage.log.log_epochs import LogEpochs
+from highwater.partition.storage.log.log_events import FollowsEnd
 from highwater.partition.storage.log.log_producers import LogProducers
 from highwater.partition.storage.log.log_segments import LogSegments
-from highwater.partition.storage.log.lost_ranges import LostRanges
 from highwater.partition.storage.log.place import LogPlace
 from highwater.partition.storage.log.segment_lookup import SegmentLookup
 from highwater.partition.storage.log.segment_removal import SegmentRemoval
@@ -20,19 +21,19 @@ from highwater.partition.storage.segment.time_index import NO_TIMESTAMP
 
 
 class LogTruncation:
-    """Truncates one log. It knows all parts that hold something about the log's end."""
+    """Truncates one log, and tells the parts that hold something about its end."""
 
     __slots__ = (
         "_cleaning",
         "_durability",
         "_epochs",
         "_lookup",
-        "_lost",
         "_place",
         "_producers",
         "_removal",
         "_roll",
         "_segments",
+        "_told",
     )
 
     def __init__(
@@ -41,28 +42,28 @@ class LogTruncation:
         segments: LogSegments,
         lookup: SegmentLookup,
         *,
-        lost: LostRanges,
         epochs: LogEpochs,
         durability: LogDurability,
         producers: LogProducers,
         roll: SegmentRoll,
         removal: SegmentRemoval,
         cleaning: LogCleaning,
+        told: Sequence[FollowsEnd],
     ) -> None:
-        """All belong to the log."""
+        """All belong to the log. `told` follow its end, among them those that are named, too."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
-        self._lost = lost
         self._epochs = epochs
         self._durability = durability
         self._producers = producers
         self._roll = roll
         self._removal = removal
         self._cleaning = cleaning
+        self._told = told
 
     def truncate_to(self, offset: int, *, high_watermark: int) -> int:
-        """See `PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say.
+        """`PartitionLog.truncate_to`. `high_watermark` is what the checkpoint may say.
 
         Producers are rebuilt from the newest snapshot and the log. Epochs that begin at or after
         `offset` hold nothing, and while they stay a leader that never had them finds the logs
@@ -83,7 +84,7 @@ class LogTruncation:
         return segments.end_offset
 
     def start_at(self, offset: int, *, high_watermark: int) -> None:
-        """See `PartitionLog.truncate_fully_and_start_at`."""
+        """`PartitionLog.truncate_fully_and_start_at`; `high_watermark` as in `truncate_to`."""
         self._cleaning.stop()
         # Before the snapshots go: one that is being written now must not stay (`LogLife`).
         self._place.life.truncations += 1
@@ -94,11 +95,11 @@ class LogTruncation:
             self._roll.restart(offset)
             self._checkpoint_if_behind(offset, high_watermark)
             self._segments.start_offset = offset
-            self._epochs.clear()
-            self._cut(offset, high_watermark)
+            self._ends_at(offset)
+            for part in self._told:
+                part.emptied(offset)
         except OSError as error:
             raise LogDirFailure(self._place.directory, error) from error
-        self._durability.restarted(offset)
 
     def _cut_segment(self, number: int, offset: int, high_watermark: int) -> None:
         segments, lookup = self._segments, self._lookup
@@ -108,7 +109,7 @@ class LogTruncation:
         if self._segments.gaps:
             end = lookup.with_indexes(segment, partial(lookup.end_before, segment, position))
         self._removal.drop(segments.all[:number:-1])
-        lookup.with_indexes(segment, partial(_cut_indexes, segment, end))
+        lookup.with_indexes(segment, partial(segment.truncate_indexes, end))
         self._place.filesystem.ftruncate(segment.open(), position)
         segment.size = position
         segment.forget_timestamps()
@@ -116,7 +117,10 @@ class LogTruncation:
         segment.bytes_since_index = position - (entry[1] if entry else 0)
         if position:
             lookup.with_indexes(segment, partial(self._find_largest_timestamp, segment))
-        self._cut(end, high_watermark)
+        self._checkpoint_if_behind(end, high_watermark)
+        self._ends_at(end)
+        for part in self._told:
+            part.cut(end)
 
     def _find_largest_timestamp(self, segment: Segment) -> None:
         """After a cut: the last time index entry does not cover the batches after it."""
@@ -130,21 +134,15 @@ class LogTruncation:
             (timestamp, offset), largest, key=itemgetter(0)
         )
 
-    def _cut(self, end: int, high_watermark: int) -> None:
+    def _ends_at(self, end: int) -> None:
         """After the files were cut at `end`, and the segments behind it dropped."""
         segments = self._segments
-        self._checkpoint_if_behind(end, high_watermark)
         self._place.life.truncations += 1
-        self._lost.cut(end)
         segments.positions.clear()
         segments.end_offset = end
         segments.start_offset = min(segments.start_offset, end)
         segments.activate_last()
-        self._cleaning.cut(end)
-        self._durability.cut(end)
         self._roll.set_limits()
-        self._epochs.truncate_from_end(end)
-        self._producers.cut(end)
 
     def _checkpoint_if_behind(self, end: int, high_watermark: int) -> None:
         """What checkpoints say of offsets behind `end` is not true of what will be written there:
@@ -158,9 +156,3 @@ class LogTruncation:
         )
         if end < max(known):
             self._place.environment.checkpoint_soon()
-
-
-def _cut_indexes(segment: Segment, end: int) -> None:
-    """Drops the index entries that lead to `end` or beyond."""
-    segment.index.truncate(end)
-    segment.time_index.truncate(end)

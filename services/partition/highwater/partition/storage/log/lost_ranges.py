@@ -44,6 +44,12 @@ class LostRanges:
             self.ranges = tuple(lost for lost in kept if lost[0] < lost[1])
             self._write()
 
+    def emptied(self, _offset: int) -> None:
+        """The log was emptied: no record is left. Raises LogDirFailure."""
+        if self.ranges:
+            self.ranges = ()
+            self._write()
+
     def any_from(self, start_offset: int) -> bool:
         """Whether a record at or behind `start_offset` is lost."""
         return any(end > start_offset for _, end in self.ranges)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from highwater.partition.storage.errors import DamagedHeaderError, LogDirFailure
-from highwater.partition.storage.log.log_durability import LogDurability
-from highwater.partition.storage.log.log_producers import LogProducers
+from highwater.partition.storage.log.log_events import FollowsRolls
 from highwater.partition.storage.log.log_segments import LogSegments
 from highwater.partition.storage.log.lost_ranges import LostRanges
 from highwater.partition.storage.log.place import LogPlace
@@ -29,14 +28,13 @@ class SegmentRoll:
     """
 
     __slots__ = (
-        "_durability",
         "_factory",
         "_growth",
         "_lookup",
         "_lost",
         "_place",
-        "_producers",
         "_segments",
+        "_told",
         "offset_limit",
         "size_limit",
         "timestamp_limit",
@@ -49,17 +47,15 @@ class SegmentRoll:
         lookup: SegmentLookup,
         *,
         lost: LostRanges,
-        durability: LogDurability,
-        producers: LogProducers,
         factory: SegmentFactory,
+        told: Sequence[FollowsRolls],
     ) -> None:
-        """All belong to the log; `factory` makes its segments."""
+        """All belong to the log; `factory` makes its segments. `told` follow each roll."""
         self._place = place
         self._segments = segments
         self._lookup = lookup
         self._lost = lost
-        self._durability = durability
-        self._producers = producers
+        self._told = told
         self._factory = factory
         self._growth = GrowthMonitor(place.clock.monotonic_ms())
         self.size_limit = 0
@@ -165,10 +161,9 @@ class SegmentRoll:
             raise LogDirFailure(place.directory, error) from error
         self._segments.add(segment)
         self._segments.activate_last()
-        self._durability.names_changed()
-        self._producers.segment_ended()
         self._growth.rolled()
-        self._durability.flush_later(base_offset)
+        for part in self._told:
+            part.rolled(base_offset)
         self.set_limits()
 
     def restart(self, offset: int) -> None:

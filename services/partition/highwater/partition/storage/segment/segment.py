@@ -173,6 +173,11 @@ class Segment:
         """Up to which position a walk over the batches may go."""
         return self.size if self.damaged_at is None else self.damaged_at
 
+    def truncate_indexes(self, end: int) -> None:
+        """Drops the index entries that lead to `end` or beyond. Raises CorruptIndexError, OSError."""
+        self.index.truncate(end)
+        self.time_index.truncate(end)
+
     def forget_timestamps(self) -> None:
         """After a truncation: what was known of the largest timestamp, or of damage, may be gone."""
         self.max_timestamp = None
