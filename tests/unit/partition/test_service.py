@@ -257,7 +257,7 @@ async def test_a_damaged_leader_stays_until_a_peer_is_proven_alive_and_whole(
     """Its log was once deleted while the other replica was dead but not fenced yet."""
     key, replica = await damaged_somewhere(controller, service, answer)
     await asyncio.sleep(0)
-    service._image_changed(next_watched(service), None)
+    finish(service._image_changed(next_watched(service), None))
     assert service.plane.replicas[key] is replica
     assert (replica.failed, replica.leading) == (False, True)
     assert service.replicas.offline == {}
@@ -282,7 +282,7 @@ async def test_a_stale_image_leaves_no_partition_without_a_leader(
     key, replica = one_of_two(service, leading=True)
     append(replica.log, make_batch(), make_batch(), epoch=replica.leader_epoch)
     with monkeypatch.context() as stale:
-        stale.setattr(service.replicas, "apply", lambda *_: None)
+        stale.setattr(service.replicas, "applying", lambda *_: iter(()))
         answer = await client.alter_partition(
             pb.AlterPartitionRequest(
                 node_id=NODE,
@@ -303,7 +303,7 @@ async def test_a_stale_image_leaves_no_partition_without_a_leader(
         assert service.replicas.step_back(replica, (2,))
         service._tell_offline()
         await support.image_when(service.watch, lambda image: image_state(image, key).leader < 0)
-    service._image_changed(next_watched(service), None)
+    finish(service._image_changed(next_watched(service), None))
     await support.image_when(service.watch, lambda image: image_state(image, key).leader == NODE)
     async with asyncio.timeout(10):
         while not service.plane.replicas[key].leading:

@@ -253,7 +253,6 @@ async def test_records_are_read_where_the_leader_has_them(near: Follower, disk: 
 async def test_a_leader_elsewhere_sends_bytes(node: Follower) -> None:
     call = await node.channel.requested(1)
     assert not call.requests[0].accepts_references
-    assert not node.fetcher.reads_files
 
 
 def cut(disk: LeaderDisk) -> None:
