@@ -131,6 +131,7 @@ class PartitionService:
         self.log_dirs = LogDirQueries(
             config.log_dirs, replicas=self.replicas.of_instance, is_online=self.logs.is_online
         )
+        self._asked_hand_overs = self._make_asked_hand_overs()
         self._membership: Membership | None = None
         self._strays_gone = False
         """Whether logs without a topic were looked for since the start."""
@@ -248,7 +249,7 @@ class PartitionService:
             on_registered=self._registered,
             static_configs=self.static_configs,
             clock=self._clock,
-            hand_overs=self._hand_overs(),
+            hand_overs=self._asked_hand_overs,
             session=self._session,
         )
         for index in self.logs.failed_dirs:
@@ -302,7 +303,7 @@ class PartitionService:
         await self._drain()
         await self._stack.aclose()
 
-    def _hand_overs(self) -> AskedHandOvers:
+    def _make_asked_hand_overs(self) -> AskedHandOvers:
         return AskedHandOvers(
             find=self.plane.replicas.get,
             is_internal=self.replicas.is_internal,
@@ -320,6 +321,7 @@ class PartitionService:
         drain_s = self._config.drain_s
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + drain_s
+        self._asked_hand_overs.stop()
         if self._others_can_lead():
             catch_up_s = min(self._config.drain_catch_up_s, drain_s)
             behind = await hand_over(self.replicas.for_clients(), catch_up_s)

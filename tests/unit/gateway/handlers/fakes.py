@@ -12,7 +12,7 @@ from highwater.gateway.core.meters import RequestMeters
 from highwater.gateway.handling.context import HandlerSettings, RequestContext
 from highwater.gateway.handling.shared_state import SharedState
 from highwater.gateway.requests.dispatch import dispatch
-from highwater.gateway.routing.client import Peer
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.coordinator import CoordinatorCall
 from highwater.kafka.framing import (
@@ -316,21 +316,23 @@ class Client:
         *,
         node_id: int | None = None,
         instance: InstanceId = DEFAULT_INSTANCE,
+        told_revision: int = -1,
     ) -> None:
         self.backend = backend
-        self.peer = Peer(
+        peer = Peer(
             instance=instance,
             node=None if node_id is None else NodeId(node_id),
             host="192.0.2.7",
             port=50_000,
         )
+        self.info = ClientInfo(peer, {}, told_revision)
         self.cleanups: list[Callable[[], None]] = []
         self.meters = RequestMeters()
 
     def context(self, api_key: int, version: int) -> RequestContext:
         return RequestContext(
             backend=self.backend,
-            peer=self.peer,
+            client=self.info,
             api_key=api_key,
             api_version=version,
             client_id="test-client",

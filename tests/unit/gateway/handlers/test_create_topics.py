@@ -51,7 +51,7 @@ async def test_the_topic_is_visible_when_the_answer_comes():
     backend = FakeBackend()
     client = Client(backend)
     await client.call(ask(NEW("clicks", 3, 1)), 7)
-    assert backend.routing.topic(client.peer.instance, "clicks") is not None
+    assert backend.routing.topic(client.info.instance, "clicks") is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

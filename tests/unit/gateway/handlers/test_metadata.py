@@ -78,6 +78,33 @@ async def test_a_leader_that_is_fenced_is_told_as_none(version):
     assert [b.node_id for b in response.brokers] == [2, 3]
 
 
+async def test_a_client_hears_of_new_leaders_before_the_former_one_is_gone():
+    backend = FakeBackend(image_of(topic("t", [1, 2]), nodes=[node(1), node(2), node(3)]))
+    before, asked = Client(backend), Client(backend)
+    await asked.call(ask("t"), 9)
+    moved = replace(topic("t", [3, 2]), topic_id=topic_id("t"))
+    backend.change(nodes=(node(1, fenced=True),), topics=(moved,))
+    for client in (before, asked):
+        first, second = [await client.call(ask("t"), 9) for _ in range(2)]
+        assert [p.leader_id for p in first.topics[0].partitions] == [3, 2]
+        assert [b.node_id for b in first.brokers] == [1, 2, 3]
+        assert first.controller_id == 2
+        assert [b.node_id for b in second.brokers] == [2, 3]
+    later = await Client(backend, told_revision=backend.routing.revision).call(ask("t"), 9)
+    assert [b.node_id for b in later.brokers] == [2, 3], "it never knew the node"
+
+
+async def test_a_node_that_is_fenced_again_is_told_of_once_more():
+    backend = FakeBackend(image_of(nodes=[node(1), node(2, fenced=True)]))
+    client = Client(backend)
+    found = []
+    for fenced in (True, False, True, True):
+        backend.change(nodes=(node(2, fenced=fenced),))
+        response = await client.call(ask(), 9)
+        found.append([b.node_id for b in response.brokers])
+    assert found == [[1], [1, 2], [1, 2], [1]]
+
+
 @pytest.mark.parametrize(
     ("version", "topics", "found"),
     [

@@ -25,6 +25,7 @@ from highwater.model.ids import DEFAULT_INSTANCE
 from highwater.runtime.logging import silent_logger
 from tests.unit.gateway.clients.partition_node import until
 from tests.unit.gateway.core.session_world import PRODUCE, number_of, request
+from tests.unit.gateway.handlers.fakes import image_of
 from tests.unit.gateway.wires import open_descriptors
 
 
@@ -84,11 +85,12 @@ class World:
         log=None,
         proxy_protocol=False,
     ):
+        self.routing = RoutingTable(lambda _node: None)
         self.listener = Listener(
             host="127.0.0.1",
             shared=self.shared,
             handler=self.handler,
-            routing=RoutingTable(lambda _node: None),
+            routing=self.routing,
             pool=NoThreads(),
             log=log or silent_logger(),
             connections_max=connections_max,
@@ -136,6 +138,19 @@ async def test_requests_are_answered_and_the_peer_is_known(world):
         assert (peer.host, peer.instance) == ("127.0.0.1", DEFAULT_INSTANCE)
         assert peer.port == writer.get_extra_info("sockname")[1]
     await until(lambda: not world.listener.connections)
+
+
+async def test_a_connection_begins_with_the_image_of_its_time(world):
+    await world.listen()
+    found = []
+    for revision in (7, 8):
+        world.routing.apply(image_of(revision=revision))
+        async with world.client():
+            await until(lambda: world.listener.connections)
+            [connection] = world.listener.connections
+            found.append(connection.client.told_revision)
+        await until(lambda: not world.listener.connections)
+    assert found == [7, 8]
 
 
 async def test_connections_above_the_limit_are_refused(world):

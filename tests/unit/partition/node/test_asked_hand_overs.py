@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from highwater.kafka.error_codes import ErrorCode
+from highwater.partition.core.replica_events import IneligibleChanged
 from highwater.partition.data_plane.replica import PartitionReplica
 from highwater.partition.node import asked_hand_overs as module
 from highwater.partition.node.asked_hand_overs import AskedHandOver, AskedHandOvers
@@ -109,6 +110,47 @@ async def test_it_goes_on_if_nobody_is_elected(
     assert held.codes == {}
     await until(lambda: held.codes == {0: 0})
     assert leader.ready == []
+
+
+async def test_it_goes_on_when_its_successor_leaves_before_it_has_all(
+    tmp_path: Path, tasks: TaskOwner
+) -> None:
+    leader = Leader(tmp_path, tasks, catch_up_s=60.0)
+    leader.append(make_batch())
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: leader.replica.resigned)
+    held = leader.append(make_batch())
+    leader.replica.handle(IneligibleChanged(nodes=frozenset({2})))
+    await until(lambda: held.codes == {0: 0})
+    assert leader.ready == [False]
+
+
+async def test_it_goes_on_when_its_successor_leaves_before_it_is_elected(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ELECTED_S", 60.0)
+    leader = Leader(tmp_path, tasks)
+    follower_fetched(leader.replica, 2, 0)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: leader.ready == [True])
+    held = leader.append(make_batch())
+    image_says(leader.replica, leader=1, epoch=EPOCH, replicas=(1, 2, 3), isr=(1, 3))
+    await until(lambda: held.codes == {0: 0})
+    assert leader.ready == []
+
+
+async def test_a_node_that_stops_takes_what_waits_and_is_asked_no_more(
+    tmp_path: Path, tasks: TaskOwner
+) -> None:
+    leader = Leader(tmp_path, tasks, catch_up_s=60.0)
+    leader.append(make_batch())
+    leader.hand_overs.ask([ASKED])
+    held = leader.append(make_batch())
+    leader.hand_overs.stop()
+    assert held.codes == {0: 0}
+    assert not leader.replica.resigned, "or hand_over would not wait for its followers"
+    leader.hand_overs.ask([ASKED])
+    assert not leader.replica.resigned
 
 
 async def test_who_does_not_lead_in_that_epoch_is_silent(tmp_path: Path, tasks: TaskOwner) -> None:

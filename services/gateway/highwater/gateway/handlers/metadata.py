@@ -14,7 +14,8 @@ Behaviour
   another gateway may have sent the client that image.
 - Every node is a broker with the address of the gateway that the controller has assigned to it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
-  The first broker of the list is named as the controller.
+  A fenced node is listed once more for a connection that got it before it was fenced, together with
+  the new leaders (`brokers_for`). The first live broker of the list is named as the controller.
 - Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
 
 Version notes
@@ -32,11 +33,7 @@ from typing import Final
 
 from highwater.gateway.handling.context import RequestContext
 from highwater.gateway.handling.topic_creation import auto_topic, create_topics
-from highwater.gateway.routing.brokers import (
-    Broker,
-    controller_among,
-    live_brokers,
-)
+from highwater.gateway.routing.brokers import Broker, brokers_for, controller_among
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.messages.metadata import (
     MetadataRequest,
@@ -83,8 +80,9 @@ def _answer(
     """Answers from the newest image; `codes` are results of topic creation."""
     image = context.backend.image
     told = context.backend.routing.ahead
-    brokers = live_brokers(image)
-    live = {broker.node_id for broker in brokers}
+    brokers = brokers_for(image, context.backend.routing.fenced_at, context.client.told_revision)
+    context.client.told_revision = image.revision
+    live = {broker.node_id for broker in brokers if not broker.fenced}
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     instance = context.peer.instance
     topics: list[MetadataResponseMetadataResponseTopic] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from highwater.gateway.handling.shared_state import SharedState
-from highwater.gateway.routing.client import Peer
+from highwater.gateway.routing.client import ClientInfo, Peer
 from highwater.gateway.routing.table import RoutingTable
 from highwater.hop.ports import NodeLink
 from highwater.metadata.controller_client import ControllerClient
@@ -67,12 +67,17 @@ class RequestContext:
     """The client, version and gateway of one request."""
 
     backend: Backend
-    peer: Peer
+    client: ClientInfo
     api_key: int
     api_version: int
     client_id: str
     on_disconnect: Callable[[Callable[[], None]], None]
     """Registers a cleanup for clients that disconnect before the reply."""
+
+    @property
+    def peer(self) -> Peer:
+        """The client's address and the port that it connected to."""
+        return self.client.peer
 
     def warn(self, event: str, *, kind: str = "", **values: object) -> None:
         """Logs an event of this request, within the limit for lines that clients cause."""

@@ -79,7 +79,7 @@ class Requests:
     ) -> None:
         context = RequestContext(
             backend=self._backend,
-            peer=session.client.peer,
+            client=session.client,
             api_key=header.api_key,
             api_version=header.api_version,
             client_id=header.client_id or "",

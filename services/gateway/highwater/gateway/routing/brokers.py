@@ -1,5 +1,6 @@
 """The brokers that clients see: each is a partition node with an address on some gateway."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from highwater.model.cluster import ClusterImage, NodeState
@@ -25,10 +26,26 @@ def registered_brokers(image: ClusterImage) -> list[Broker]:
 def live_brokers(image: ClusterImage) -> list[Broker]:
     """The registered brokers that are not fenced: those that clients get to know.
 
-    A fenced node leads nothing. Its address is the gateway's and goes on working for clients that
-    know it (Kafka: `MetadataCache.getAliveBrokerNodes`).
+    A fenced node leads nothing. Its gateway still serves its address for clients that know it
+    (Kafka: `MetadataCache.getAliveBrokerNodes`).
     """
     return [broker for broker in registered_brokers(image) if not broker.fenced]
+
+
+def brokers_for(
+    image: ClusterImage, fenced_at: Mapping[NodeId, int], told_revision: int
+) -> list[Broker]:
+    """The live brokers, and those fenced since the image of a client's last Metadata answer.
+
+    So a client first learns the new leaders, and then that the fenced broker is gone. librdkafka
+    2.16 sends nothing to a partition for up to a second if it learns both at once.
+    `fenced_at` has the revisions of the images in which nodes were fenced.
+    """
+    return [
+        broker
+        for broker in registered_brokers(image)
+        if not broker.fenced or fenced_at.get(broker.node_id, image.revision) > told_revision
+    ]
 
 
 def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
@@ -37,13 +54,13 @@ def broker_of(image: ClusterImage, node_id: NodeId) -> Broker | None:
     return None if node is None else _broker(image, node)
 
 
-def controller_among(live: list[Broker]) -> NodeId:
+def controller_among(brokers: list[Broker]) -> NodeId:
     """The broker that clients send admin requests to, -1 if there is none.
 
     Every gateway forwards to the controller, so any broker will do; with the first one all
     clients get the same answer.
     """
-    return live[0].node_id if live else NO_NODE
+    return next((broker.node_id for broker in brokers if not broker.fenced), NO_NODE)
 
 
 def _broker(image: ClusterImage, node: NodeState) -> Broker | None:

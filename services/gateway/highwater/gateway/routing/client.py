@@ -23,10 +23,14 @@ class Peer:
 class ClientInfo:
     """A session's peer; `topics` is the live table of its instance."""
 
-    __slots__ = ("instance", "peer", "topics")
+    __slots__ = ("instance", "peer", "told_revision", "topics")
 
-    def __init__(self, peer: Peer, topics: dict[bytes, TopicRoutes]) -> None:
+    def __init__(
+        self, peer: Peer, topics: dict[bytes, TopicRoutes], told_revision: int = -1
+    ) -> None:
         self.peer = peer
+        self.told_revision = told_revision
+        """The image that this client's brokers are of: at its last Metadata, or as it connected."""
         self.instance: InstanceId = peer.instance
         self.topics = topics
 

@@ -126,6 +126,13 @@ class RoutingTable:
         self._newest_revision = 0
         self.ahead: dict[tuple[TopicId, int], int] = {}
         """Leader epochs that clients know already and the image does not."""
+        self.fenced_at: dict[NodeId, int] = {}
+        """By fenced node, the revision of the image that fenced it; -1 if the first image did."""
+
+    @property
+    def revision(self) -> int:
+        """The revision of the image that was applied last; -1 before the first."""
+        return -1 if self.image is None else self.image.revision
 
     @property
     def newest_revision(self) -> int:
@@ -196,6 +203,7 @@ class RoutingTable:
                 yield from self._change(known, state)
             if count % _STEP_TOPICS == 0:
                 yield
+        self._note_fenced(image)
         self.image = image
         self.ahead = {
             key: epoch
@@ -209,6 +217,14 @@ class RoutingTable:
         if topic is None or partition >= len(topic.partitions):
             return None
         return topic.partitions[partition].leader_epoch
+
+    def _note_fenced(self, image: ClusterImage) -> None:
+        fenced_at = -1 if self.image is None else image.revision
+        self.fenced_at = {
+            node.node_id: self.fenced_at.get(node.node_id, fenced_at)
+            for node in image.nodes.values()
+            if node.fenced
+        }
 
     def _remove(self, topic_ids: Iterable[TopicId]) -> None:
         for topic_id in topic_ids:

@@ -122,7 +122,7 @@ class Listener:
             return Connection(
                 shared=self._shared,
                 handler=self._handler,
-                client=ClientInfo(peer, topics),
+                client=ClientInfo(peer, topics, self._routing.revision),
                 loop=loop,
                 pool=self._pool,
                 connections=self.connections,

@@ -1,8 +1,8 @@
 """Partitions that the controller asks this node to hand over, while it goes on with all others.
 
 As for a node that stops (`hand_over`): nothing is appended until the successor has the whole log.
-But the leader may go on, if its successor lags or nobody is elected; so what comes meanwhile waits
-here instead of at gateways, which would wait for the next leader epoch.
+But the leader may go on, if its successor lags or leaves, or if nobody is elected; so what comes
+meanwhile waits here instead of at gateways, which would wait for the next leader epoch.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 
 from highwater.model.ids import TopicId
 from highwater.partition.data_plane.replica import PartitionReplica
-from highwater.partition.node.hand_over import wait_for
+from highwater.partition.node.hand_over import LOOK_S
 from highwater.runtime.logging import Logger
 from highwater.runtime.tasks import TaskOwner
 
@@ -43,8 +43,53 @@ class HandOverAnswer:
     ready: bool
 
 
+class _HandOver:
+    """One that is under way: until `answer` is set the successor catches up, then it is elected."""
+
+    __slots__ = ("answer", "asked", "deadline_s", "holds", "internal", "replica")
+
+    def __init__(
+        self, asked: AskedHandOver, replica: PartitionReplica, deadline_s: float, *, internal: bool
+    ) -> None:
+        self.asked = asked
+        self.replica = replica
+        self.internal = internal
+        self.deadline_s = deadline_s
+        self.holds = not internal and replica.hold_appends()
+        self.answer: HandOverAnswer | None = None
+
+    @property
+    def over(self) -> bool:
+        """Another epoch has begun, or this node has the replica no longer."""
+        replica = self.replica
+        return not replica.leading or replica.leader_epoch != self.asked.leader_epoch
+
+    @property
+    def ready(self) -> bool:
+        """The successor has everything, and nobody waits for an answer."""
+        return self.internal or (self.holds and self.replica.handed_over_to(self.asked.successor))
+
+    @property
+    def hopeless(self) -> bool:
+        """The successor would not be elected: it is fenced, stops, or has left the ISR; or this
+        replica could not hold its appends.
+        """
+        if not (self.internal or self.holds):
+            return True
+        return self.asked.successor not in self.replica.successors()
+
+    def lead_on(self) -> None:
+        """Takes what has waited, in the same epoch."""
+        if self.holds:
+            self.holds = False
+            self.replica.resume()
+
+
 class AskedHandOvers:
-    """On the node's loop; `answers` is replaced as a whole, as another thread reads it."""
+    """On the node's loop; `answers` is replaced as a whole, as another thread reads it.
+
+    One task looks at everything that is under way, so many partitions cost one timer.
+    """
 
     def __init__(
         self,
@@ -66,62 +111,87 @@ class AskedHandOvers:
         self._catch_up_s = catch_up_s
         self._tasks = tasks
         self._log = log
-        self._under_way: dict[Key, int] = {}
+        self._under_way: dict[Key, _HandOver] = {}
+        self._looking = False
+        self._stopped = False
         self.answers: tuple[HandOverAnswer, ...] = ()
 
     def ask(self, asked: Iterable[AskedHandOver]) -> None:
         """Begins what is not under way in that epoch."""
+        if self._stopped:
+            return
+        deadline_s = asyncio.get_running_loop().time() + self._catch_up_s
         for one in asked:
             replica = self._find(one.key)
             if replica is None or not replica.leading or replica.leader_epoch != one.leader_epoch:
                 continue  # The next image, or the last one, tells the controller the same.
-            if self._under_way.get(one.key) == one.leader_epoch:
+            present = self._under_way.get(one.key)
+            if present is not None and present.asked.leader_epoch == one.leader_epoch:
                 continue
-            self._under_way[one.key] = one.leader_epoch
-            name = f"hand-over-{replica.topic_name}-{replica.partition}"
-            self._tasks.start(self._hand_over(replica, one), name=name)
-
-    async def _hand_over(self, replica: PartitionReplica, asked: AskedHandOver) -> None:
-        internal = self._is_internal(asked.key)
-        try:
-            held = internal or replica.hold_appends()
-            ready = held and (
-                internal
-                or await self._within(
-                    self._catch_up_s, replica, lambda one: one.handed_over_to(asked.successor)
-                )
+            self._under_way[one.key] = _HandOver(
+                one, replica, deadline_s, internal=self._is_internal(one.key)
             )
-            if not ready:
-                replica.resume()
-                self._log.info(
-                    "leads_on",
-                    topic=replica.topic_name,
-                    partition=replica.partition,
-                    successor=asked.successor,
-                )
-            self._answer(asked, ready=ready)
-            limit_s = ELECTED_S if ready else TOLD_S
-            await self._within(limit_s, replica, lambda one: not _leads(one, asked))
+        if self._under_way and not self._looking:
+            self._looking = True
+            self._tasks.start(self._look(), name="asked-hand-overs")
+
+    def stop(self) -> None:
+        """Leads on everywhere, for the node stops and hands over all of its partitions."""
+        self._stopped = True
+        self._give_up_all()
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._under_way:
+                now_s = loop.time()
+                for one in list(self._under_way.values()):
+                    self._advance(one, now_s)
+                self._publish()
+                await asyncio.sleep(LOOK_S)
         finally:
-            self._forget(asked)
-            if _leads(replica, asked) and not internal:
-                replica.resume()
+            self._looking = False
+            self._give_up_all()
 
-    async def _within(
-        self, limit_s: float, replica: PartitionReplica, is_so: Callable[[PartitionReplica], bool]
-    ) -> bool:
-        deadline_s = asyncio.get_running_loop().time() + limit_s
-        return not await wait_for([replica], is_so, deadline_s)
+    def _advance(self, one: _HandOver, now_s: float) -> None:
+        if one.over:
+            del self._under_way[one.asked.key]
+        elif one.answer is not None:
+            if now_s >= one.deadline_s or (one.answer.ready and one.hopeless):
+                del self._under_way[one.asked.key]
+                if one.answer.ready:
+                    self._lead_on(one)
+        elif one.hopeless or (not one.ready and now_s >= one.deadline_s):
+            self._lead_on(one)
+            self._answer(one, now_s + TOLD_S, ready=False)
+        elif one.ready:
+            self._answer(one, now_s + ELECTED_S, ready=True)
 
-    def _answer(self, asked: AskedHandOver, *, ready: bool) -> None:
-        answer = HandOverAnswer(key=asked.key, leader_epoch=asked.leader_epoch, ready=ready)
-        self.answers = (*self.answers, answer)
-        self._tell()
+    def _answer(self, one: _HandOver, deadline_s: float, *, ready: bool) -> None:
+        asked = one.asked
+        one.answer = HandOverAnswer(key=asked.key, leader_epoch=asked.leader_epoch, ready=ready)
+        one.deadline_s = deadline_s
 
-    def _forget(self, asked: AskedHandOver) -> None:
-        del self._under_way[asked.key]
-        self.answers = tuple(one for one in self.answers if one.key != asked.key)
+    def _lead_on(self, one: _HandOver) -> None:
+        one.lead_on()
+        self._log.info(
+            "leads_on",
+            topic=one.replica.topic_name,
+            partition=one.replica.partition,
+            successor=one.asked.successor,
+        )
 
+    def _give_up_all(self) -> None:
+        under_way, self._under_way = self._under_way, {}
+        for one in under_way.values():
+            if not one.over:
+                one.lead_on()
+        self._publish()
 
-def _leads(replica: PartitionReplica, asked: AskedHandOver) -> bool:
-    return replica.leading and replica.leader_epoch == asked.leader_epoch
+    def _publish(self) -> None:
+        answers = tuple(one.answer for one in self._under_way.values() if one.answer is not None)
+        if answers != self.answers:
+            news = set(answers).difference(self.answers)
+            self.answers = answers
+            if news:
+                self._tell()
