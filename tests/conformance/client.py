@@ -1,4 +1,4 @@
-"""The vocabulary that scenarios use: what each Kafka client can do, the same way for all."""
+"""The interface through which scenarios use every Kafka client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: Final = ("0", "1", "all")
 
 BEGINNING: Final = -2
-"""As a start of `Client.consume`; other values are timestamps in ms."""
+"""A start for `Client.consume`; other values are timestamps in ms."""
 
 CLIENT_TIMEOUT_S: Final = 45.0
 """How long a client may take for one call of these tests, rebalances included."""
@@ -26,7 +26,7 @@ class Member(Protocol):
     """A consumer of a group that polls on its own until it is closed."""
 
     commits_by_itself: bool
-    """Commits everything it returned, at the latest on close; otherwise only `commit` does."""
+    """If true it commits all returned records, at the latest on close; otherwise only in `commit`."""
 
     def assigned(self) -> frozenset[int]:
         """The partitions of the topic that it has now."""
@@ -46,7 +46,7 @@ class Client(Protocol):
 
     name: str
     writes: frozenset[str]
-    """What it can write beyond text: see `tests.conformance.messages.EVERYTHING`."""
+    """The kinds of records it can write: see `tests.conformance.messages.EVERYTHING`."""
     picks_partition: bool
     """Whether `produce` can be told the partition."""
 

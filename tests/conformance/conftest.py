@@ -13,7 +13,7 @@ _TIMEOUT_S = 150  # A rebalance may take a session timeout, and a broker is star
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives every test here a timeout, and clients that nobody here wrote their own warnings."""
+    """Sets every test's timeout, and ignores warnings of third-party clients."""
     for item in items:
         if _HERE in item.path.parents:
             if item.get_closest_marker("timeout") is None:

@@ -1,4 +1,4 @@
-"""What conformance tests send, and how they check that exactly that came back."""
+"""The messages of conformance tests, and the check that exactly these are read back."""
 
 from __future__ import annotations
 

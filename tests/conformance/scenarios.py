@@ -102,7 +102,7 @@ def _timestamp(message: Message) -> int:
 
 
 def group_of_two(client: Client, cluster: Cluster, topic: str, *, producer: Client) -> None:
-    """Two members share a topic, one leaves, and whoever comes later resumes where commits ended."""
+    """Two members share a topic, one leaves, and a later member resumes at the committed offsets."""
     bootstrap, group = cluster.bootstrap, f"group-of-{topic}"
     make_topic(bootstrap, topic, partitions=_GROUP_PARTITIONS)
     sender = _Sender(producer, bootstrap, topic)

@@ -15,7 +15,7 @@ _NAME_LENGTH_MAX = 40
 
 
 def unique_name(hint: str) -> str:
-    """Returns a topic or group name nobody else has; `hint` shows in it."""
+    """Returns a unique topic or group name with `hint` in it."""
     readable = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-")[:_NAME_LENGTH_MAX]
     return f"{readable}-{uuid.uuid4().hex[:8]}"
 

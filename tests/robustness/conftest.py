@@ -1,4 +1,4 @@
-"""Clusters that robustness tests may ruin: one for each test, never the session's shared one."""
+"""Clusters that robustness tests may break: one for each test, never the session's shared one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clients that nobody here wrote have warnings of their own."""
+    """Ignores warnings of third-party clients."""
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("default"))

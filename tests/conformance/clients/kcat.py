@@ -1,4 +1,4 @@
-"""kcat, which on Debian 12 comes with librdkafka 2.0.2: the old one that most machines have."""
+"""kcat, which on Debian 12 comes with an old librdkafka, 2.0.2."""
 
 from __future__ import annotations
 

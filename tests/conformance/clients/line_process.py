@@ -37,7 +37,7 @@ def run_program(
 
 
 class ProgramError(AssertionError):
-    """A client program failed; `stdout` and `stderr` hold what it said."""
+    """A client program failed; `stdout` and `stderr` have its output."""
 
     def __init__(self, what: str, stdout: str, stderr: str) -> None:
         super().__init__(f"{what}\n{stdout[-3000:]}\n{stderr[-3000:]}")

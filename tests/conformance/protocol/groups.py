@@ -1,4 +1,4 @@
-"""A classic group's member, spoken by hand (KIP-62, KIP-394, KIP-345)."""
+"""A classic group's member that sends raw requests (KIP-62, KIP-394, KIP-345)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def join_request(
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A member on a connection of its own: a parked JoinGroup would hold up everyone else's."""
+    """A member on a connection of its own, since a waiting JoinGroup blocks its connection."""
 
     connection: RawConnection
     group: str
@@ -95,7 +95,7 @@ class Member:
         )
 
     def joined(self, reply: Any) -> Any:
-        """Takes over what a JoinGroup reply says."""
+        """Takes member id and generation from a JoinGroup reply."""
         if reply.error_code == ErrorCode.NONE:
             self.member_id = reply.member_id
             self.generation = reply.generation_id

@@ -1,4 +1,4 @@
-"""Configs in force: what is altered holds for the next request, and what is told is what holds."""
+"""Altered configs take effect at the next request, and DescribeConfigs shows them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _RECORDS_AT = 61
 def _alter(
     connection: RawConnection, resource: tuple[int, str], name: str, value: str | None
 ) -> Any:
-    """Sets a config, or takes it away for None; the resource's part of the reply."""
+    """Sets a config, or deletes it for None; returns the resource's part of the reply."""
     change = IncrementalAlterConfigsRequestAlterableConfig(
         name=name, config_operation=_DELETE if value is None else _SET, value=value
     )
@@ -73,7 +73,7 @@ def _resealed(changed: bytearray) -> bytes:
 
 
 def _claiming(count: int, compression: int) -> bytes:
-    """A batch of two records whose header is right in itself, and says that there are `count`."""
+    """A batch of two records whose valid header claims that there are `count`."""
     changed = bytearray(batch([b"a" * 20, b"b" * 20], compression=compression))
     struct.pack_into(">i", changed, _LAST_OFFSET_DELTA_AT, count - 1)
     struct.pack_into(">i", changed, _COUNT_AT, count)
@@ -96,7 +96,7 @@ _MALFORMED = {
 
 
 def _in_force(cluster: Cluster, holds: Callable[[], bool]) -> None:
-    """Here what was altered holds when that is answered; a Kafka's brokers hear of it later."""
+    """Asserts that the config is in effect: here at once, on Kafka's brokers a little later."""
     if cluster.mode in {"kafka", "external"}:
         wait_until(holds, timeout_s=_LATE_S, what="a config that was altered")
     else:
@@ -105,9 +105,9 @@ def _in_force(cluster: Cluster, holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def _for_brokers(connection: RawConnection, broker: str, name: str, value: str) -> Iterator[None]:
-    """The cluster belongs to other tests too: whatever happens, the config is taken back.
+    """Sets a config, and deletes it in the end, as the cluster is shared with other tests.
 
-    `broker` is an id, or "" for all of them.
+    `broker` is an id, or "" for all brokers.
     """
     assert _alter(connection, (_BROKER, broker), name, value).error_code == ErrorCode.NONE
     try:
@@ -172,7 +172,7 @@ def test_deep_validation_looks_at_the_records(
 ) -> None:
     bad = _MALFORMED[kind]()
     offset = 0
-    if cluster.mode not in {"kafka", "external"}:  # Kafka always looks at the records.
+    if cluster.mode not in {"kafka", "external"}:  # Kafka always validates the records.
         taken = produce(connection, made_topic, bad)
         assert taken.error_code == ErrorCode.NONE, "the header is fine"
         offset = list_offset(connection, made_topic, _LATEST).offset
@@ -233,7 +233,7 @@ def test_what_brokers_were_started_with_is_read_only(
 def test_a_broker_s_own_config_comes_before_that_of_all(
     cluster: Cluster, connection: RawConnection, made_topic: str
 ) -> None:
-    """On the leader of a partition the smaller limit of that broker holds, and goes again."""
+    """The smaller limit of a partition's leader is in effect until it is deleted."""
     topics = [MetadataRequestMetadataRequestTopic(name=made_topic)]
     found = only(connection.ask(MetadataRequest(topics=topics), 9).topics)
     leader = next(str(part.leader_id) for part in found.partitions if part.partition_index == 0)
@@ -320,7 +320,7 @@ def test_configs_of_brokers_that_may_not_change(
         assert refused.error_code == ErrorCode.INVALID_REQUEST
         assert "Cannot update these configs dynamically" in refused.error_message
         assert name in refused.error_message
-        # What is not there can be taken away.
+        # Deleting a config that is not set succeeds.
         assert _alter(connection, (_BROKER, broker), name, None).error_code == ErrorCode.NONE
     assert _describe(connection, (_BROKER, str(cluster.nodes[0].node_id)))[name].read_only
 

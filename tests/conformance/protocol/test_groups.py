@@ -106,7 +106,7 @@ def test_a_second_member_rebalances_the_group(members: Members) -> None:
     wait_until(
         lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS,
         timeout_s=CLIENT_TIMEOUT_S,
-        what="the first member hears of the rebalance",
+        what="the first member learns of the rebalance",
     )
     first.join()
     second.joined(second.connection.receive())
@@ -143,7 +143,7 @@ def test_a_leader_that_joins_again_starts_a_rebalance(members: Members) -> None:
     member = members.new()
     member.join()
     member.sync({member.member_id: b"all"})
-    # It may know of new partitions; a follower with nothing new would disturb nobody.
+    # The leader may know of new partitions; a follower without changes causes no rebalance.
     again = member.join()
     assert (again.error_code, again.generation_id) == (ErrorCode.NONE, 2)
 
@@ -228,7 +228,7 @@ def test_commits_come_back(members: Members, made_topic: str) -> None:
 
 def test_commits_without_a_member(members: Members, made_topic: str) -> None:
     simple = members.new()
-    assert simple.commit(made_topic, 7) == ErrorCode.NONE, "a group nobody is in"
+    assert simple.commit(made_topic, 7) == ErrorCode.NONE, "a group without members"
     member = members.new()
     member.join()
     member.sync({member.member_id: b"all"})

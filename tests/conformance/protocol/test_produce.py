@@ -107,7 +107,7 @@ def test_an_unknown_topic(connection: RawConnection, topic: str) -> None:
         pytest.param(
             patched(batch([b"a"], producer=(5, 0), sequence=0), _ATTRIBUTES_AT, ">h", 0x10),
             ErrorCode.INVALID_TXN_STATE,
-            id="of a transaction that nobody began",
+            id="of a transaction that was not begun",
         ),
         pytest.param(
             patched(batch([b"a"]), _LAST_OFFSET_DELTA_AT, ">i", 7),

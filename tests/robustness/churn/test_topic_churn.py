@@ -1,4 +1,4 @@
-"""Topics come and go under the feet of those who use them; nobody else may notice."""
+"""Topics are created and deleted while clients use them; clients of other topics must not notice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONFIGS: tuple[dict[str, str], ...] = (
     {"segment.bytes": str(1 << 20), "retention.bytes": "1", "flush.ms": "1"},
 )
 
-# What a client may be told while its topic is made, gone, or made again.
+# Errors that a client may get while its topic is created, deleted, or created again.
 _PASSING = {
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -1,4 +1,4 @@
-"""The faults of crash tests, as named objects: what is done to the cluster, and how it ends."""
+"""The faults of crash tests, as named objects: how the cluster is broken, and repaired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Fault(Protocol):
     """One fault of one cluster."""
 
     def inject(self) -> None:
-        """Does the damage; returns when it is done."""
+        """Causes the fault; returns when it is done."""
 
     def heal(self) -> float:
         """Repairs it; returns the seconds until the cluster served again."""

@@ -1,4 +1,4 @@
-"""kill -9 under load: every acknowledged record is there once and in order, again and again."""
+"""Repeated kill -9 under load: every acknowledged record is there once and in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PASSING = {
     KafkaError._WAIT_COORD,
 }
 _TRACK_RECORD = Path(__file__).with_name("seeds.txt")
-"""Seeds worth repeating, one a line with a comment; they run with every full run."""
+"""Seeds to be repeated in every full run, one per line with a comment."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -96,7 +96,7 @@ def _kill_in_rounds(cluster: Cluster, seed: int, rounds: int) -> None:
         _assert_committed(cluster, topic, round_number, committed)
     traffic.stop()
     _assert_history(cluster, traffic)
-    assert cluster.complaints() == [], "a restart after a crash is nothing unusual"
+    assert cluster.complaints() == [], "a restart after a crash logs no errors"
 
 
 def _wait_for_progress(traffic: IdempotentTraffic) -> None:

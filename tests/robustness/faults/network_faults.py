@@ -1,4 +1,4 @@
-"""Faults of the network between nodes, and between nodes and everybody else."""
+"""Faults of the network between nodes, and between nodes and all other processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAG_S = 10.0
 
 
 class NetworkFault(Fault):
-    """Nodes in namespaces, whose rules are taken away again by `heal`."""
+    """Nodes run in network namespaces; `heal` removes their rules."""
 
     def __init__(self) -> None:
         self.network = NodeNetwork()
@@ -48,7 +48,7 @@ class NetworkFault(Fault):
 
 
 class CutOffLeader(NetworkFault):
-    """A leader on one side, everybody else on the other."""
+    """A leader is cut off from all others."""
 
     id = "F9"
     title = "a leader is cut off from everybody"
@@ -65,7 +65,7 @@ class CutOffLeader(NetworkFault):
 
 
 class MuteLeader(NetworkFault):
-    """A leader hears everybody, and nobody hears it."""
+    """A leader receives packets, and all that it sends is lost."""
 
     id = "F10"
     title = "a leader hears and cannot speak"
@@ -80,7 +80,7 @@ class MuteLeader(NetworkFault):
 
 
 class LeaderWithoutFollowers(NetworkFault):
-    """A leader sees controller and clients, and no other node: the ISR shrinks to itself.
+    """A leader reaches controller and clients, but no other node: the ISR shrinks to itself.
 
     With min.insync.replicas 2 it acknowledges nothing until they are back.
     """
@@ -110,9 +110,9 @@ class LeaderWithoutFollowers(NetworkFault):
 
 
 class LeaderWithoutController(NetworkFault):
-    """A leader sees its followers and clients, and no controller: another one is elected.
+    """A leader reaches its followers and clients, but no controller: another one is elected.
 
-    Until then it goes on in the ISR that it has.
+    Until then it goes on with its current ISR.
     """
 
     id = "F12"
@@ -129,9 +129,9 @@ class LeaderWithoutController(NetworkFault):
 
 
 class LeadersWithoutSession(Fault):
-    """No leader hears of a controller, and acks=1 needs a session (`acks_1_needs_session`).
+    """No leader reaches a controller, and acks=1 needs a session (`acks_1_needs_session`).
 
-    The controllers are stopped: were nodes cut off from one that runs, it would let others lead.
+    The controllers are stopped: a running one would elect other leaders for nodes that are cut off.
     """
 
     id = "F12-acks-1"
@@ -167,7 +167,7 @@ class LeadersWithoutSession(Fault):
         return [name for name in scene.cluster.names if name.startswith("controller")]
 
     def _codes(self, scene: Scene, acks: int = 1) -> set[int]:
-        """Writes one record to each partition, once; the codes that came back."""
+        """Writes one record to each partition, once; returns the error codes."""
         with RawConnection.to(scene.cluster.bootstrap) as connection:
             begun = time.monotonic()
             codes = {
@@ -182,7 +182,7 @@ class LeadersWithoutSession(Fault):
 
 @dataclass
 class PacketLoss(NetworkFault):
-    """Every twentieth packet between nodes and everybody is lost, for a while."""
+    """Every twentieth packet to the nodes is lost, for a while."""
 
     seconds: float = 20.0
     share: float = 0.05

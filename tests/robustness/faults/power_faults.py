@@ -1,7 +1,7 @@
-"""Power cuts: what was not synced is gone, and the kernel that comes up is another one.
+"""Power cuts: unsynced data is lost, and the node starts on another kernel.
 
-The image of a node's file system is copied as the disk has it at the moment of the cut, and the
-copy is what the node finds when it starts again.
+The image of a node's file system is copied at the moment of the cut, and the node starts again on
+the copy.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NODES = (1, 2, 3)
 
 
 Ends = dict[int, dict[int, int]]
-"""By node and partition, the offset behind the last whole batch in the log's files."""
+"""By node and partition, the offset after the last whole batch in the log's files."""
 
 _UNSYNCED = 100
 _ACKNOWLEDGED_S_MAX = 20.0
 _ALONE_S = 8.0
-"""How long the only node that runs does not come to lead."""
+"""How long it is checked that the only running node does not lead."""
 
 
 class PowerFault(Fault):
@@ -57,9 +57,9 @@ class PowerFault(Fault):
     def cut(
         self, scene: Scene, nodes: tuple[int, ...], topic: str | None = None
     ) -> tuple[Ends, Ends]:
-        """The power of these nodes goes, at once; where their logs ended before it and after it.
+        """Cuts the power of these nodes at once; returns their logs' ends before and after.
 
-        Of the load's topic, or of another one with as many partitions.
+        The ends are those of the load's topic, or of another one with as many partitions.
         """
         scene.cluster.kill_nodes(nodes)
         had = _ends(scene, nodes, topic)
@@ -76,7 +76,7 @@ class PowerFault(Fault):
 
 
 class PowerCutOfOne(PowerFault):
-    """One node loses its tail. It may not be trusted until it has fetched it again."""
+    """One node loses its logs' tails: it must not lead until it has fetched them again."""
 
     id = "F7"
     title = "power cut of one node: its tail is lost"
@@ -95,9 +95,9 @@ class PowerCutOfOne(PowerFault):
 class PowerCutOfLast(PowerFault):
     """The followers are killed with whole logs; the last leader loses its tail, and is back first.
 
-    The ISR names nobody but that one. What was acknowledged is with the last follower to go, too,
-    as the ISR fell below min.insync.replicas with it (KIP-966): that one has to lead. Groups'
-    commits need one replica only, so some may be gone.
+    The ISR has only that node. The follower that ended last has all acknowledged records, too, as the
+    ISR then fell below min.insync.replicas (KIP-966): it must lead. Groups' commits need one replica
+    only, so some may be lost.
     """
 
     id = "F7-last"
@@ -138,12 +138,11 @@ class PowerCutOfLast(PowerFault):
 
 
 class PowerCutOfAll(PowerFault):
-    """With a sync before each acknowledgement nothing is lost, not even when all nodes go.
+    """With a sync before each acknowledgement no record is lost, even when all nodes lose power.
 
-    What groups committed last is: the internal topic has no such setting, as in Kafka. Nor has a
-    second topic here, whose acknowledged records are gone from every replica, in the same logs'
-    directories and by the same cut: had that taken nothing away, the first topic's records would
-    prove nothing.
+    The last commits of groups may be lost: as in Kafka, the internal topic does not sync. Nor does a
+    second topic here, which must lose acknowledged records on every replica: that shows that the cut
+    really loses unsynced data.
     """
 
     id = "F8"
@@ -181,6 +180,6 @@ def _ends(scene: Scene, nodes: tuple[int, ...], topic: str | None) -> Ends:
 
 
 def _assert_lost(node: int, had: Ends, has: Ends) -> None:
-    """Or there was no fault."""
+    """Asserts that the cut has lost records."""
     whole = [p for p, end in has[node].items() if end >= had[node][p]]
     assert not whole, f"the tails of partitions {whole} were synced before the cut"

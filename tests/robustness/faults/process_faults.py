@@ -13,13 +13,13 @@ from tests.robustness.faults.fault import SESSION_S, Fault, Scene
 from tests.support.process import ManagedProcess, free_port_block, wait_until
 
 TERM_PAUSE_S_MAX = 0.3
-"""A node that is told to stop hands its leaderships over first."""
+"""A node that gets SIGTERM hands its leaderships over first."""
 CONTROLLER_AND_LEADER_S_MAX = 6.0
-"""A standby finds out that it is to lead, and then which nodes have ended with its predecessor."""
+"""A standby becomes active, and then notices which nodes have ended together with its predecessor."""
 GIVE_UP_S = 1.0
-"""From the end of a silent node's session to the next acknowledgement, at the most."""
+"""The longest time from the end of a silent node's session to the next acknowledgement."""
 SILENT_PAUSE_S_MAX = SESSION_S + GIVE_UP_S
-"""A node that falls silent is given up after its session."""
+"""A silent node is fenced after its session."""
 
 
 class KillLeader(Fault):
@@ -41,7 +41,7 @@ class KillLeader(Fault):
 
 @dataclass
 class ChaseLeader(Fault):
-    """The next leader is killed as soon as there is one that can be missed, again and again."""
+    """Each new leader is killed, as soon as the cluster can do without it."""
 
     rounds: int = 5
 
@@ -61,7 +61,7 @@ class ChaseLeader(Fault):
             scene.wait_whole()
 
     def heal(self, scene: Scene) -> None:
-        """Every node was started again."""
+        """Does nothing: every node has been started again."""
 
 
 class TerminateLeader(Fault):
@@ -86,7 +86,7 @@ class TerminateLeader(Fault):
 
 @dataclass
 class PauseLeader(Fault):
-    """A leader stands still for longer than its session, and wakes up believing that it leads."""
+    """A leader is paused for longer than its session, and resumes without knowing of the election."""
 
     session_s: float = SESSION_S
 
@@ -113,7 +113,7 @@ class PauseLeader(Fault):
 
 @dataclass
 class PauseFollower(Fault):
-    """A follower stands still: it leaves the ISR, writes go on, and it comes back."""
+    """A follower is paused: it leaves the ISR, writes go on, and it comes back."""
 
     id = "F5"
     title = "SIGSTOP of a follower: the ISR shrinks, and grows again"
@@ -135,9 +135,10 @@ class PauseFollower(Fault):
 
 
 class KillAll(Fault):
-    """Every node at once. Records are in the page cache, which outlives processes: none is lost.
+    """All nodes are killed at once. Records are in the page cache, which outlives processes: none is
+    lost.
 
-    Of a power cut of all machines this says nothing: that needs flush.messages.
+    A power cut of all machines is another fault, which needs flush.messages.
     """
 
     id = "F6-nodes"
@@ -160,7 +161,7 @@ class KillAll(Fault):
 class KillEverything(Fault):
     """Every process of the cluster at once: nodes, controllers, gateways, and all members of etcd.
 
-    What F6-nodes says of records holds for the metadata, too.
+    No metadata may be lost, either.
     """
 
     id = "F6"
@@ -185,7 +186,7 @@ class KillEverything(Fault):
 
 
 class KillController(Fault):
-    """The active controller is killed. Nobody else is: data flows on."""
+    """Only the active controller is killed: produce and consume go on."""
 
     id = "F13-controller"
     title = "kill -9 of the active controller"
@@ -204,15 +205,15 @@ class KillController(Fault):
         cluster.process(active).start()
 
     def heal(self, scene: Scene) -> None:
-        """It stands by by itself."""
+        """Does nothing: the killed controller has been restarted as a standby."""
 
 
 class KillControllerAndLeader(Fault):
-    """A leader dies while there is no controller: the next one finds out and elects."""
+    """A leader dies while there is no active controller: the next one notices it and elects."""
 
     id = "F1-controller"
     title = "kill -9 of the active controller and of a leader together"
-    # Nobody waits for the lease of a controller, nor for the session of a node, that has ended.
+    # Ended processes are noticed at once, without waiting for leases and sessions.
     pause_s_max = CONTROLLER_AND_LEADER_S_MAX
 
     def inject(self, scene: Scene) -> None:
@@ -232,7 +233,7 @@ class KillControllerAndLeader(Fault):
 
 @dataclass
 class DuplicateNode(Fault):
-    """A second process with the id of a node that lives, on another directory: it is refused."""
+    """A second process with the id of a live node, on another directory, is refused."""
 
     id = "F27"
     title = "a second node with the same id"
@@ -301,8 +302,8 @@ class OutOfMemory(Fault):
         (self._group / "cgroup.procs").write_text(str(process.pid))
         (self._group / "memory.limit_in_bytes").write_text(str(_MEMORY_BYTES))
         Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-        # What the node has is charged to the group that it came from, so somebody else takes what
-        # there is in this one; the kernel prefers to kill the node.
+        # The node's memory is charged to its former group, so another process uses up this group's
+        # limit; the kernel prefers to kill the node.
         hog = subprocess.Popen([sys.executable, "-c", _HOG, str(self._group)])
         try:
             wait_until(lambda: not process.running, timeout_s=30, what="the kernel's kill")

@@ -1,4 +1,4 @@
-"""Connections that are slow and break anywhere, by a proxy in user space."""
+"""Connections that are slow and break at any byte, by a proxy in user space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.replicated_cluster import ReplicatedCluster, Shape
 
 _NODES = 3
 _REAL, _PROXIED = "127.0.0.1", "127.0.0.2"
-"""Services listen on the one, and tell others that they are at the same ports of the other."""
+"""Services listen on the first address, and advertise the same ports of the second, the proxy's."""
 _CUTS_MIN = 5
 _DELAYS_MIN = 20
 
@@ -25,8 +25,8 @@ _DELAYS_MIN = 20
 class BrokenConnections(Fault):
     """Pieces of requests and replies are up to 100 ms late, and connections end within frames.
 
-    `who` is behind the proxy: "clients" of the gateway, or the "nodes", so that it lies between
-    them and gateways as well as between followers and leaders.
+    `who` uses the proxy: the "clients" of the gateway, or the "nodes", so that it is between them and
+    gateways as well as between followers and leaders.
     """
 
     who: str

@@ -19,11 +19,11 @@ _STANDBY_S_MAX = 30.0
 
 @dataclass
 class RollingRestart(Fault):
-    """Each node, gateway and controller in turn is told to stop, and started again.
+    """Each node, gateway and controller in turn is stopped in order, and started again.
 
-    The next one has its turn when all replicas are in sync, the gateway accepts, and the controller
-    stands by. What a rolling upgrade would show besides, an old and a new version that speak with
-    one another, it does not: there is one version yet.
+    The next one follows when all replicas are in sync, the gateway accepts, and the controller is a
+    standby. A rolling upgrade, with an old and a new version at the same time, is not tested: there
+    is only one version yet.
     """
 
     rounds: int = 1
@@ -52,7 +52,7 @@ class RollingRestart(Fault):
                 self._restart_controller(scene, name)
 
     def heal(self, scene: Scene) -> None:
-        """Everything was started again."""
+        """Does nothing: all processes have been started again."""
 
     def _restart_controller(self, scene: Scene, name: str) -> None:
         cluster = scene.cluster

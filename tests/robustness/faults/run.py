@@ -20,7 +20,7 @@ STEADY = 60
 """Acknowledgements of each partition before and after a fault."""
 HEALED_S_MAX = 90.0
 _STALLED = "event_loop_stalled"
-"""Of a process that was paused, or that a busy machine kept waiting."""
+"""Log events of a process that was paused, or that waited on a busy machine."""
 READ_S_MAX = 90.0
 
 
@@ -106,11 +106,11 @@ def _judge(scene: Scene, faults: list[Fault]) -> None:
     for fault in faults:
         fault.check(scene)
     expected = (_STALLED, *(word for fault in faults for word in fault.complaints))
-    assert scene.cluster.complaints(expected) == [], "nobody foresaw this"
+    assert scene.cluster.complaints(expected) == [], "unexpected log lines"
 
 
 def _wait_all_whole(scene: Scene) -> None:
-    """Internal topics too: nothing is left that could still change."""
+    """Waits until all topics, also internal ones, are in sync and do not change any more."""
     wait_until(scene.cluster.is_whole, timeout_s=HEALED_S_MAX, what="full ISRs of all topics")
     wait_for_view(
         scene.cluster.bootstrap,

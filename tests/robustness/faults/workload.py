@@ -1,7 +1,7 @@
-"""Clients that go on while a cluster is broken, and write down what they did and saw.
+"""Clients that run during a fault, and note in a history what they did and saw.
 
-One idempotent producer with acks=all, one consumer that reads every partition by itself, and one
-in a group that commits. Each is a thread of its own and owns its part of the history.
+There are an idempotent producer with acks=all, a consumer that reads every partition by itself, and
+a group member that commits. Each is a thread of its own and owns its part of the history.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.process import wait_until
 DELIVERY_TIMEOUT_S = 120.0
 TICK_S = 0.02
 STANDSTILL_S = 0.5
-"""A call of the client library that takes so long is told of: the cluster has no part in it."""
+"""Longer calls of the client library are reported: the cluster does not cause them."""
 READER, MEMBER = "reader", "member"
 
 _JOIN_TIMEOUT_S = 90.0
@@ -45,7 +45,7 @@ _COMMIT_EVERY_S = 0.5
 _BATCH = 500
 _MISSING_S = 10.0
 _ERRORS_MAX = 50
-# What a user of a consumer would have to handle; the rest are lost connections, retried inside.
+# Errors that a consumer's user must handle; others are lost connections, which the client retries.
 _FATAL = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError._LOG_TRUNCATION,
@@ -62,7 +62,7 @@ _PATIENT = {
 
 
 class Workload:
-    """From `start` until `finish`, which ends the clients and reads the log."""
+    """Runs from `start` until `finish`, which ends the clients and reads the log."""
 
     def __init__(
         self, bootstrap: str, topic: str, *, partitions: int, per_tick: int = 1, group: str = ""
@@ -96,7 +96,7 @@ class Workload:
             member = _Member(
                 self._bootstrap, self.topic, self.history, self._stop_reading, self.group
             )
-            # Each has read what the others had before; who is furthest tells of the group.
+            # A new member begins where the group is.
             member.furthest = self._readers[-1].furthest
             self._readers.append(member)
             member.start()
@@ -249,7 +249,7 @@ class _Sender(threading.Thread):
 
     @contextlib.contextmanager
     def _timed(self, call: str, usual_s: float = 0.0) -> Iterator[None]:
-        """Notes a call that takes far too long: then the client stands still, not the cluster."""
+        """Notes a call that takes far too long: the client, not the cluster, causes the pause."""
         begun_s = time.monotonic()
         yield
         took_s = time.monotonic() - begun_s
@@ -295,7 +295,7 @@ class _Sender(threading.Thread):
 
 
 class _ConsumerThread(threading.Thread):
-    """Polls until it is stopped; `furthest` says how far it ever came in each partition."""
+    """Polls until it is stopped; `furthest` has its highest position in each partition."""
 
     def __init__(
         self, name: str, bootstrap: str, history: History, stopping: threading.Event, group: str
@@ -390,8 +390,8 @@ class _Reader(_ConsumerThread):
 class _Member(_ConsumerThread):
     """A member of the group; commits twice a second what it has read.
 
-    All members fill the same history: who is given a partition goes on where the group is, not
-    where it has been itself.
+    All members fill the same history: a member that gets a partition goes on from the group's
+    offset, not from its own position.
     """
 
     def __init__(
@@ -440,13 +440,13 @@ class _Member(_ConsumerThread):
             self.next_offsets[place.partition] = 0
 
     def _revoked(self, _consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Another member may have them next: nothing is committed for them from here."""
+        """Stops committing for these partitions, which another member may get."""
         for place in places:
             self.next_offsets[place.partition] = 0
 
 
 def read_log(bootstrap: str, topic: str, history: History, *, timeout_s: float) -> dict[int, int]:
-    """Reads the whole topic into `stored`; the end offset of each partition.
+    """Reads the whole topic into `stored`; returns the end offset of each partition.
 
     A new leader's high watermark may still be on its way: acknowledged records have `_MISSING_S`
     to appear. Raises TimeoutError if the ends are not reached in time.
@@ -495,7 +495,7 @@ def read_log(bootstrap: str, topic: str, history: History, *, timeout_s: float) 
 
 
 def quiet_logger() -> logging.Logger:
-    """Swallows librdkafka's lines about connections that these tests cut on purpose."""
+    """A logger that drops librdkafka's lines about connections that these tests break."""
     logger = logging.getLogger("tests.robustness.faults.librdkafka")
     logger.propagate = False
     logger.setLevel(logging.CRITICAL)

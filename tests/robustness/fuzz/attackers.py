@@ -12,7 +12,7 @@ from tests.robustness.fuzz.mutations import mutate
 
 _CONNECTIONS = 24
 _SILENCE_S = 0.06
-"""A frame that got neither reply nor close by then is held to wait for more bytes, or parked."""
+"""A frame without reply or close by then counts as waiting: for more bytes, or in a handler."""
 
 _CONNECT_TIMEOUT_S = 10.0
 _REPLY_BYTES_MAX = 1 << 16
@@ -22,7 +22,7 @@ _BURST = 5
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the frames."""
+    """The outcomes of the frames."""
 
     frames: int = 0
     answered: int = 0
@@ -89,7 +89,7 @@ async def _attacker(
 async def _exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes, tally: Tally
 ) -> bool:
-    """Sends and looks what comes; False if the connection is of no more use."""
+    """Sends a frame and waits for its outcome; False if the connection cannot be used again."""
     try:
         writer.write(data)
         async with asyncio.timeout(_SILENCE_S):

@@ -1,4 +1,4 @@
-"""Hostile connections that are not about content: slow, idle, greedy, or never reading."""
+"""Hostile connections with harmless content: slow, idle, greedy, or never reading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def connections(host: str, port: int, count: int) -> Iterator[list[socket.socket
 
 
 def send_slowly(sockets: Sequence[socket.socket], data: bytes, *, seconds: float) -> int:
-    """Sends `data` on every connection one byte at a time; returns how many were closed on us."""
+    """Sends `data` on every connection one byte at a time; returns how many the broker closed."""
     pause = seconds / len(data)
     closed: set[int] = set()
     for index in range(len(data)):
@@ -46,9 +46,9 @@ def send_slowly(sockets: Sequence[socket.socket], data: bytes, *, seconds: float
 
 
 def send_greedily(sockets: Sequence[socket.socket], *, frame_bytes: int, seconds: float) -> int:
-    """Announces a frame of `frame_bytes` on every connection and sends as much as is taken.
+    """Begins a frame of `frame_bytes` on every connection and sends as much as the broker reads.
 
-    Stops one byte before the end of each frame; returns the bytes that were taken in all.
+    Stops one byte before the end of each frame; returns the bytes sent in all.
     """
     chunk = bytes(_SEND_BYTES)
     left = {one.fileno(): frame_bytes - 1 for one in sockets}
@@ -69,7 +69,7 @@ def send_greedily(sockets: Sequence[socket.socket], *, frame_bytes: int, seconds
             except BlockingIOError:
                 continue
             except OSError:
-                sent = left[key.fd]  # Closed on us: nothing more will be taken.
+                sent = left[key.fd]  # The broker has closed it.
                 total -= sent
             total += sent
             left[key.fd] -= sent

@@ -16,7 +16,7 @@ from tools.codegen.schema import Field, Message, load_message
 _SCHEMAS = Path(highwater.kafka.__path__[0]) / "schemas"
 
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-2")
-"""Topics that requests may do anything to."""
+"""Topics that requests may change in any way."""
 
 _NAMES = (
     *TOPICS, *TOPICS, *TOPICS, *TOPICS,
@@ -44,7 +44,7 @@ def request_schemas() -> dict[int, Message]:
 
 
 Offered = Mapping[int, tuple[int, int]]
-"""What a broker says it serves: API key -> (first version, last version)."""
+"""The APIs that a broker advertises: API key -> (first version, last version)."""
 
 _OFFERED_SHARE = 0.9
 

@@ -1,4 +1,4 @@
-"""Record sets for Produce: good ones, and the ways in which one can be bad."""
+"""Record sets for Produce: valid ones, and the ways in which one can be invalid."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def random_records(chance: random.Random) -> bytes:
 
 
 def with_crc(batch: bytes) -> bytes:
-    """The batch with the CRC that its content has."""
+    """The batch with a correct CRC."""
     if len(batch) < _CRC_FROM:
         return batch
     changed = bytearray(batch)
@@ -60,7 +60,7 @@ def with_crc(batch: bytes) -> bytes:
 
 @cache
 def bomb(codec: str, size: int = _SMALL_BOMB_BYTES) -> bytes:
-    """A batch with a right header and CRC whose payload grows to `size` zero bytes."""
+    """A batch with correct header and CRC whose payload decompresses to `size` zero bytes."""
     zeros = bytes(size)
     if codec == "gzip":
         payload, bits = gzip.compress(zeros, 9), Compression.GZIP

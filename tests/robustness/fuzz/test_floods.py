@@ -74,7 +74,7 @@ def test_slow_senders(start_cluster: Callable[[str], Cluster], mode: str) -> Non
         connections(*_address(cluster), 200) as opened,
     ):
         closed = send_slowly(opened, request, seconds=6)
-        assert closed == 0, "slow is not yet hostile"
+        assert closed == 0, "slow clients are allowed"
         for one in opened:
             one.settimeout(20)
             (length,) = struct.unpack(">i", one.recv(4))
@@ -103,7 +103,7 @@ def test_five_thousand_idle_connections(start_cluster: Callable[[str], Cluster],
 
 
 def test_five_thousand_begun_frames(start_cluster: Callable[[str], Cluster], mode: str) -> None:
-    """Small frames of which the last byte never comes, 300 MiB of them in all."""
+    """Small frames without their last byte, 300 MiB of them in all."""
     cluster = start_cluster(mode)
     with (
         HonestClient(cluster),
@@ -130,7 +130,7 @@ def test_announced_frames_take_no_memory_beyond_the_budget(
 
 
 def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mode: str) -> None:
-    """As above, but the frames begin as Produce requests: what a gateway might look into early."""
+    """As above, but the frames begin as Produce requests, which a gateway may parse early."""
     cluster = start_cluster(mode)
     header = encode_request_header(ApiKey.PRODUCE, PRODUCE_VERSION, 1, "greedy")
     with (
@@ -155,7 +155,7 @@ def test_large_frames_that_never_end(start_cluster: Callable[[str], Cluster], mo
 
 
 def _fetches(cluster: Cluster, name: str, *, batches: int, nbytes: int) -> bytes:
-    """A Fetch from the beginning of a new topic, whose reply has so many batches of such a size."""
+    """A Fetch from the start of a new topic with `batches` batches of `nbytes` bytes."""
     topic = make_topic(cluster.bootstrap, name)
     with RawConnection.to(cluster.bootstrap) as writer:
         for _ in range(batches):

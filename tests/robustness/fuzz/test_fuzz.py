@@ -1,4 +1,4 @@
-"""Frames that no client would send, in great numbers, against a live broker."""
+"""Many frames that no client would send, against a live broker."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_mutated_frames(
 
 
 def _waited_for_disk(line: str) -> bool:
-    """A standstill in a call of the file system: a million frames take minutes, and in so long a
-    time a virtual machine's disk may let a second pass, whatever the frames were.
+    """True for a stall in a file system call: during the minutes of a million frames the disk of a
+    virtual machine may hang for a second, which no frame causes.
     """
     if "event_loop_stalled" not in line:
         return False

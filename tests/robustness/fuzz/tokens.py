@@ -1,4 +1,4 @@
-"""A request as a list of tokens: bytes that know what they are, so that they can be broken well."""
+"""A request as a list of typed tokens, so that mutations can break it in many ways."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.Enum):
-    """What the bytes of a token stand for; mutations choose by it."""
+    """The kind of a token's bytes; mutations choose by it."""
 
     VALUE = "a number, a flag or an id"
     COUNT = "how many elements follow"

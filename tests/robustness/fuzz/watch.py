@@ -1,4 +1,4 @@
-"""What must stay true while others misbehave: an honest client is served, memory stays bounded."""
+"""Checks during attacks that an honest client is served, and that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ROUND_S_MAX = 15.0
 class HonestClient:
     """Produces and fetches on one connection all the time; use as a context manager.
 
-    Leaving raises what went wrong: an error code, a wrong record, a closed connection, a round
-    that took too long, or that there was none at all.
+    Leaving raises the first failure: an error code, a wrong record, a closed connection, a round
+    that took too long, or that there was no round.
     """
 
     def __init__(self, cluster: Cluster) -> None:

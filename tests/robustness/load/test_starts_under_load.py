@@ -1,4 +1,4 @@
-"""Starts and restarts while other programs want the processors: topics made at once have leaders."""
+"""Starts and restarts on busy processors: topics created at once get leaders."""
 
 from __future__ import annotations
 

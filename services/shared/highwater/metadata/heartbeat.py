@@ -97,7 +97,7 @@ class HeartbeatLoop:
         self._due.set()
 
     async def stop(self) -> None:
-        """Ends the thread; waits for a heartbeat under way, at most a few seconds."""
+        """Ends the thread; waits a few seconds at most for a heartbeat in flight."""
         self._stopping.set()
         self._due.set()
         if self._thread.is_alive():

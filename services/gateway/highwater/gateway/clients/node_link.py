@@ -75,7 +75,7 @@ class GrpcNodeLink:
         self._tasks = TaskOwner(on_failure)
         self._fenced = False
         self._calls: set[grpc.aio.Call] = set()
-        """Unary calls under way."""
+        """Unary calls in flight."""
         self.append = self._append.gatherer.append
         self.append_group = self._append.gatherer.append_group
         self.appends_under_way = self._append.under_way

@@ -14,8 +14,8 @@ Behaviour
   another gateway may have sent the client that image.
 - Every node is a broker with the address of the gateway that the controller has assigned to it.
   Fenced nodes are not listed, though partitions still name them as replicas (offline ones, v5+).
-  A connection that was told of a node before it was fenced is told of it once more, with the
-  leaders that took over (`brokers_for`).
+  A fenced node is listed once more for a connection that got it before it was fenced, together with
+  the new leaders (`brokers_for`).
   The first live broker of the list is named as the controller.
 - Authorized operations (v8+) are sent if asked for: all of them, as there is no authorizer.
 

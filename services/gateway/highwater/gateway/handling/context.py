@@ -76,7 +76,7 @@ class RequestContext:
 
     @property
     def peer(self) -> Peer:
-        """Who sent it, and to which port."""
+        """The client's address and the port that it connected to."""
         return self.client.peer
 
     def warn(self, event: str, *, kind: str = "", **values: object) -> None:

@@ -52,7 +52,7 @@ class CoordinatorPlace(NamedTuple):
     """A group's coordinator: the partition of the group metadata topic, and its leader."""
 
     node: NodeId
-    """-1 while nobody leads the partition."""
+    """-1 while the partition has no leader."""
     partition: int
 
 

@@ -35,10 +35,10 @@ def live_brokers(image: ClusterImage) -> list[Broker]:
 def brokers_for(
     image: ClusterImage, fenced_at: Mapping[NodeId, int], told_revision: int
 ) -> list[Broker]:
-    """The live brokers, and those fenced after the image that a client was told of last.
+    """The live brokers, and those fenced since the image of a client's last Metadata answer.
 
-    So a client first hears that other brokers lead, and then that the fenced broker is gone.
-    librdkafka 2.16 sends nothing to a partition for up to a second if it hears both at once.
+    So a client first learns the new leaders, and then that the fenced broker is gone. librdkafka
+    2.16 sends nothing to a partition for up to a second if it learns both at once.
     `fenced_at` has the revisions of the images in which nodes were fenced.
     """
     return [

@@ -107,13 +107,13 @@ class RoutingTable:
         self.image: ClusterImage | None = None
         self._newest_revision = 0
         self.ahead: dict[tuple[TopicId, int], int] = {}
-        """Leader epochs that clients were told and that the image does not have yet."""
+        """Leader epochs that clients know already and the image does not."""
         self.fenced_at: dict[NodeId, int] = {}
-        """By fenced node, the revision of the image that fenced it; -1 of those in the first."""
+        """By fenced node, the revision of the image that fenced it; -1 if the first image did."""
 
     @property
     def revision(self) -> int:
-        """Of the image that was applied last; -1 before the first."""
+        """The revision of the image that was applied last; -1 before the first."""
         return -1 if self.image is None else self.image.revision
 
     @property
