@@ -1,7 +1,7 @@
 """Fetch across the hop: one `FetchWork` per (client request, node), answered once."""
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 from highwater.model.ids import InstanceId, TopicId
 
@@ -31,12 +31,8 @@ class FileRange(Protocol):
         ...
 
 
-Records: TypeAlias = bytes | bytearray | memoryview | FileRange
-"""Record batches: bytes, or a part of a file to send from."""
-
-
 class FetchedPartition:
-    """One partition's answer."""
+    """One partition's answer. `records` is bytes-like, or a `FileRange` to send from."""
 
     __slots__ = (
         "aborted_transactions",
@@ -58,7 +54,7 @@ class FetchedPartition:
         high_watermark: int = -1,
         last_stable_offset: int = -1,
         log_start_offset: int = -1,
-        records: Records = b"",
+        records: Any = b"",
         nbytes: int = 0,
     ) -> None:
         self.error_code = error_code

@@ -27,6 +27,7 @@ from highwater.hop.append import AppendGroup, Failure
 from highwater.kafka.error_codes import ErrorCode
 from highwater.kafka.framing import encode_response_header, frame
 from highwater.kafka.messages import produce as codec
+from highwater.kafka.primitives import Buffer
 from highwater.kafka.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK
 from highwater.kafka.records.compression import Compression
 
@@ -355,12 +356,12 @@ class ProducePath:
         deadline_ms: int,
     ) -> None:
         """Sends one partition's batch on its way, or answers for it."""
-        failure = _refusal(routes, data, acks, version)
+        batch = _batch_of(data)
+        failure = _refusal(routes, data.index, batch, acks, version)
         if failure is not None:
             reply.append_done(index, -1, None, failure)
             return
         assert routes is not None
-        assert data.records is not None
         route = routes.partitions[data.index]
         target = route.target
         if target is None:
@@ -371,7 +372,7 @@ class ProducePath:
                 Failure(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has no leader now"),
             )
             return
-        target.append(route, acks, data.records, len(data.records), reply, index, deadline_ms)
+        target.append(route, acks, batch, len(batch), reply, index, deadline_ms)
 
     def _learn(
         self,
@@ -384,19 +385,19 @@ class ProducePath:
         """Remembers the shape if the next request of its kind may take the short way."""
         topic = request.topic_data[0]
         data = topic.partition_data[0]
+        batch = _batch_of(data)
         name = topic.name.encode()
         routes = topics.get(name)
         if (
             request.transactional_id is not None
             or routes is None
-            or data.records is None
-            or _refusal(routes, data, request.acks, version) is not None
+            or _refusal(routes, data.index, batch, request.acks, version) is not None
         ):
             return
         session.tail = learn(
             frame,
             version,
-            len(data.records),
+            len(batch),
             request.acks,
             bounded_timeout_ms(request.timeout_ms),
             routes,
@@ -410,23 +411,27 @@ def bounded_timeout_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
 
 
+def _batch_of(data: codec.ProduceRequestPartitionProduceData) -> Buffer:
+    """A partition's record batch, empty if the request has none."""
+    batch = data.records
+    assert batch is None or isinstance(batch, Buffer)  # As the codec decodes them.
+    return batch or b""
+
+
 def _refusal(
-    routes: TopicRoutes | None,
-    data: codec.ProduceRequestPartitionProduceData,
-    acks: int,
-    version: int,
+    routes: TopicRoutes | None, partition: int, batch: Buffer, acks: int, version: int
 ) -> Failure | None:
     """What the gateway itself can refuse (Kafka's KafkaApis and ProduceRequest checks)."""
     if acks not in (-1, 0, 1):
         return Failure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks} is none of -1, 0 and 1")
-    if routes is None or not 0 <= data.index < len(routes.partitions):
+    if routes is None or not 0 <= partition < len(routes.partitions):
         return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if routes.internal:
         return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write internal topics")
-    if not data.records:
+    if not batch:
         return Failure(ErrorCode.INVALID_RECORD, "no record batch")
-    if version < ZSTD_FROM and len(data.records) > ATTRIBUTES_AT + 1:
-        codec_id = data.records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK
+    if version < ZSTD_FROM and len(batch) > ATTRIBUTES_AT + 1:
+        codec_id = batch[ATTRIBUTES_AT + 1] & COMPRESSION_MASK
         if codec_id == Compression.ZSTD:
             return Failure(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7")
     return None
