@@ -153,6 +153,22 @@ async def test_a_stopping_node_ends_waits_and_ignores_later_requests(
     assert not leader.replica.resigned
 
 
+async def test_a_stopping_node_appends_nothing_after_it_said_ready(
+    tmp_path: Path, tasks: TaskOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ELECTED_S", 0.02)
+    leader = Leader(tmp_path, tasks)
+    follower_fetched(leader.replica, 2, 0)
+    leader.hand_overs.ask([ASKED])
+    await until(lambda: leader.ready == [True])
+    held = leader.append(make_batch())
+    leader.hand_overs.stop()
+    await until(lambda: leader.ready == [])
+    assert (held.codes, leader.replica.resigned) == ({}, True)
+    image_says(leader.replica, leader=2, epoch=EPOCH + 1, replicas=(1, 2, 3))
+    assert held.codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
 async def test_a_node_that_does_not_lead_in_that_epoch_does_not_answer(
     tmp_path: Path, tasks: TaskOwner
 ) -> None:

@@ -136,9 +136,17 @@ class AskedHandOvers:
             self._tasks.start(self._look(), name="asked-hand-overs")
 
     def stop(self) -> None:
-        """Leads on everywhere, for the node stops and hands over all of its partitions."""
+        """The node stops, and hands over all of its partitions.
+
+        Where the controller has been told that the successor has everything, nothing more may be
+        appended: it may elect at any time. Elsewhere this node leads on until then.
+        """
         self._stopped = True
-        self._give_up_all()
+        for key, one in list(self._under_way.items()):
+            if one.answer is None:
+                del self._under_way[key]
+                if not one.over:
+                    one.lead_on()
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
@@ -173,6 +181,8 @@ class AskedHandOvers:
         one.deadline_s = deadline_s
 
     def _lead_on(self, one: _HandOver) -> None:
+        if self._stopped:
+            return
         one.lead_on()
         self._log.info(
             "leads_on",
@@ -184,7 +194,7 @@ class AskedHandOvers:
     def _give_up_all(self) -> None:
         under_way, self._under_way = self._under_way, {}
         for one in under_way.values():
-            if not one.over:
+            if not (one.over or self._stopped):
                 one.lead_on()
         self._publish()
 
