@@ -12,7 +12,7 @@ from highwater.runtime.metrics import MetricsSettings
 from highwater.runtime.settings import ServiceSettings, SettingsGroup
 
 COMPACT_AFTER_MS_MIN: Final = 60_000
-"""Controllers that are paused or cut off for seconds must find what they missed."""
+"""Controllers that are paused or cut off for seconds must still find the changes they missed."""
 
 
 class EtcdSettings(SettingsGroup):

@@ -84,7 +84,7 @@ class ControllerService:
         self._stack = contextlib.AsyncExitStack()
         self._tasks = TaskOwner(self._on_failure)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets an exception when the controller cannot go on."""
+        """Gets an exception when the controller cannot continue."""
         self.controller_servicer = ControllerServicer(self._present, self._active_address)
         self.metadata_servicer = MetadataServicer(self._present, self._active_address, self._slices)
         self.readiness = Readiness()
@@ -137,14 +137,14 @@ class ControllerService:
         await self._stack.aclose()
 
     async def wait_active(self, timeout_s: float) -> ActiveController:
-        """This controller's term as soon as it leads. Raises TimeoutError."""
+        """This controller's term, as soon as it leads. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             while self._active is None:
                 await self._elected.wait()
         return self._active
 
     def in_process_endpoints(self) -> ControllerEndpoints:
-        """This controller as clients and watches of the same process reach it."""
+        """Access to this controller for clients and watches in the same process."""
         return ControllerEndpoints.in_process(self.controller_servicer, self.metadata_servicer)
 
     async def _start_server(self) -> None:
@@ -176,7 +176,7 @@ class ControllerService:
             self._elected.clear()
 
     def _present(self) -> ActiveController | None:
-        """The term, unless this process slept past its lease and does not know better yet."""
+        """The term, unless this process slept past its lease and has not noticed yet."""
         if self._leadership is None or not self._leadership.holds():
             return None
         return self._active
@@ -194,7 +194,7 @@ class ControllerService:
 
 
 def open_store(config: ControllerConfig) -> MetadataStore:
-    """The driver that the config chooses, not started yet."""
+    """The configured driver, not started yet."""
     if config.store == "memory":
         return factory.memory_store()
     if config.store == "sqlite":

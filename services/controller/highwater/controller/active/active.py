@@ -57,7 +57,7 @@ from highwater.runtime.logging import Logger
 from highwater.runtime.slices import Slices
 
 FIRST_WORD_S: Final = 2.0
-"""How long a new controller waits for a member before it changes anything."""
+"""How long a new controller waits to hear from a member before it changes anything."""
 
 PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730's block; a node that restarts loses what it has not handed out."""
@@ -68,7 +68,7 @@ _OPENING: Final = frozenset({"unclean.leader.election.enable", "min.insync.repli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRules:
-    """What a controller takes from outside, plain values below the composition root."""
+    """What the composition root passes to a controller, as plain values."""
 
     topics: TopicDefaults
     sessions: SessionRules
@@ -77,9 +77,9 @@ class ControllerRules:
     new_topic_id: Callable[[], TopicId]
     new_cluster_id: Callable[[], str]
     leader_imbalance_check_interval_ms: int = 30_000
-    """0 for never."""
+    """0 means never."""
     compact_after_ms: int = 0
-    """How old the store's history gets, 0 for as old as the store likes."""
+    """The age at which the store's history is compacted; 0 means never."""
 
 
 class ActiveController:
@@ -126,7 +126,7 @@ class ActiveController:
         slices: Slices,
         log: Logger,
     ) -> "ActiveController":
-        """Takes over what the store holds, in slices: a standby serves calls meanwhile.
+        """Takes over the store's contents, in slices: a standby serves calls meanwhile.
 
         Raises NotActiveError, StoreUnavailableError, OutcomeUnknownError, StoreWentBackError.
         """
@@ -190,7 +190,7 @@ class ActiveController:
 
     @property
     def sessions(self) -> SessionRules:
-        """The times that members are told."""
+        """The session times that members are given."""
         return self._rules.sessions
 
     async def run(self) -> None:
@@ -217,7 +217,7 @@ class ActiveController:
 
     @property
     def may_change(self) -> bool:
-        """False while no member was heard that could know better than the store; for a moment."""
+        """False for a moment at first: until a member has reported the newest revision it saw."""
         return self._heard.is_set()
 
     async def check_seen(
@@ -225,9 +225,9 @@ class ActiveController:
     ) -> None:
         """Compares what a member has seen with what this controller found in the store.
 
-        `controller_epoch` is that of the image with the revision; 0 if it is not known. Ends the
-        term and raises StoreWentBackError if the store lacks it; raises NotActiveError if another
-        controller leads, and StoreUnavailableError.
+        `controller_epoch` belongs to the image with that revision; 0 if not known. If the store
+        lacks the image, ends the term and raises StoreWentBackError. Raises NotActiveError if
+        another controller leads, and StoreUnavailableError.
         """
         image = self.image
         of_this_term = controller_epoch in (0, image.controller_epoch)
@@ -247,7 +247,7 @@ class ActiveController:
     def changes(
         self, from_revision: int, cluster_id: str
     ) -> AsyncIterator[ClusterImage | ClusterDelta]:
-        """The image and what happens to it; ends with NotActiveError."""
+        """The image, then its changes; ends with NotActiveError."""
         return self._writer.hub.changes(from_revision, cluster_id)
 
     async def create_topics(
@@ -353,7 +353,7 @@ class ActiveController:
         moves = await self._slices.run(finding_leader_moves(image, asked.delta))
         lagging = await self.hand_overs.carry_out(moves, elect, min(hand_over_ms / 1000, WAIT_S))
         outcomes.update((key, lags(key)) for key in lagging)
-        # What needs no hand-over, and what was refused, is decided now.
+        # Decide now the elections that need no hand-over or were refused.
         rest = [(t, [n for n in numbers if (t, n) not in outcomes]) for t, numbers in wanted or ()]
         if wanted is None:
             rest = [
@@ -382,7 +382,7 @@ class ActiveController:
         )
 
     async def decommission(self, node: NodeId, *, moves_max: int) -> tuple[Progress | Refusal, int]:
-        """One step of taking a node out of use; how far it is, and the revision."""
+        """Takes one step to decommission a node; the progress and the revision."""
         return await self._writer.commit_in_steps(
             lambda image: decommissioning(
                 image,
@@ -395,11 +395,11 @@ class ActiveController:
         )
 
     async def recommission(self, node: NodeId) -> tuple[Progress | Refusal, int]:
-        """Takes a node back into use; what it has, and the revision."""
+        """Takes a node back into use; its progress and the revision."""
         return await self._writer.commit(lambda image: recommission(image, node, index=self.index))
 
     async def remove_node(self, node: NodeId) -> tuple[Refusal | None, int]:
-        """Forgets a node for good; the outcome and the revision."""
+        """Removes a node for good; the outcome and the revision."""
         sessions = self.members.nodes
         return await self._writer.commit(
             lambda image: remove_node(
@@ -430,18 +430,18 @@ class ActiveController:
         return revision
 
     async def _until_heard(self) -> None:
-        """Waits for a first member: members that live speak at once, and know if the store went back."""
+        """Waits for a member: live members call at once, and know if the store went back."""
         try:
             async with asyncio.timeout(FIRST_WORD_S):
                 await self._heard.wait()
         except TimeoutError:
-            self._heard.set()  # Nobody is there who could be misled.
+            self._heard.set()  # No member exists that the store's state could mislead.
 
     async def _until_store_went_back(self) -> None:
         raise await self._went_back
 
     async def _settle(self) -> int:
-        """Holds elections that the former controller, or other configs, left open; the revision."""
+        """Holds elections that the last controller, or changed configs, left open; the revision."""
         _, revision = await self._writer.commit_in_steps(
             lambda image: changing_nodes(
                 image,
@@ -455,7 +455,7 @@ class ActiveController:
 
 
 def _first_changes(state: StoredState, new_cluster_id: Callable[[], str]) -> Steps[list[Operation]]:
-    """What a term has to write before anybody acts on the image."""
+    """What a term has to write before anything acts on the image."""
     changes: list[Operation] = left_overs(state)
     if not state.image.cluster_id:
         changes.append(Put(key=keys.CLUSTER, value=keys.encode({"cluster_id": new_cluster_id()})))

@@ -1,4 +1,4 @@
-"""Which configs the controller stores: those of the tables in `highwater.model`, with valid values."""
+"""Which configs the controller stores: those in `highwater.model`'s tables, with valid values."""
 
 from collections.abc import Mapping
 from typing import Final

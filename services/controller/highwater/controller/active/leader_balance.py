@@ -1,7 +1,7 @@
 """Brings leadership back to preferred leaders from time to time (auto.leader.rebalance.enable).
 
-After a node has died and come back it leads nothing; without this, all its former partitions
-would stay with the others. Source: Kafka's `ReplicationControlManager.maybeBalancePartitionLeaders`.
+A node that died and came back leads nothing. Without this, the other nodes would keep all its
+former partitions. Source: Kafka's `ReplicationControlManager.maybeBalancePartitionLeaders`.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from highwater.model.errors import LimitExceededError
 from highwater.runtime.logging import Logger
 
 STEADY_MS: Final = 5_000
-"""A preferred leader must have been able to lead for this long: a node that comes and goes, or has
-just caught up, is not worth two changes of leader."""
+"""A preferred leader must have been able to lead for this long: two changes of leader are too much
+for a node that comes and goes, or has just caught up."""
 
 BATCH_PARTITIONS: Final = 50
-"""Leaders moved at once: few enough that clients and nodes do not notice the crowd."""
+"""Leaders moved at once: few enough not to disturb clients and nodes."""
 
 BATCH_PAUSE_S: Final = 0.1
 
@@ -54,7 +54,7 @@ class LeaderBalance:
         self._log = log
 
     async def run(self) -> None:
-        """Rounds for ever; raises NotActiveError once the term is over."""
+        """Runs rounds for ever; raises NotActiveError once the term is over."""
         while self._interval_s > 0:
             await asyncio.sleep(self._interval_s)
             try:
@@ -63,7 +63,7 @@ class LeaderBalance:
                 self._log.warning("cannot_balance_leaders", error=str(error))
 
     async def round(self) -> int:
-        """One look, and a second one after `steady_ms`; the number of leaders moved.
+        """Looks twice, `steady_ms` apart, and moves leaders; the number of leaders moved.
 
         Raises StoreUnavailableError, LimitExceededError, NotActiveError.
         """

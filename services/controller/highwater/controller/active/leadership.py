@@ -3,15 +3,15 @@
 Each candidate puts a key under `election/` that ends with its lease. The candidate with the oldest
 key (lowest create revision) leads, and that revision is the controller epoch, which therefore grows
 from leader to leader. A leader that cannot renew its lease steps down by its own clock, before the
-store can have ended the lease: the deadline counts from before the renewal was sent. Safety does not
-depend on this, because every write compares the election key.
+store can have ended the lease: its deadline counts from before the renewal was sent. Safety does
+not depend on this, because every write compares the election key.
 
-A standby does not wait for the lease of a leader whose process has ended: it removes the key of a
-leader that it was connected to and that refuses connections now. If that leader still lives
-(something between them refused), it watches its key and steps down when the key is removed.
-Otherwise it would keep its members, while the next leader takes them for dead.
+A standby does not wait for the lease of a leader whose process has ended. If it was connected to
+the leader, and the leader's address now refuses connections, the standby removes the leader's key.
+A leader that still lives (something between the two refused) watches its key, and steps down when
+the key is removed. Otherwise it would keep its members, and the next leader would fence them.
 
-Nobody stands for election while the store lacks what it held before (`store_past`).
+No candidate stands for election while the store lacks what it held before (`store_past`).
 
 An exclusive store (SQLite, memory) has only one candidate; its key has no lease.
 """
@@ -46,14 +46,14 @@ from highwater.runtime.logging import Logger
 
 RENEWALS_PER_TTL: Final = 4
 MARGIN_MS: Final = 500
-"""How much earlier than the store a leader gives up."""
+"""How much earlier than the store a leader takes its lease to have ended."""
 
 _RETRY_S: Final = 0.5
 _REFUSED_RETRY_S: Final = 1.0
 _CALL_TIMEOUT_S: Final = 5.0
 
 Serve = Callable[[Fence], Awaitable[None]]
-"""Serves a term; ends by cancellation, or with NotControllerError when the store refused it."""
+"""Serves a term; ends by cancellation, or with NotControllerError if the store refuses a write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class _Candidacy:
     lease: int
     create_revision: int
     deadline_ms: int
-    """On the monotonic clock; until then the lease lasts for certain."""
+    """On the monotonic clock; the lease certainly lasts until then."""
 
 
 class Leadership:
@@ -80,10 +80,10 @@ class Leadership:
         verify: Callable[[], Awaitable[None]],
         gone: Callable[[str], Coroutine[Any, Any, None]] = until_gone,
     ) -> None:
-        """`candidate` names this process's key; `address` is told to callers of standbys.
+        """`candidate` names this process's key; standbys give `address` to their callers.
 
-        `verify` raises StoreWentBackError if nobody may lead. `gone` returns when a controller that
-        was at an address is known to have ended.
+        `verify` raises StoreWentBackError if nobody may lead. `gone` returns when the controller
+        at an address is known to have ended.
         """
         self._store = store
         self._candidate = candidate
@@ -95,7 +95,7 @@ class Leadership:
         self._gone = gone
         self._deadline_ms: int | None = None
         self.refuses = False
-        """True while this candidate does not stand because the store went back."""
+        """True while this candidate does not stand for election because the store went back."""
         self.active_address = ""
         """host:port of the active controller as far as this candidate knows."""
 
@@ -156,13 +156,13 @@ class Leadership:
         try:
             await serve(Fence(key=candidacy.key, controller_epoch=candidacy.create_revision))
         finally:
-            self.active_address = ""  # Members do not leave a controller that names itself.
+            self.active_address = ""  # Or members would not leave a controller that names itself.
         for task in (renewing, losing):
             if task is not None:
                 task.cancel()
 
     async def _stand(self) -> _Candidacy:
-        """Puts the key. Former keys of this very candidate go first: it was killed, or lost."""
+        """Puts the key, after removing former keys of this candidate: it was killed, or lost."""
         stale = (await self._store.range(keys.ELECTION)).entries
         former: list[Operation] = [Delete(key=e.key) for e in stale if self._was_ours(e.key)]
         if former:
@@ -183,7 +183,7 @@ class Leadership:
         )
 
     def _was_ours(self, key: str) -> bool:
-        """Candidates' names are unique; on an exclusive store there can be nobody else."""
+        """True for this candidate's keys: names are unique, and an exclusive store has only one."""
         name, _, _lease = key.removeprefix(keys.ELECTION).rpartition("-")
         return self._store.exclusive or name == self._candidate
 
@@ -200,7 +200,7 @@ class Leadership:
             await self._until_left(leader, snapshot)
 
     async def _until_left(self, leader: Entry, snapshot: Snapshot) -> None:
-        """Returns when a candidate's key is gone; removes a leader's that has ended."""
+        """Returns when a candidate's key is gone; removes the leader's key if its process ended."""
         async with asyncio.TaskGroup() as group:
             removal = group.create_task(self._until_fewer(snapshot))
             end = group.create_task(self._gone(_address_of(leader)))
@@ -214,7 +214,7 @@ class Leadership:
             self._log.warning("leader_ended", active=_address_of(leader))
 
     async def _until_fewer(self, snapshot: Snapshot) -> None:
-        """Returns when one of these candidates' keys is gone, also if the store forgot the event."""
+        """Returns when one of these candidates' keys is gone, even if the event was compacted."""
         present = {(entry.key, entry.create_revision) for entry in snapshot.entries}
         revision = snapshot.revision
         while True:
@@ -226,7 +226,7 @@ class Leadership:
             try:
                 again = await self._store.range(keys.ELECTION)
             except StoreUnavailableError:
-                await asyncio.sleep(_RETRY_S)  # The leader's process tells meanwhile.
+                await asyncio.sleep(_RETRY_S)  # `_until_left` also watches the leader's process.
                 continue
             if not present <= {(entry.key, entry.create_revision) for entry in again.entries}:
                 return
@@ -240,7 +240,7 @@ class Leadership:
                     break
 
     async def _until_removed(self, candidacy: _Candidacy) -> None:
-        """Raises LeaseLostError when the leader's key is gone, whether or not its lease lasts."""
+        """Raises LeaseLostError when the leader's key is gone, even if its lease lasts."""
         while True:
             try:
                 snapshot = await self._store.range(candidacy.key)
@@ -248,7 +248,7 @@ class Leadership:
                     raise LeaseLostError("the election key was removed")
                 await self._removal(candidacy.key, snapshot.revision + 1)
             except (CompactedError, StoreUnavailableError):
-                await asyncio.sleep(_RETRY_S)  # The lease tells meanwhile.
+                await asyncio.sleep(_RETRY_S)  # Until the store answers, `_keep` watches the lease.
 
     def _note_leader(self, leader: Entry) -> None:
         address = _address_of(leader)
@@ -296,4 +296,4 @@ def _address_of(candidate: Entry) -> str:
 
 
 _FOR_EVER_MS: Final = 1 << 60
-"""A deadline that never comes: nobody else can stand for election on an exclusive store."""
+"""A deadline that never comes: an exclusive store has no other candidate."""

@@ -1,13 +1,12 @@
-"""What this process knows of the store's past, over all its terms of office.
+"""What this process knows of the store's past, across all its terms.
 
 A store that was restored from a backup has an older state. A controller that acted on it would give
-leader epochs and producer ids a second time. So a controller leads only while the store holds what
-this process has seen in it before, and what members say that they have seen. The fault test F16
-restores a store.
+out leader epochs and producer ids a second time. So a controller leads only while the store holds
+everything that this process and the members have seen in it. The fault test F16 restores a store.
 
-An operator can accept the loss with the setting `accept_store_loss`, the highest revision that is
-known. The head then moves past that revision, and all epochs grow by the number of revisions that
-may have been lost.
+An operator can accept the loss with the setting `accept_store_loss`, set to the highest known
+revision. The head then moves past that revision, and all epochs grow by the number of revisions
+that may have been lost.
 """
 
 from typing import Final
@@ -24,7 +23,7 @@ from highwater.controller.store.port import (
 from highwater.runtime.logging import Logger
 
 RAISE_MAX: Final = 10_000_000
-"""No partition changes its leader as often; leader epochs have 31 bits."""
+"""No partition changes its leader more often; leader epochs have 31 bits."""
 
 _REPORT_EVERY: Final = 10_000
 
@@ -33,39 +32,39 @@ class StorePast:
     """One for each process, shared by its terms."""
 
     def __init__(self, store: MetadataStore, *, accepted_revision: int, log: Logger) -> None:
-        """`accepted_revision`: what was written up to there may be lost; 0 for nothing."""
+        """Changes up to `accepted_revision` may be lost; 0 for none."""
         self._store = store
         self._accepted = accepted_revision
         self._log = log
         self.known_revision = 0
-        """The newest image that there was, as far as this process has heard."""
+        """The highest revision of an image that this process knows of."""
         self._distrusted: set[int] = set()
         """Controller epochs of terms that began on a store which had gone back."""
 
     def note(self, revision: int) -> None:
-        """Somebody has seen an image of this revision."""
+        """Takes the revision of an image that this process or a member has seen."""
         self.known_revision = max(self.known_revision, revision)
 
     def distrust(self, controller_epoch: int) -> None:
-        """What was written in this term was decided without what the store lacked."""
+        """Distrusts all writes of this term: it decided them without what the store lacked."""
         self._distrusted.add(controller_epoch)
 
     async def verify(self) -> None:
-        """Before standing for election: the store must hold what is known.
+        """Checks before an election that the store holds all that is known.
 
         Raises StoreWentBackError, StoreUnavailableError.
         """
         self.check(await read_head(self._store))
 
     def check(self, head: Head) -> None:
-        """The same for a head that was read. Raises StoreWentBackError."""
+        """Checks a head that was read. Raises StoreWentBackError."""
         behind = head.revision < self.known_revision
         wrong = behind or head.controller_epoch in self._distrusted
         if wrong and max(head.revision, self.known_revision) > self._accepted:
             raise self.error(head.revision)
 
     def error(self, revision: int) -> StoreWentBackError:
-        """What is wrong and what to do, in one line, for a store at that revision."""
+        """Says in one line what is wrong with a store at that revision, and what to do."""
         known = max(revision, self.known_revision)
         return StoreWentBackError(
             f"the metadata store was put back to an older state, or lost its end: it is at "
@@ -75,10 +74,10 @@ class StorePast:
         )
 
     async def accept(self, fence: Fence, head: Head) -> None:
-        """At the beginning of a term: moves the head past what the operator gave up.
+        """At the beginning of a term: moves the head past the loss that the operator accepted.
 
-        Raises NotActiveError if there was something to move: only a controller epoch that begins
-        after that is newer than what members know.
+        Raises NotActiveError if the head had to move: members accept only a controller epoch that
+        begins after that as newer than the one they know.
         """
         if head.revision > self._accepted:
             return

@@ -1,4 +1,4 @@
-"""Elections that may have lost records are told to whoever runs the cluster, and counted.
+"""Logs and counts elections that may have lost records.
 
 Kafka has `UncleanLeaderElectionsPerSec` and a line in the controller's log for each.
 """
@@ -10,18 +10,18 @@ from highwater.controller.core.outcome import UncleanElection
 from highwater.runtime.logging import Logger
 
 LINES_MAX: Final = 100
-"""Of one decision; a node with 10 000 partitions should not hold up the loop by its log."""
+"""Lines per decision; a node with 10 000 partitions should not hold up the loop by its log."""
 
 
 class UncleanElections:
-    """Those of one term."""
+    """The unclean elections of one term."""
 
     def __init__(self, log: Logger) -> None:
         self._log = log
         self.total = 0
 
     def committed(self, elections: Sequence[UncleanElection]) -> None:
-        """They are in the metadata store."""
+        """Logs and counts elections that are in the metadata store."""
         self.total += len(elections)
         for election in elections[:LINES_MAX]:
             self._log.warning(

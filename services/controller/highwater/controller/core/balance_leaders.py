@@ -1,4 +1,4 @@
-"""Which partitions could be led by their preferred leaders and are not (auto.leader.rebalance)."""
+"""Partitions whose preferred replicas could lead and do not (auto.leader.rebalance.enable)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from highwater.model.cluster import ClusterImage, PartitionState
 def unbalanced(
     image: ClusterImage, index: PartitionIndex, offline: OfflineByNode
 ) -> dict[PartitionKey, PartitionState]:
-    """Partitions whose preferred replica could lead and does not, as they are when it does.
+    """Partitions whose preferred replica could lead and does not, with their state once it does.
 
-    It has to be in the ISR, on a node that is alive and stays, with a log that works.
+    It has to be in the ISR, on a live node that is not draining, with a working log.
     """
     return _led_by_preferred(image, sorted(index.led_by_others), offline)
 
@@ -24,10 +24,10 @@ def unbalanced(
 def steady(
     before: Mapping[PartitionKey, PartitionState], now: Mapping[PartitionKey, PartitionState]
 ) -> list[PartitionKey]:
-    """Partitions that stood in both looks and did not change in between.
+    """Partitions that both looks found, and that did not change in between.
 
-    A preferred replica that left the ISR and came back, or whose node was fenced meanwhile, has
-    another partition epoch.
+    The partition epoch grows if a preferred replica leaves the ISR and comes back, or if its node
+    is fenced meanwhile.
     """
     return [
         key
@@ -39,7 +39,7 @@ def steady(
 def balance(
     image: ClusterImage, chosen: Iterable[PartitionKey], offline: OfflineByNode
 ) -> Decision[int]:
-    """The chosen ones led by their preferred leaders where that is still possible; their number."""
+    """The chosen partitions, led by their preferred leaders if still possible; their number."""
     moved = _led_by_preferred(image, chosen, offline)
     changed: Changes = {}
     for (topic_id, number), after in moved.items():
@@ -56,7 +56,7 @@ def _led_by_preferred(
     for topic_id, number in keys:
         topic = image.topics.get(topic_id)
         if topic is None or number >= len(topic.partitions):
-            continue  # Deleted meanwhile.
+            continue  # The topic was deleted meanwhile.
         able = candidates
         if here := failed.get(topic_id, {}).get(number):
             able = replace(candidates, alive=candidates.alive - here)

@@ -25,11 +25,11 @@ class ConfigWish:
     set: Mapping[str, str] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
     replace_all: bool = False
-    """True: what is not set goes back to its default."""
+    """True: configs that are not set go back to their defaults."""
     appended: Mapping[str, str] = field(default_factory=dict)
     """Lists that get items: by name, the items, separated by commas."""
     subtracted: Mapping[str, str] = field(default_factory=dict)
-    """Lists that lose items, likewise."""
+    """Lists that lose items, in the same form."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class _Changed:
 def alter_configs(
     image: ClusterImage, instance: InstanceId, wishes: Sequence[ConfigWish], rules: ConfigRules
 ) -> Decision[list[Refusal | None]]:
-    """The changed configs; None in the result is success. A later wish builds on an earlier."""
+    """The changed configs; None in the result is success. Later wishes build on earlier ones."""
     changed = _Changed()
     results: list[Refusal | None] = []
     for wish in wishes:
@@ -95,7 +95,7 @@ def _alter_topic(
 def _with_lists(
     wish: ConfigWish, changed_list: Callable[[str, str, str], str | None]
 ) -> ConfigWish | Refusal:
-    """The wish with whole lists to set, made from those at this revision.
+    """The wish with whole lists to set, made from the lists at this revision.
 
     `changed_list`: (name, added, removed) -> the list, None if it is not one.
     """
@@ -112,7 +112,7 @@ def _with_lists(
 
 
 def _brokers(image: ClusterImage, topic: TopicState, changed: _Changed) -> Mapping[str, str]:
-    """Configs of a broker that has the topic, which are the topic's defaults."""
+    """The topic's defaults: the configs of a broker that has the topic."""
     cluster = image.cluster_configs if changed.cluster is None else changed.cluster
     nodes = image.node_configs if changed.nodes is None else changed.nodes
     for node in topic.partitions[0].replicas:
@@ -142,7 +142,7 @@ def _alter_node(
         return resolved
     why = rules.node_error(resolved.set, all_nodes=node == NO_NODE)
     if why is not None:
-        # Not INVALID_CONFIG: Kafka keeps to this code for clients' sake (KAFKA-13609).
+        # Not INVALID_CONFIG: Kafka keeps this code for old clients (KAFKA-13609).
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=why)
     after = _merged(before, resolved)
     if after == before:
@@ -156,7 +156,7 @@ def _alter_node(
 
 
 def _change_minima(image: ClusterImage, rules: ConfigRules, changed: _Changed) -> None:
-    """Partitions take part in the delta if another min.insync.replicas holds for them after it."""
+    """Adds partitions to the delta if their min.insync.replicas changes."""
     cluster = image.cluster_configs if changed.cluster is None else changed.cluster
     concerned = changed.topics if changed.cluster is None else image.topics
     for topic_id in list(concerned):

@@ -17,7 +17,7 @@ MinIsr = Callable[[TopicState], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One partition's wish, with what its leader has seen."""
+    """One partition's proposed ISR, and the epochs that its leader has seen."""
 
     topic_id: TopicId
     partition: int
@@ -45,12 +45,12 @@ def alter_partitions(
     offline: OfflineByNode | None = None,
     leader_first: bool = False,
 ) -> Decision[list[IsrResult]]:
-    """The new states, in the order of the proposals; each stands for itself.
+    """The new states, in the order of the proposals, which are decided one by one.
 
     `leader` is the caller, whose node epoch has been checked. A replica whose log has failed is
-    not eligible: its last fetch may be older than the failure. A reassignment for which the new ISR
-    suffices is completed; the leader learns of it from the image, as the leader epoch has grown.
-    With `leader_first` a leader that the reassignment removes has to hand over before that.
+    not eligible: its last fetch may be older than the failure. If the new ISR suffices for a
+    reassignment, that is completed; the leader learns of it from the image, as the leader epoch has
+    grown. With `leader_first`, a leader that the reassignment removes must hand over before that.
     """
     failed = offline or {}
     changed: Changes = {}

@@ -1,4 +1,4 @@
-"""Leaders that move on request: the preferred one (ElectLeaders, balancing), and failed replicas.
+"""Leader changes on request (ElectLeaders, balancing), and for failed replicas.
 
 Everything here keeps the rules of `election`: a new leader comes from the ISR, a change of leader
 adds one to the leader epoch, any change adds one to the partition epoch.
@@ -12,7 +12,7 @@ from highwater.model.ids import LeaderEpoch, NodeId
 
 
 def elect_preferred(partition: PartitionState, candidates: Candidates) -> PartitionState | None:
-    """The partition led by its first replica; None if that cannot lead or does so already.
+    """The partition led by its first replica; None if that replica cannot lead or leads already.
 
     Source: Kafka's `PartitionChangeBuilder.Election.PREFERRED`.
     """
@@ -37,14 +37,14 @@ def without_failed_replicas(
     min_isr: int,
     unclean: bool = False,
 ) -> PartitionState | None:
-    """The partition after logs of it failed on nodes that live; None if it stays as it is.
+    """The partition after its logs failed on live nodes; None if it stays as it is.
 
-    As if those nodes were dead for this partition alone. Their logs may have lost what was not
-    synced, so they are not eligible either, until they have caught up again; but if nobody else is
-    known to have everything, they stay in the ISR, as its last members do when they die: one of
-    them has to come back, and leads again as soon as it does. The leader epoch grows
-    whenever one of them counted, though the leader stays: a replica that is made anew lives in the
-    same node epoch, and a fetch of the failed one that was long on its way must not vouch for it.
+    Treats those nodes as dead for this partition alone. Their logs may have lost records that were
+    not synced, so they are not eligible leaders until they have caught up again. But if no other
+    replica is known to have everything, they stay in the ISR, as its last members do when they die:
+    one of them has to come back, and leads again as soon as it does. The leader epoch grows if one
+    of them was in the ISR or eligible, even if the leader stays: a replica that is made anew has
+    the same node epoch, so a delayed fetch of the failed one must not put it into the ISR.
     """
     lost = candidates.lost_tail | nodes
     counted = (*partition.isr, *partition.eligible_leaders)

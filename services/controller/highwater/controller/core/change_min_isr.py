@@ -1,12 +1,12 @@
-"""What a changed min.insync.replicas does to partitions (KIP-966).
+"""How a change of min.insync.replicas changes partitions (KIP-966).
 
 Eligible leaders hold everything committed only because nothing is committed while the ISR is
-smaller than the minimum. A lower minimum ends that, so they are forgotten in the same transaction.
-The partition epoch grows with every change: a leader takes the minimum and the ISR from the same
-record, and proposals that it made under the old minimum are refused.
+smaller than the minimum. A lower minimum ends that, so the same transaction clears them. The
+partition epoch grows with every change: a leader takes the minimum and the ISR from the same
+record, and the proposals that it made under the old minimum are refused.
 
-The store may cut the transaction in pieces, partitions first and the config last: what an
-interrupted change leaves is no eligible leaders under the old minimum, which is safe.
+The store may split the transaction, partitions first and the config last: an interrupted change
+leaves partitions with no eligible leaders under the old minimum, which is safe.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from highwater.model.cluster import PartitionState, TopicState
 
 
 def after_min_isr_change(partition: PartitionState, *, min_isr: int) -> PartitionState:
-    """The partition as it has to be committed together with the config."""
+    """The partition to commit together with the config."""
     enough = len(partition.isr) >= min(min_isr, len(partition.replicas))
     return replace(
         partition,
@@ -27,7 +27,7 @@ def after_min_isr_change(partition: PartitionState, *, min_isr: int) -> Partitio
 def topic_after_min_isr_change(topic: TopicState, *, before: int, after: int) -> TopicState:
     """The topic with all partitions for which another minimum holds now.
 
-    No partition needs more replicas than it has, so many changes make no difference.
+    The minimum of a partition is at most its number of replicas, so many changes have no effect.
     """
     partitions = tuple(
         after_min_isr_change(p, min_isr=after)

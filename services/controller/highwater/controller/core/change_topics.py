@@ -1,4 +1,4 @@
-"""CreatePartitions, DeleteTopics: changes to topics that exist."""
+"""CreatePartitions, DeleteTopics: changes to existing topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from highwater.model.ids import InstanceId, NodeId, TopicId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A topic's new number of partitions in all, with replicas of the new ones or none."""
+    """A topic's new total number of partitions, and optionally the replicas of the new ones."""
 
     topic_id: TopicId
     count: int
@@ -31,7 +31,7 @@ class Growth:
 def create_partitions(
     image: ClusterImage, instance: InstanceId, growths: Sequence[Growth], random_below: RandomBelow
 ) -> Decision[list[Refusal | None]]:
-    """Larger topics; None in the result is success."""
+    """The larger topics; None in the result is success."""
     limit = _over_limit(image, growths)
     if limit is not None:
         return unchanged([limit] * len(growths))
@@ -58,7 +58,7 @@ def create_partitions(
 def delete_topics(
     image: ClusterImage, instance: InstanceId, topic_ids: Sequence[TopicId]
 ) -> Decision[list[Refusal | None]]:
-    """Topics removed with their partitions; None in the result is success."""
+    """Removes topics with their partitions; None in the result is success."""
     results: list[Refusal | None] = []
     removed: set[TopicId] = set()
     for topic_id in topic_ids:
@@ -73,7 +73,7 @@ def delete_topics(
 
 
 def topic_of(image: ClusterImage, instance: InstanceId, topic_id: TopicId) -> TopicState | Refusal:
-    """The instance's topic; another instance's is as unknown as one that never was."""
+    """The instance's topic; topics of other instances are unknown to it."""
     topic = image.topics.get(topic_id)
     if topic is None or topic.instance != instance:
         return _refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id.hex()}")
@@ -81,7 +81,7 @@ def topic_of(image: ClusterImage, instance: InstanceId, topic_id: TopicId) -> To
 
 
 def _over_limit(image: ClusterImage, growths: Sequence[Growth]) -> Refusal | None:
-    """The same limit as for new topics: one request must not stop the controller's loop."""
+    """Refuses what exceeds the limit of new topics: one request must not stop the loop."""
     added = 0
     for growth in growths:
         topic = image.topics.get(growth.topic_id)

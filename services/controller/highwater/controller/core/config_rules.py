@@ -1,11 +1,11 @@
-"""What the controller asks of a rule book for configs before it stores them."""
+"""The config checks that the controller makes before it stores configs."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class ConfigRules(Protocol):
-    """Names and values that topics and nodes may be given."""
+    """Names and values that are valid for topics and nodes."""
 
     def topic_error(self, kept: Mapping[str, str], wanted: Mapping[str, str]) -> str | None:
         """Why a topic that keeps `kept` may not be given `wanted`, or None."""
@@ -20,13 +20,13 @@ class ConfigRules(Protocol):
         added: str,
         removed: str,
     ) -> str | None:
-        """A topic's list in effect, with items added and taken away; None if it is no list."""
+        """A topic's effective list with items added and removed; None if the config is no list."""
         ...
 
     def changed_node_list(
         self, name: str, present: Mapping[str, str], *, added: str, removed: str
     ) -> str | None:
-        """A dynamic config of a node, or of all, likewise: what is `present` there, or the default."""
+        """The same for a node or all nodes: the list in `present`, or its default."""
         ...
 
     def node_error(self, wanted: Mapping[str, str], *, all_nodes: bool) -> str | None:
@@ -34,9 +34,9 @@ class ConfigRules(Protocol):
         ...
 
     def min_isr(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> int:
-        """min.insync.replicas of a topic with these configs, under those of all nodes."""
+        """min.insync.replicas with these topic configs and cluster configs."""
         ...
 
     def unclean(self, topic: Mapping[str, str], cluster: Mapping[str, str]) -> bool:
-        """unclean.leader.election.enable likewise."""
+        """unclean.leader.election.enable with these topic configs and cluster configs."""
         ...

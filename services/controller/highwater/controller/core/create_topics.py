@@ -21,7 +21,7 @@ from highwater.model.ids import (
 from highwater.model.topic_names import invalid_topic_name
 
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
-"""What a node is planned for in replicas; a topic larger than that is a mistake."""
+"""As many replicas as a node is planned for; a larger topic is a mistake."""
 
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
@@ -32,20 +32,20 @@ DEFAULT: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWish:
-    """One topic as asked for; counts of -1 mean the default."""
+    """One requested topic; counts of -1 mean the default."""
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(partition, replicas) by hand; then both counts are -1."""
+    """(partition, replicas) of a manual assignment; both counts are then -1."""
     configs: Mapping[str, str] = field(default_factory=dict)
     internal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """Counts for topics that leave them open."""
+    """Partition and replica counts of topics that leave them open."""
 
     partitions: int = 1
     replication_factor: int = 1
@@ -56,7 +56,7 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationRules:
-    """What creation takes from outside: defaults, config rules, randomness and new ids."""
+    """Inputs of creation: defaults, config rules, randomness and new ids."""
 
     defaults: TopicDefaults
     configs: ConfigRules
@@ -110,9 +110,9 @@ def create_topics(
 
 
 def new_partition(image: ClusterImage, number: int, replicas: Sequence[NodeId]) -> PartitionState:
-    """A partition that was never led: everyone alive is in sync, there is nothing to miss.
+    """A new partition: all replicas on live nodes are in sync, since the log is empty.
 
-    At least one replica is alive; the caller has seen to it.
+    The caller has checked that at least one replica is alive.
     """
     alive = tuple(node for node in replicas if _may_lead(image, node))
     assert alive
@@ -128,9 +128,9 @@ def new_partition(image: ClusterImage, number: int, replicas: Sequence[NodeId]) 
 
 
 def usable_racks(image: ClusterImage, factor: int) -> dict[NodeId, str]:
-    """Nodes for new replicas with their racks: those alive, and all if there are too few.
+    """Nodes for new replicas, with their racks: the live nodes, or all nodes if those are too few.
 
-    None that is being decommissioned.
+    Nodes that are being decommissioned are left out.
     """
     staying = [n for n in image.nodes.values() if not n.decommissioning]
     alive = {n.node_id: n.rack for n in staying if _may_lead(image, n.node_id)}
@@ -140,7 +140,7 @@ def usable_racks(image: ClusterImage, factor: int) -> dict[NodeId, str]:
 
 
 def too_few_nodes(image: ClusterImage, factor: int) -> Refusal:
-    """The refusal of a factor for which there are no nodes, in Kafka's words."""
+    """The refusal of a replication factor for which there are too few nodes, in Kafka's words."""
     why = "All brokers are currently fenced."
     staying = sum(not n.decommissioning for n in image.nodes.values())
     if factor > staying:
@@ -206,7 +206,7 @@ def _refuse(
     taken: Mapping[str, str],
     configs: ConfigRules,
 ) -> Refusal | None:
-    """What is wrong with a wish by itself and beside other topics; counts come later."""
+    """Why a wish is refused by itself or beside other topics; counts are checked later."""
     why = invalid_topic_name(wish.name)
     if why is not None:
         return _refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)

@@ -1,7 +1,7 @@
-"""A node is taken out of use: its replicas move to the others, some at a time, until it holds none.
+"""Decommissions a node: moves its replicas to others, some at a time, until it holds none.
 
 The mark on the node (`NodeState.decommissioning`) and the moves in the partitions' records are all
-the state there is, so a decommission that was interrupted goes on where it was, whoever asks.
+the state, so any later request continues an interrupted decommission.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from highwater.model.ids import NodeId, TopicId
 from highwater.model.steps import Steps, finish
 
 TOPICS_NAMED_MAX: Final = 10
-"""Topics that an error names; the rest are counted."""
+"""Topics that an error names; it only counts the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,10 @@ class Progress:
     """How far a decommission is, in replicas of the node."""
 
     left: int
-    """All that it has, those that move away included."""
+    """All replicas on the node, including those that are moving away."""
     moving: int
     waiting: int
-    """Those for which no node is alive that could take them."""
+    """Replicas that no live node can take."""
 
 
 def decommission(
@@ -55,9 +55,9 @@ def decommission(
     moves_max: int,
     offline: OfflineByNode,
 ) -> Decision[Progress | Refusal]:
-    """Marks the node, and starts moves until `moves_max` of its replicas are on their way.
+    """Marks the node, and starts moves until `moves_max` of its replicas are moving.
 
-    Refused, with nothing changed, if the others are too few for some topic.
+    Refused, with nothing changed, if some topic would have too few nodes.
     """
     return finish(
         decommissioning(
@@ -75,7 +75,7 @@ def decommissioning(
     moves_max: int,
     offline: OfflineByNode,
 ) -> Steps[Decision[Progress | Refusal]]:
-    """`decommission` in steps. `index` is the image's."""
+    """`decommission` in steps. `index` belongs to the image."""
     state = image.nodes.get(node)
     if state is None:
         return unchanged(_unknown(node))
@@ -92,7 +92,7 @@ def decommissioning(
             break
         topic = image.topics[topic_id]
         partition = topic.partitions[number]
-        if not is_moving(partition):  # Else away, or its turn comes when it is where it goes.
+        if not is_moving(partition):  # Else it moves away, or waits until its own move ends.
             if moves.begin(topic, partition):
                 moving += 1
             else:
@@ -111,7 +111,7 @@ def decommissioning(
 def recommission(
     image: ClusterImage, node: NodeId, *, index: PartitionIndex
 ) -> Decision[Progress | Refusal]:
-    """Lets the node have new replicas again; what moves away goes on doing so."""
+    """Lets the node have new replicas again; moves that have begun go on."""
     state = image.nodes.get(node)
     if state is None:
         return unchanged(_unknown(node))
@@ -127,9 +127,9 @@ def recommission(
 def remove_node(
     image: ClusterImage, node: NodeId, *, index: PartitionIndex, has_session: bool
 ) -> Decision[Refusal | None]:
-    """Forgets a node that has ended and holds nothing (Kafka's UnregisterBroker, but careful).
+    """Removes a node that has ended and holds nothing: a careful UnregisterBroker.
 
-    `has_session`: it was heard not long ago, as one that has just registered.
+    `has_session`: the node was heard recently, perhaps in a new registration.
     """
     state = image.nodes.get(node)
     if state is None:
@@ -144,10 +144,10 @@ def remove_node(
 
 
 class _Moves:
-    """The moves of one step: new places are chosen by what nodes have, those of this step included.
+    """The moves of one step. Targets are chosen by replicas per node, including this step's moves.
 
-    A replica goes to the rack that the partition's others are not in, and there to the node with
-    the fewest replicas; preferred leaders to the one that is preferred least.
+    A replica goes to a rack that has none of the partition's other replicas, and there to the node
+    with the fewest replicas; a preferred leader goes to the node that is preferred least.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class _Moves:
         self._replicas: Counter[NodeId] = Counter()
         self._preferred: Counter[NodeId] = Counter()
         self.changed: Changes = {}
-        """The partitions whose moves have begun, as they are then."""
+        """The partitions whose moves have begun, with their new states."""
         self.completed = 0
 
     def counting(self) -> Steps[None]:
-        """Counts what nodes have, before the first `begin`: in steps, for it is all partitions."""
+        """Counts the nodes' replicas before the first `begin`; in steps, over all partitions."""
         for topic in self._image.topics.values():
             for partition in topic.partitions:
                 target = target_replicas(partition)
@@ -180,7 +180,7 @@ class _Moves:
                 yield
 
     def begin(self, topic: TopicState, partition: PartitionState) -> bool:
-        """Lets one replica go to the best node; False if there is none."""
+        """Starts a move of one replica to the best node; False if there is none."""
         place = partition.replicas.index(self._node)
         others = [n for n in partition.replicas if n != self._node]
         racks = {self._image.nodes[n].rack for n in others if n in self._image.nodes}
@@ -214,7 +214,7 @@ class _Moves:
 
 
 def _moving_away(image: ClusterImage, index: PartitionIndex, node: NodeId) -> int:
-    """How many of its replicas leave it. Looks at no more than what moves in the cluster."""
+    """How many of its replicas leave it. Looks only at partitions that move."""
     moving = index.moving & index.replicas.get(node, frozenset())
     return sum(node in image.topics[t].partitions[n].removing_replicas for t, n in moving)
 
@@ -222,7 +222,7 @@ def _moving_away(image: ClusterImage, index: PartitionIndex, node: NodeId) -> in
 def _refusing_too_few(
     image: ClusterImage, node: NodeId, here: Sequence[PartitionKey]
 ) -> Steps[Refusal | None]:
-    """Why the node cannot be spared, fenced nodes counted: they may come back."""
+    """Why the node is still needed; counts fenced nodes, since they may come back."""
     others = sum(not n.decommissioning and n.node_id != node for n in image.nodes.values())
     names: dict[str, int] = {}
     for topic_id, number in here:

@@ -23,12 +23,12 @@ from highwater.model.steps import Steps, finish
 
 
 class ElectionType(Enum):
-    """What kind of leader is asked for."""
+    """The requested kind of leader."""
 
     PREFERRED = auto()
     """The first replica, from the ISR."""
     UNCLEAN = auto()
-    """For partitions without a leader: any live replica, if none may lead by right."""
+    """For partitions without a leader: any live replica, if no clean election is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ def elect_leaders(
     *,
     offline: OfflineByNode,
 ) -> Decision[list[ElectionResult]]:
-    """The elected leaders, results in the order of `wanted`.
+    """The elected leaders, with results in the order of `wanted`.
 
-    `wanted` None is every partition of the instance; partitions that need no election are then
-    not in the result. Source: Kafka's `ReplicationControlManager.electLeaders`.
+    If `wanted` is None, it is every partition of the instance, and the result leaves out partitions
+    that need no election. Source: Kafka's `ReplicationControlManager.electLeaders`.
     """
     return finish(electing_leaders(image, instance, wanted, kind, rules, offline=offline))
 
@@ -105,7 +105,7 @@ def electing_leaders(
 
 
 def lags(key: tuple[TopicId, int]) -> ElectionResult:
-    """The result for a partition whose present leader went on, as its successor lacks records."""
+    """The result if the present leader keeps leading because its successor lacks records."""
     refusal = Refusal(
         code=ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         message="the preferred leader did not catch up in time; the present one leads on",

@@ -1,7 +1,7 @@
-"""Which gateway clients are sent to for a node: the same host first, then the same rack.
+"""Which gateway clients get for a node: one on the same host first, then one in the same rack.
 
-Among several, rendezvous hashing chooses: a gateway that joins or leaves moves only the nodes
-that it wins or held.
+Among several, rendezvous hashing chooses: if a gateway joins or leaves, only the nodes that it
+gets or had move.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from highwater.model.ids import GatewayId, NodeId
 def assign_gateways(
     nodes: Iterable[NodeState], gateways: Mapping[GatewayId, GatewayState]
 ) -> dict[NodeId, GatewayId]:
-    """The gateway of every node, fenced ones too; empty without gateways."""
+    """The gateway of every node, including fenced ones; empty without gateways."""
     if not gateways:
         return {}
     return {node.node_id: _gateway_of(node, gateways) for node in nodes}
 
 
 def host_of(address: str) -> str:
-    """The host of host:port; IPv6 hosts stand in brackets, which are dropped."""
+    """The host of host:port, without the brackets around an IPv6 address."""
     return address.rpartition(":")[0].strip("[]")
 
 

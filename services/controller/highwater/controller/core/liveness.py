@@ -1,9 +1,9 @@
-"""Sessions of nodes and gateways: who is alive, by heartbeats and by open watch streams.
+"""Sessions of nodes and gateways: heartbeats and open watch streams show which ones are alive.
 
 A session ends after `session_timeout_ms` without a heartbeat, or `stream_grace_ms` after its last
 watch stream closed, because the system closes the streams of a process that dies. A new stream
+watch stream closed, because the system closes the streams of a process that dies. A new stream
 proves that the process lives, and so does a heartbeat some time after the close. A heartbeat right
-after the close proves nothing: it came by another connection and may have been sent before. Times
 are milliseconds of a monotonic clock.
 """
 
@@ -13,17 +13,17 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K")
 
 LATE_PARTS: Final = 5
-"""Heartbeats prove nothing in the first fifth of the grace: 100 ms by default, longer than a
-controller that is short of the processor leaves one unread."""
+"""Heartbeats prove nothing in the first fifth of the grace: 100 ms by default, longer than a busy
+controller leaves a heartbeat unread."""
 
 UNSEEN_PARTS: Final = 3
-"""A member without a stream has been silent for so long after a third of its session: 2 s by default,
-two heartbeats."""
+"""A member without a stream is unseen after a third of its session without a heartbeat: 2 s by
+default, two heartbeats."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One member's session. `epoch` tells incarnations of a node apart; gateways have 0."""
+    """One member's session. `epoch` distinguishes a node's incarnations; gateways have 0."""
 
     epoch: int
     heard_ms: int
@@ -31,7 +31,7 @@ class Session:
     closed_ms: int | None = None
     """When the last stream closed, None while one is open or before the first."""
     confirmed: bool = True
-    """False for members that a new controller only knows from the store."""
+    """False for members that a new controller knows only from the store."""
 
 
 class SessionTable(Generic[K]):
@@ -44,11 +44,11 @@ class SessionTable(Generic[K]):
         self._silence_ms = session_timeout_ms // UNSEEN_PARTS
         self._sessions: dict[K, Session] = {}
         self._streams: dict[tuple[K, int], int] = {}
-        """Open watch streams by member and epoch. They outlive sessions: a process that hung for
-        too long comes back with the stream that it had."""
+        """Open watch streams by member and epoch. They outlive sessions: after a long hang, a
+        process comes back with the same stream."""
 
     def __len__(self) -> int:
-        """The number of members, those included that have run out and were not removed yet."""
+        """The number of members, including those with expired sessions that were not removed."""
         return len(self._sessions)
 
     def get(self, member: K) -> Session | None:
@@ -58,7 +58,7 @@ class SessionTable(Generic[K]):
     def open(self, member: K, *, epoch: int, now_ms: int, confirmed: bool = True) -> None:
         """Starts a full session, replacing the member's former one.
 
-        The streams of the same incarnation count for the new one, too.
+        Open streams of the same incarnation count for the new session, too.
         """
         former = self._sessions.get(member)
         session = Session(epoch=epoch, heard_ms=now_ms, confirmed=confirmed)
@@ -67,14 +67,14 @@ class SessionTable(Generic[K]):
         self._sessions[member] = session
 
     def heard(self, member: K, *, now_ms: int, applied_revision: int) -> None:
-        """Takes a heartbeat. The member has a session."""
+        """Takes a heartbeat of a member that has a session."""
         session = self._sessions[member]
         session.heard_ms = now_ms
         session.applied_revision = max(session.applied_revision, applied_revision)
         if session.closed_ms is not None and (
             not session.confirmed or now_ms - session.closed_ms >= self._late_ms
         ):
-            session.closed_ms = None  # The first one shows that `ended_unseen` was wrong.
+            session.closed_ms = None  # The first heartbeat shows that `ended_unseen` was wrong.
         session.confirmed = True
 
     def streams(self, member: K, epoch: int) -> int:
@@ -82,7 +82,7 @@ class SessionTable(Generic[K]):
         return self._streams.get((member, epoch), 0)
 
     def stream_opened(self, member: K, *, epoch: int) -> bool:
-        """Counts a watch stream; False if it is not of the present incarnation."""
+        """Counts a watch stream; False if it belongs to another incarnation."""
         session = self._sessions.get(member)
         if session is not None:
             if session.epoch != epoch:
@@ -93,7 +93,7 @@ class SessionTable(Generic[K]):
         return True
 
     def stream_closed(self, member: K, *, epoch: int, now_ms: int) -> None:
-        """Uncounts a stream that was counted; that of a former incarnation ends no session."""
+        """Uncounts a stream; the stream of a former incarnation ends no session."""
         left = self._streams.pop((member, epoch)) - 1
         if left:
             self._streams[member, epoch] = left
@@ -103,17 +103,17 @@ class SessionTable(Generic[K]):
             session.closed_ms = now_ms
 
     def unseen(self, now_ms: int) -> list[K]:
-        """Members whose end no stream shows, and that nothing was heard of.
+        """Members without a stream that are silent: no stream's end would show their death.
 
-        That is at once of those that only the store knows, and of others for a while: one may send
-        its first heartbeat and die before its stream is open.
+        Members that only the store knows count at once, others after a while: a member may send its
+        first heartbeat and die before it opens its stream.
         """
         return [m for m, s in self._sessions.items() if self._is_unseen(m, s, now_ms)]
 
     def ended_unseen(self, member: K, *, epoch: int, now_ms: int) -> bool:
-        """The process of a member that is unseen has ended; False if it has come meanwhile.
+        """Notes that an unseen member's process has ended; False if the member called meanwhile.
 
-        It has the grace of one whose stream closed to show that this is wrong.
+        The member has the grace period of a closed stream to show that this is wrong.
         """
         session = self._sessions.get(member)
         if session is None or session.epoch != epoch:
@@ -135,10 +135,10 @@ class SessionTable(Generic[K]):
     def may_be_replaced(self, member: K, now_ms: int, *, by_successor: bool) -> bool:
         """True if another incarnation may take the id: the session has ended.
 
-        A successor has the former incarnation's address or directories, so that one cannot live.
-        It may replace it as soon as that one's stream has closed, or if a new controller has not
-        heard it. Without that proof a closed stream may be that of a live member, which opens
-        another stream.
+        A successor has the former incarnation's address or directories, so the former one cannot
+        live. The successor may replace it as soon as its stream has closed, or if a new controller
+        has not heard from it. For any other incarnation, a closed stream may belong to a live
+        member that is about to open another stream.
         """
         if not self.is_live(member, now_ms):
             return True
@@ -146,15 +146,15 @@ class SessionTable(Generic[K]):
         return by_successor and (session.closed_ms is not None or not session.confirmed)
 
     def expired(self, now_ms: int) -> list[K]:
-        """Members whose sessions have run out and that were not ended yet."""
+        """Members whose sessions have run out and were not ended yet."""
         return [m for m, s in self._sessions.items() if now_ms >= self._deadline_ms(s)]
 
     def next_deadline_ms(self) -> int | None:
-        """When the first session runs out if nothing is heard, None without sessions."""
+        """When the first session runs out without another heartbeat; None without sessions."""
         return min((self._deadline_ms(s) for s in self._sessions.values()), default=None)
 
     def forgive(self, stalled_ms: int) -> None:
-        """Extends all sessions: the controller itself was not listening for so long."""
+        """Extends all sessions by the time that the controller itself did not run."""
         for session in self._sessions.values():
             session.heard_ms += stalled_ms
             if session.closed_ms is not None:

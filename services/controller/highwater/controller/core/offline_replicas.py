@@ -8,11 +8,11 @@ OfflineReplicas = Mapping[TopicId, frozenset[int]]
 """Partitions whose logs one node cannot use, by topic."""
 
 OfflineByNode = Mapping[NodeId, OfflineReplicas]
-"""What all nodes cannot use."""
+"""The partitions that each node cannot use."""
 
 
 def nodes_without(offline: OfflineByNode) -> dict[TopicId, dict[int, frozenset[NodeId]]]:
-    """By topic and partition, the nodes whose logs of it cannot be used."""
+    """By topic and partition, the nodes that cannot use their logs of it."""
     found: dict[TopicId, dict[int, frozenset[NodeId]]] = {}
     for node, topics in offline.items():
         for topic_id, partitions in topics.items():

@@ -1,4 +1,4 @@
-"""What a decision returns: a change to commit and, for each item asked for, a Kafka error."""
+"""The result of a decision: a change to commit and, for each requested item, a Kafka error."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from highwater.model.ids import LeaderEpoch, NodeId, TopicId
 R = TypeVar("R")
 
 Changes = dict[TopicId, dict[int, PartitionState]]
-"""Partitions of topics that exist, by their numbers, as they are to be."""
+"""Changed partitions of existing topics, by number."""
 
 PENDING_REVISION = -1
 """The revision of a delta, and the epoch of a node in it, that the commit will fill in."""
@@ -27,7 +27,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElection:
-    """A leader that is not known to hold everything that was committed."""
+    """The election of a leader that may lack committed records."""
 
     topic: str
     partition: int
@@ -42,13 +42,13 @@ class Decision(Generic[R]):
     delta: ClusterDelta | None
     result: R
     next_producer_id: int | None = None
-    """The new end of what is handed out, None if that does not change."""
+    """The first producer id not yet allocated, None if that does not change."""
     unclean: tuple[UncleanElection, ...] = ()
-    """Elections in it that may have lost records."""
+    """Elections in this decision that may have lost records."""
 
 
 def delta_of(changed: Changes, nodes: Iterable[NodeState] = ()) -> ClusterDelta | None:
-    """Changed nodes and changed partitions as a delta; None if there are neither."""
+    """Changed nodes and partitions as a delta; None if there are neither."""
     partitions = {t: tuple(states.values()) for t, states in changed.items() if states}
     different = tuple(nodes)
     if not partitions and not different:

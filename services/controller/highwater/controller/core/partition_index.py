@@ -1,7 +1,7 @@
-"""Which partitions concern a node, without a look at all of them.
+"""Finds a node's partitions without a look at all partitions.
 
-Derived from one image and as immutable as that: `after` gives the index of the next image, at the
-cost of what changed. Without it the death of one node of a hundred reads 100 000 partitions.
+Derived from one image and as immutable: `after` gives the index of the next image, at the cost of
+the changes. Without it, the death of one node of a hundred would read 100 000 partitions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,26 +26,26 @@ _NONE: Final[frozenset[PartitionKey]] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionIndex:
-    """The partitions of one image by what they have to do with nodes. Empty sets are left out."""
+    """The partitions of one image, by their relation to nodes. Empty sets are left out."""
 
     replicas: Mapping[NodeId, Keys] = field(default_factory=dict)
-    """By each node that has a replica."""
+    """By each node that has a replica of them."""
     in_sync: Mapping[NodeId, Keys] = field(default_factory=dict)
-    """By each member of the ISR."""
+    """By each member of their ISR."""
     led: Mapping[NodeId, Keys] = field(default_factory=dict)
-    """By their leader, NO_NODE for those without one."""
+    """By their leader; NO_NODE for partitions without one."""
     moving: Keys = _NONE
-    """Those that a reassignment adds replicas to, or takes them from."""
+    """Partitions to which a reassignment adds replicas, or from which it removes some."""
     led_by_others: Keys = _NONE
-    """Those that their preferred replica, the first, does not lead."""
+    """Partitions whose leader is not the preferred replica, the first."""
 
     @property
     def leaderless(self) -> int:
-        """Partitions without a leader."""
+        """The number of partitions without a leader."""
         return len(self.led.get(NO_NODE, _NONE))
 
     def after(self, before: ClusterImage, delta: ClusterDelta) -> Steps["PartitionIndex"]:
-        """The index of `before.apply(delta)`, in steps; `self` is that of `before`."""
+        """The index of `before.apply(delta)`, in steps; `self` belongs to `before`."""
         if not (delta.topics or delta.partitions or delta.removed_topics):
             return self
         work = _Work(self)
@@ -73,7 +73,7 @@ class PartitionIndex:
 
 
 def index_of(image: ClusterImage) -> PartitionIndex:
-    """The index of an image, by a look at all its partitions."""
+    """The index of an image, made by reading all its partitions."""
     return finish(indexing(image))
 
 
@@ -99,7 +99,7 @@ def in_order(keys: Iterable[PartitionKey]) -> Steps[list[PartitionKey]]:
 
 
 class _Work:
-    """The sets of the next index: those that change are copied once, the others shared."""
+    """The sets of the next index: a set that changes is copied once, the others are shared."""
 
     def __init__(self, index: PartitionIndex) -> None:
         self._replicas = _Sets(index.replicas)
@@ -110,7 +110,7 @@ class _Work:
     def change(
         self, key: PartitionKey, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """One partition that is new (`before` None), changed, or gone (`after` None)."""
+        """Takes a partition that is new (`before` None), changed, or gone (`after` None)."""
         old, new = before or _NOWHERE, after or _NOWHERE
         if old.replicas != new.replicas:
             self._replicas.move(key, old.replicas, new.replicas)
@@ -122,7 +122,7 @@ class _Work:
             self._kinds.move(key, was, now)
 
     def result(self) -> PartitionIndex:
-        """The index that was made; `change` is not called any more."""
+        """The finished index; `change` must not be called after this."""
         kinds = self._kinds.filled()
         return PartitionIndex(
             replicas=self._replicas.filled(),
@@ -137,7 +137,7 @@ _K = TypeVar("_K")
 
 
 class _Sets(Generic[_K]):
-    """Sets of partitions by something, as a copy of which only the parts that change are made."""
+    """Sets of partitions by some key, as a copy that shares the unchanged sets."""
 
     def __init__(self, known: Mapping[_K, Keys]) -> None:
         self._known = known

@@ -1,10 +1,10 @@
-"""Where new replicas go: random start, shifted replicas, racks taken in turn.
+"""Where new replicas go: random start, shifted replicas, alternating racks.
 
 Kafka's `AdminUtils` algorithm. First replicas walk round the nodes from a random start, so that
-many small topics do not pile up on the lowest ids. The others stand at a shift from the first one,
-which grows with every walk round all nodes, so that two nodes do not share all their partitions.
-Nodes are arranged with racks alternating, and a replica skips racks that hold one already as long
-as another rack does not. With one rack, or one node per rack, this is the plain algorithm.
+many small topics do not pile up on the lowest ids. The other replicas are placed at a shift from
+the first, which grows with every walk round all nodes, so that two nodes do not share all their
+partitions. Nodes are arranged with racks alternating. A replica skips racks that already have one,
+as long as another rack has none. With one rack, or one node per rack, this is the plain algorithm.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,8 +36,8 @@ def place_replicas(
 ) -> list[tuple[NodeId, ...]]:
     """Replicas of the partitions `first_partition`, ..., the preferred leader first.
 
-    `racks` holds the nodes to use with their racks; `start` fixes the walk's start, which makes
-    partitions that are added to a topic continue its walk. The caller has checked that
+    `racks` maps the nodes to use to their racks. `start` fixes the start of the walk, so that
+    partitions added to a topic continue its walk. The caller has checked that
     1 <= replication_factor <= len(racks).
     """
     assert 1 <= replication_factor <= len(racks)
@@ -54,7 +54,7 @@ def place_replicas(
 
 
 def walk_start(racks: Mapping[NodeId, str], first_replica: NodeId) -> int | None:
-    """Where a topic's walk began, from its partition 0's first replica; None if that is gone."""
+    """The start of a topic's walk, from partition 0's first replica; None if that node is gone."""
     nodes = alternate_racks(racks)
     return nodes.index(first_replica) if first_replica in racks else None
 
@@ -78,7 +78,7 @@ def _replicas(
 
 
 def _others(nodes: Sequence[NodeId], first: int, shift: int) -> Iterable[NodeId]:
-    """The other nodes from the shift on, twice round: racks may fill up during the first."""
+    """The other nodes from the shift on, in two rounds: the first may find that racks are full."""
     others = len(nodes) - 1
     for step in range(2 * others):
         yield nodes[(first + 1 + (shift + step) % others) % len(nodes)]

@@ -1,4 +1,4 @@
-"""After metadata were lost: epochs that nobody can have seen, whatever was lost."""
+"""After a loss of metadata: raises epochs above all that anybody can have seen."""
 
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from highwater.model.steps import Steps, finish
 def raise_epochs(image: ClusterImage, by: int) -> ClusterDelta:
     """All leader and partition epochs grow by `by`.
 
-    Each of the lost changes can have made an epoch grow by one, so that the number of lost
-    revisions is enough. Leaders and ISRs are those that the store knows.
+    A lost change can have raised an epoch by at most one, so the number of lost revisions is
+    enough. Leaders and ISRs stay as the store has them.
     """
     return finish(raising_epochs(image, by))
 

@@ -1,4 +1,4 @@
-"""Topic names that may not stand beside one another (Kafka's `Topic.hasCollisionChars`)."""
+"""Topic names that must not exist side by side (Kafka's `Topic.hasCollisionChars`)."""
 
 
 def collision_key(name: str) -> str:

@@ -1,1 +1,1 @@
-"""The cluster's image in one term: changed by one writer, handed to all watchers."""
+"""The cluster's image in one term: one writer changes it, all watchers get it."""

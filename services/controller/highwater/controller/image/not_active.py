@@ -1,4 +1,4 @@
-"""What callers get of a controller that does not lead, or just stopped leading."""
+"""The error for callers of a controller that does not lead, or just stopped leading."""
 
 from highwater.model.errors import NotControllerError
 

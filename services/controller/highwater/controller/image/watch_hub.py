@@ -26,7 +26,7 @@ class WatchHub:
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self._history: OrderedDict[int, ClusterDelta] = OrderedDict()
-        """Deltas by the revision that they apply to. Each applies to what the last one made."""
+        """Deltas by the revision of the image that they apply to, in order."""
         self._partitions = 0
         self._changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = False
@@ -38,7 +38,7 @@ class WatchHub:
         return self._image
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Takes the next image, which is the present one with the delta applied."""
+        """Takes the next image, which is the present image with the delta applied."""
         assert image.revision > self._image.revision
         self._history[self._image.revision] = delta
         self._partitions += _size(delta)
@@ -57,9 +57,9 @@ class WatchHub:
     async def changes(
         self, from_revision: int, cluster_id: str
     ) -> AsyncIterator[ClusterImage | ClusterDelta]:
-        """Snapshots and deltas, beginning after `from_revision` if that is still known.
+        """Snapshots and deltas, beginning after `from_revision` if the history still has it.
 
-        Raises LimitExceededError with WATCHERS_MAX others, and NotActiveError after `close`.
+        Raises LimitExceededError if there are WATCHERS_MAX others; NotActiveError after `close`.
         """
         if self.watchers >= WATCHERS_MAX:
             raise LimitExceededError(f"{WATCHERS_MAX} watch the metadata already")

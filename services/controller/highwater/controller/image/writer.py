@@ -42,14 +42,14 @@ from highwater.runtime.collector import Permafrost
 from highwater.runtime.slices import Slices
 
 JOBS_MAX: Final = 10_000
-"""Changes that may wait; a controller this far behind must push back."""
+"""Changes that may wait; a controller this far behind must refuse more."""
 
 _R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """The controller's claim to be active: its election key and when that was created."""
+    """The controller's claim to be active: its election key and that key's create revision."""
 
     key: str
     controller_epoch: int
@@ -75,9 +75,9 @@ class MetadataWriter:
         index: PartitionIndex | None = None,
         on_unclean: Callable[[Sequence[UncleanElection]], None] = lambda _: None,
     ) -> None:
-        """`index` is that of the state's image, None to have it made here.
+        """`index` belongs to the state's image; None to make it here.
 
-        `on_unclean` hears of elections that may have lost records, once they are durable.
+        `on_unclean` gets elections that may have lost records, once they are durable.
         """
         self._slices = slices
         self._on_unclean = on_unclean
@@ -102,11 +102,11 @@ class MetadataWriter:
 
     @property
     def index(self) -> PartitionIndex:
-        """Of the present image."""
+        """The index of the present image."""
         return self._index
 
     async def commit(self, decide: Callable[[ClusterImage], Decision[_R]]) -> tuple[_R, int]:
-        """Decides on the then-present image, makes it durable, and gives result and revision.
+        """Decides on the image at its turn and makes the decision durable; result and revision.
 
         Goes on and raises like `commit_in_steps`.
         """
@@ -115,10 +115,10 @@ class MetadataWriter:
     async def commit_in_steps(
         self, decide: Callable[[ClusterImage], Steps[Decision[_R]]]
     ) -> tuple[_R, int]:
-        """`commit` of a decision that takes long: the image stays the same between its steps.
+        """`commit` of a slow decision: the image stays the same between its steps.
 
-        Goes on if the caller is cancelled. Raises StoreUnavailableError, NotActiveError and
-        LimitExceededError (nothing changed), OutcomeUnknownError, and what `decide` raises.
+        Completes even if the caller is cancelled. Raises StoreUnavailableError, NotActiveError and
+        LimitExceededError (nothing changed), OutcomeUnknownError, and the errors of `decide`.
         """
         if self._closed:
             raise NotActiveError
@@ -144,7 +144,7 @@ class MetadataWriter:
             except asyncio.CancelledError:
                 _fail(job, OutcomeUnknownError("this controller's term ended meanwhile"))
                 raise
-            except Exception as error:  # noqa: BLE001 - the caller's to handle; others go on.
+            except Exception as error:  # noqa: BLE001 - the caller handles it; other commits go on.
                 _fail(job, error)
             else:
                 if not job.done.done():
@@ -158,11 +158,11 @@ class MetadataWriter:
         self.hub.close()
 
     async def write_aside(self, changes: Sequence[Operation]) -> None:
-        """Writes what begins a term (the cluster's id, left-overs); before `run` is started."""
+        """Writes the first changes of a term (the cluster's id, left-overs), before `run`."""
         await self._txns(list(changes))
 
     async def check_fence(self) -> None:
-        """Raises NotActiveError if somebody else leads; StoreUnavailableError."""
+        """Raises NotActiveError if another controller leads; StoreUnavailableError."""
         result = await self._store.txn(self._compares, ())
         if not result.succeeded:
             raise NotActiveError
@@ -183,7 +183,7 @@ class MetadataWriter:
         if decision.next_producer_id is not None:
             self.next_producer_id = decision.next_producer_id
         if decision.delta is not None:
-            # Registrations stand in the first transaction, whose revision is their epoch.
+            # Registrations are in the first transaction, whose revision is their epoch.
             await self._publish(decision.delta, registered=first, revision=last)
         if decision.unclean:
             self._on_unclean(decision.unclean)
@@ -204,7 +204,7 @@ class MetadataWriter:
             except Exception as error:
                 if not first:
                     raise
-                # The store holds a part of the change: only a fresh load tells the truth again.
+                # The store holds a part of the change: the image has to be loaded again.
                 raise OutcomeUnknownError("a part of the change is written") from error
             if not result.succeeded:
                 if first:

@@ -1,1 +1,1 @@
-"""Who belongs to the cluster: registrations, heartbeats, and members that are gone."""
+"""The members of the cluster: registrations, heartbeats, and the end of members."""

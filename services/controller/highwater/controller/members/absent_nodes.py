@@ -1,10 +1,10 @@
-"""Ends the sessions of dead nodes that no closed stream shows, before the sessions run out.
+"""Ends sessions of dead nodes early if no closed stream shows their death.
 
-A new controller cannot know when nodes were last heard, so it gives each node a full session's time
-to speak. Live nodes speak within a second. The controller connects to the address of those that do
-not, and of those that have no stream and fell silent. If the kernel there refuses the connection,
-there is no process, and the session ends as if the node's stream had closed. A node that is alive and
-slow keeps its session.
+A new controller cannot know when nodes last sent a heartbeat, so each node gets a full session's
+time to call. Live nodes call within a second. The controller connects to the addresses of nodes
+that do not, and of nodes that have no stream and fell silent. If the kernel there refuses the
+connection, no process runs there, and the session ends as if the node's stream had closed. A node
+that is alive and slow keeps its session.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def close_ended(
     is_refused: IsRefused,
     closed: Callable[[], None],
 ) -> None:
-    """Asks in rounds, for ever; `closed` hears of each find."""
+    """Asks in rounds, for ever; calls `closed` for each node found dead."""
     limit = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def ask(node: NodeState) -> None:

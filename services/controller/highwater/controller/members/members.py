@@ -35,20 +35,20 @@ from highwater.runtime.logging import Logger
 K = TypeVar("K")
 
 APPLIED_WAIT_MS_MAX: Final = 1_000
-"""How long a mutating admin call waits for live members to have its revision (decision 9)."""
+"""How long a mutating admin call waits until live members apply its revision (decision 9)."""
 
 DRAIN_WAIT_MS: Final = 300
-"""How long the heartbeat of a draining node waits for others, well below a heartbeat's timeout."""
+"""How long a draining node's heartbeat waits for other members, well below its timeout."""
 
 NODE_ID_MAX: Final = 10_000
 """Every node has a port of its own on every gateway, and ports are few."""
 
 _NOT_NOW: Final = (StoreUnavailableError, LimitExceededError)
-"""Errors of commits that may be tried again later."""
+"""Errors of commits that may be retried later."""
 
 _CHECK_MS_MAX: Final = 250
 _STALL_MS: Final = 1_000
-"""A check this late means that the controller itself stood still and heard nobody."""
+"""If a check is this late, the controller itself stood still and took no heartbeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class SessionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHeartbeat:
-    """What a node says of itself."""
+    """What a node reports in a heartbeat."""
 
     node_id: NodeId
     node_epoch: int
@@ -74,7 +74,7 @@ class NodeHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResult:
-    """What the controller answers."""
+    """The controller's answer to a heartbeat."""
 
     refusal: Refusal | None = None
     fenced: bool = False
@@ -82,7 +82,7 @@ class HeartbeatResult:
 
 
 class Members:
-    """All members in one term of office. `watch_sessions` must be running for deaths to show."""
+    """All members in one term. Sessions only end while `watch_sessions` runs."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Members:
         clock: Clock,
         log: Logger,
     ) -> None:
-        """Gives everyone that the store knows a fresh full session: they may all be alive."""
+        """Gives all members in the store a fresh full session: they may all be alive."""
         self._writer = writer
         self._elections = elections
         self._clock = clock
@@ -106,14 +106,14 @@ class Members:
         )
         self._registering = asyncio.Lock()
         self._superseded: dict[NodeId, int] = {}
-        """Node epochs of incarnations that another one replaces, from the first of the two commits of
-        its registration on: in between, the image still names the former one."""
+        """Node epochs of incarnations that a registration replaces, from its first of two commits
+        on: between the two, the image still names the former incarnation."""
         self._fenced_at: dict[NodeId, int] = {}
         self._drained_at: dict[NodeId, int] = {}
         """The revision at which draining nodes lost their leaderships."""
         self._failed_log_dirs: dict[NodeId, tuple[str, ...]] = {}
         self._offline: dict[NodeId, OfflineReplicas] = {}
-        """What live nodes cannot serve, as their heartbeats say; not in the store."""
+        """Replicas that live nodes cannot serve, from their heartbeats; not in the store."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         now_ms = clock.monotonic_ms()
@@ -128,7 +128,7 @@ class Members:
 
     @property
     def offline(self) -> OfflineByNode:
-        """What live nodes cannot serve."""
+        """Replicas that live nodes cannot serve."""
         return self._offline
 
     async def register_node(self, wanted: Registration, cluster_id: str) -> NodeState | Refusal:
@@ -143,7 +143,7 @@ class Members:
             return await self._register(wanted)
 
     async def register_gateway(self, gateway: GatewayState) -> None:
-        """Makes a gateway known; one that registers again replaces itself."""
+        """Registers a gateway; one that registers again replaces itself."""
 
         def decide(image: ClusterImage) -> Decision[None]:
             if image.gateways.get(gateway.gateway_id) == gateway:
@@ -156,7 +156,7 @@ class Members:
         self._log.info("gateway_registered", gateway=gateway.gateway_id)
 
     async def heartbeat(self, beat: NodeHeartbeat) -> HeartbeatResult:
-        """Keeps a node's session; lets it lead once it has seen its registration applied."""
+        """Keeps a node's session; unfences the node once it has applied its registration."""
         refusal = self._unknown_node(beat.node_id, beat.node_epoch)
         if refusal is not None:
             return HeartbeatResult(refusal=refusal)
@@ -185,11 +185,11 @@ class Members:
         return None
 
     def check_epoch(self, node: NodeId, node_epoch: int) -> Refusal | None:
-        """Why a node's call is not to be served, or None."""
+        """Why a node's call must be refused, or None."""
         return self._unknown_node(node, node_epoch)
 
     async def wait_applied(self, revision: int, timeout_ms: int) -> bool:
-        """Waits until all live members act on the revision; False if that took too long."""
+        """Waits until all live members have applied the revision; False on timeout."""
         if not self._behind(revision):
             return True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -206,7 +206,7 @@ class Members:
         return True
 
     def stream_opened(self, node: NodeId, node_epoch: int, gateway: GatewayId) -> bool:
-        """A watch stream of a node or gateway began; True if it counts for a session."""
+        """Counts a watch stream of a node or gateway; True if it counts for a session."""
         if node > 0:
             return self.nodes.stream_opened(node, epoch=node_epoch)
         return bool(gateway) and self.gateways.stream_opened(gateway, epoch=0)
@@ -221,7 +221,7 @@ class Members:
         self._wake.set()
 
     async def close_ended(self, is_refused: IsRefused) -> None:
-        """Gives up nodes whose end no stream has shown, for ever."""
+        """Ends sessions of dead nodes whose end no stream has shown, for ever."""
 
         def nodes() -> Mapping[NodeId, NodeState]:
             return self._writer.image.nodes
@@ -238,7 +238,7 @@ class Members:
                 async with asyncio.timeout(planned_ms / 1000):
                     await self._wake.wait()
             except TimeoutError:
-                pass  # Nobody woke this task, but sessions may have run out.
+                pass  # No other task woke this one, but sessions may have run out.
             now_ms = self._clock.monotonic_ms()
             late_ms = now_ms - last_ms - planned_ms
             if late_ms > _STALL_MS:
@@ -250,7 +250,7 @@ class Members:
             except _NOT_NOW as error:
                 self._log.warning("cannot_fence", error=str(error))
                 await asyncio.sleep(_CHECK_MS_MAX / 1000)
-            # A commit may take long, but members are heard meanwhile.
+            # Heartbeats are taken during a commit, so its time does not count as a stall.
             last_ms = self._clock.monotonic_ms()
 
     async def _register(self, wanted: Registration) -> NodeState | Refusal:
@@ -259,7 +259,7 @@ class Members:
         before = image.nodes.get(node_id)
         now_ms = self._clock.monotonic_ms()
         if before is not None and before.incarnation == wanted.incarnation:
-            self._superseded.pop(node_id, None)  # The incarnation that was to replace it did not.
+            self._superseded.pop(node_id, None)  # The replacement did not complete.
             self.nodes.open(node_id, epoch=before.node_epoch, now_ms=now_ms)
             return before
         whole = True
@@ -270,8 +270,8 @@ class Members:
                     ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                     f"node id {node_id} is in use by a live node at {before.address}",
                 )
-            # First the old incarnation loses its leaderships, then the new one exists. What that
-            # one can serve it will say before it may lead.
+            # First the old incarnation loses its leaderships, then the new one exists. The new one
+            # reports its offline replicas before it may lead.
             self._superseded[node_id] = before.node_epoch
             self._offline.pop(node_id, None)
             whole = has_its_tail(before, wanted.lineage)
@@ -289,7 +289,7 @@ class Members:
         node = self._writer.image.nodes[node_id]
         self.nodes.open(node_id, epoch=node.node_epoch, now_ms=self._clock.monotonic_ms())
         self._fenced_at[node_id] = node.node_epoch
-        self._drained_at.pop(node_id, None)  # That was another incarnation's drain.
+        self._drained_at.pop(node_id, None)  # The drain of the former incarnation.
         self._log.info(
             "node_registered", node=node_id, node_epoch=node.node_epoch, tail_lost=not whole
         )
@@ -306,13 +306,13 @@ class Members:
         return None
 
     async def _note_offline(self, beat: NodeHeartbeat) -> None:
-        """Takes leaderships from a node that cannot serve them, and gives them back."""
+        """Takes leaderships from a node that cannot serve them; gives them back when it can."""
         known = self._offline.get(beat.node_id, {})
         if beat.offline_replicas == known:
             return
         self._offline[beat.node_id] = beat.offline_replicas
         if self._writer.image.nodes[beat.node_id].fenced:
-            return  # It leads nothing; elections follow when it may.
+            return  # It leads nothing; elections follow when it is unfenced.
         elected = False
         try:
             elections, _ = await self._writer.commit_in_steps(
@@ -323,7 +323,7 @@ class Members:
             self._log.warning("cannot_elect", node=beat.node_id, error=str(error))
             return
         finally:
-            # Also if the node has given up on this heartbeat: its next one asks again.
+            # The node may have cancelled this heartbeat: its next one tries again.
             if not elected and self._offline.get(beat.node_id) is beat.offline_replicas:
                 self._offline[beat.node_id] = known
         partitions = sum(len(numbers) for numbers in beat.offline_replicas.values())
@@ -336,15 +336,15 @@ class Members:
         try:
             if node.fenced and beat.applied_revision >= self._fenced_at.get(beat.node_id, 0):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=True)
-            # A replica may have come into the ISR of a partition that nobody could take over.
+            # A replica may have joined the ISR of a partition that had no other leader before.
             if beat.wants_shutdown and (not node.draining or self._movable(beat.node_id)):
                 await self._change(beat.node_id, beat.node_epoch, unfence_first=False)
         except _NOT_NOW as error:
-            # The session goes on; the next heartbeat asks again.
+            # The session goes on; the next heartbeat tries again.
             self._log.warning("cannot_change_node", node=beat.node_id, error=str(error))
 
     async def _change(self, node_id: NodeId, node_epoch: int, *, unfence_first: bool) -> None:
-        """Unfences the node, or lets it drain, unless it was registered again meanwhile."""
+        """Unfences or drains the node, unless it was registered again meanwhile."""
 
         def decide(image: ClusterImage) -> Steps[Decision[int]]:
             if self._unknown_node(node_id, node_epoch) is not None:
@@ -360,23 +360,23 @@ class Members:
         self._log.info(what, node=node_id, elections=elections)
 
     async def _may_shut_down(self, beat: NodeHeartbeat) -> bool:
-        """True if a draining node leads nothing that others could, and everybody knows that.
+        """True if a draining node leads nothing that others could lead, and all members know that.
 
-        A node that ends earlier would still get requests. Others are waited for briefly, since the
-        node's next heartbeat may be a second away; its own limit is the node's.
+        A node that ended earlier would still get requests. The wait for the others is brief: the
+        node's next heartbeat may be a second away, and the node limits its own wait.
         """
         image = self._writer.image
         if not image.nodes[beat.node_id].draining or self._movable(beat.node_id):
             return False
         revision = self._drained_at.setdefault(beat.node_id, image.revision)
         if beat.applied_revision < revision:
-            return False  # It has not resigned yet; when it has, it says so at once.
+            return False  # Not resigned yet; its next heartbeat follows at once when it has.
         return await self.wait_applied(revision, DRAIN_WAIT_MS)
 
     def _with_elections(
         self, image: ClusterImage, changed: Sequence[NodeState]
     ) -> Steps[Decision[int]]:
-        """The nodes as they are to be, and the elections that follow; their number."""
+        """The changed nodes and the elections that follow; the number of elections."""
         return changing_nodes(
             image, changed, self._elections, index=self._writer.index, offline=self._offline
         )
@@ -391,7 +391,7 @@ class Members:
             epochs = {node: session.epoch for node in dead if (session := self.nodes.get(node))}
 
             def decide(image: ClusterImage) -> Steps[Decision[int]]:
-                # Somebody may have registered again, or been heard, while this waited.
+                # A node may have registered again, or sent a heartbeat, before this decision.
                 at_ms = self._clock.monotonic_ms()
                 fenced = [
                     fence(image.nodes[node])
@@ -407,12 +407,12 @@ class Members:
             for node, epoch in epochs.items():
                 session, state = self.nodes.get(node), self._writer.image.nodes.get(node)
                 if session is None or session.epoch != epoch:
-                    continue  # Another incarnation's by now.
+                    continue  # The session belongs to another incarnation by now.
                 if state is not None and state.node_epoch == epoch:
                     if not state.fenced:
-                        continue  # It was heard before this was decided.
+                        continue  # It sent a heartbeat before this was decided.
                     self._fenced_at[node] = revision
-                # A member that was heard since then is let back in, and its session goes on.
+                # A member that was heard since then keeps its session, and is unfenced again.
                 if not self.nodes.is_live(node, now_ms):
                     self.nodes.end(node)
             self._log.warning("nodes_fenced", nodes=dead, elections=elections)
@@ -437,7 +437,7 @@ class Members:
         return min([_CHECK_MS_MAX, *pauses])
 
     def _behind(self, revision: int) -> list[NodeId | GatewayId]:
-        """Live members that act on something older; unconfirmed ones may not exist any more."""
+        """Live members with an older image; unconfirmed members may not exist any more."""
         nodes = self._writer.image.nodes
         late: list[NodeId | GatewayId] = [
             node

@@ -1,8 +1,8 @@
-"""Whether the process behind an address has ended, as the kernel of its host tells at once.
+"""Whether the process at an address has ended: the kernel of its host says so at once.
 
-A refused connection means that the host is there and nobody listens: a process that hangs, or that
-was stopped, still has its connections accepted. Everything else (no answer, no such host) says
-nothing, and the session or the lease has to run out.
+A refused connection means that the host runs and nothing listens on the port. A process that hangs,
+or that was stopped, still has its connections accepted. Any other failure (no answer, no such host)
+proves nothing, and the session or the lease has to run out.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ READ_BYTES: Final = 4_096
 
 
 async def is_refused(address: str) -> bool:
-    """True if the host of host:port says that nobody listens there."""
+    """True if the kernel at host:port refuses the connection."""
     connection = await _connect(address)
     if isinstance(connection, tuple):
         connection[1].close()
@@ -23,10 +23,10 @@ async def is_refused(address: str) -> bool:
 
 
 async def until_gone(address: str) -> None:
-    """Waits until the process at host:port, once it was connected, has ended and nobody listens there.
+    """Waits until a connection to host:port was made, has closed, and is refused when tried again.
 
-    Waits for ever for an address that never accepted a connection from here: the address is wrong
-    then, which does not mean that the process is dead.
+    If the address never accepts a connection, waits for ever: the address is probably wrong, which
+    does not mean that the process is dead.
     """
     was_there = False
     while True:
@@ -52,13 +52,13 @@ async def _connect(
 
 
 async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The server's greeting is read and thrown away; what is waited for is the end."""
+    """Reads and drops the server's greeting until the connection ends."""
     try:
         while await reader.read(READ_BYTES):
             pass
     except OSError:
-        pass  # Reset instead of closed: an end, too.
+        pass  # A reset is an end, too.
     finally:
         writer.close()
-    # Servers close connections that say nothing; those that are still there are asked again.
+    # Servers close idle connections; if the server still listens, the caller connects again.
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The controller's metrics, read from its present term when they are scraped."""
+"""The controller's metrics, computed from its present term at each scrape."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from highwater.controller.active.active import ActiveController
 
 
 class ControllerMetrics(Collector):
-    """Gauges that are computed on demand: the image holds everything."""
+    """Gauges computed on demand from the image."""
 
     def __init__(
         self,
@@ -18,7 +18,7 @@ class ControllerMetrics(Collector):
         active: Callable[[], ActiveController | None],
         refuses: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`refuses` tells whether this controller does not stand, since its store went back."""
+        """`refuses`: this controller does not stand for election, since its store went back."""
         self._active = active
         self._refuses = refuses
         registry.register(self)

@@ -1,1 +1,1 @@
-"""The controller's gRPC edge: protobuf in and out, nothing decided here."""
+"""The controller's gRPC edge: converts protobuf, decides nothing."""

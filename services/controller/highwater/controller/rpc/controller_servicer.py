@@ -1,4 +1,4 @@
-"""ControllerService: requests to decisions and back, on the active controller's present term."""
+"""ControllerService: turns requests into decisions of the active controller's present term."""
 
 # ruff: noqa: N802 - gRPC's method names.
 
@@ -36,7 +36,7 @@ from highwater.model.ids import DEFAULT_INSTANCE, NO_NODE, GatewayId, InstanceId
 _NO_ERROR: Final = pb.ApiError()
 
 MOVES_MAX: Final = 1_000
-"""Partitions that move away from one node at a time, whatever is asked for."""
+"""Partitions that move away from one node at a time, even if more are requested."""
 
 _ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
     pb.ELECTION_TYPE_PREFERRED: ElectionType.PREFERRED,
@@ -45,7 +45,7 @@ _ELECTION_TYPES: Final[Mapping[int, ElectionType]] = {
 
 
 class ControllerServicer:
-    """`current()` gives the present term, or None on a standby; `active_address()` its hint."""
+    """`current()` gives the present term, or None on a standby; `active_address()` its address."""
 
     def __init__(
         self, current: Callable[[], ActiveController | None], active_address: Callable[[], str]
@@ -226,7 +226,7 @@ class ControllerServicer:
     ) -> pb.AllocateProducerIdsResponse:
         """See the proto."""
         controller = self._deciding()
-        # Gateways have no epoch, and need none: a block is never given twice, whoever asks.
+        # Gateways have no epoch and need none: a block is never given twice.
         if request.node_id != NO_NODE:
             refusal = controller.members.check_epoch(NodeId(request.node_id), request.node_epoch)
             if refusal is not None:
@@ -366,7 +366,7 @@ class ControllerServicer:
         return controller
 
     def _deciding(self) -> ActiveController:
-        """The same for what members decide: not before one was heard that could know better."""
+        """`_controller` for members' decisions: waits for `may_change`."""
         controller = self._active()
         if not controller.may_change:
             raise NotActiveError(self.active_address())
@@ -378,7 +378,7 @@ async def _applied(controller: ActiveController, revision: int, timeout_ms: int)
 
 
 def _hand_overs(hand_overs: HandOvers, request: pb.HeartbeatRequest) -> Sequence[LeaderMove]:
-    """Takes a node's answers; what it is to hand over."""
+    """Takes a node's answers; returns the leaderships that it must hand over."""
     node = NodeId(request.node_id)
     for one in request.handed_over:
         key = TopicId(one.topic_id), one.partition

@@ -29,7 +29,7 @@ _Response = TypeVar("_Response")
 
 
 class Context(Protocol):
-    """What servicers use of a call's context, in process or over gRPC."""
+    """The parts of a call's context that servicers use, in process or over gRPC."""
 
     async def abort(
         self,
@@ -53,7 +53,7 @@ async def abort(context: Context, error: HighwaterError) -> NoReturn:
 def unary(
     method: Callable[[Any, _Request], Awaitable[_Response]],
 ) -> Callable[[Any, _Request, Context], Awaitable[_Response]]:
-    """Makes a servicer's method of one that takes the request and raises our errors."""
+    """Wraps a servicer's method that takes the request and raises our errors."""
 
     @functools.wraps(method)
     async def call(self: Any, request: _Request, context: Context) -> _Response:
@@ -70,7 +70,7 @@ def unary(
 def streaming(
     method: Callable[[Any, _Request], AsyncIterator[_Response]],
 ) -> Callable[[Any, _Request, Context], AsyncIterator[_Response]]:
-    """The same for a method that answers with a stream."""
+    """Wraps a method that answers with a stream."""
 
     @functools.wraps(method)
     async def call(self: Any, request: _Request, context: Context) -> AsyncIterator[_Response]:

@@ -1,4 +1,4 @@
-"""MetadataService: the image and its deltas to every watcher, each converted once."""
+"""MetadataService: sends the image and its deltas to every watcher, and converts each once."""
 
 # ruff: noqa: N802 - gRPC's method names.
 
@@ -19,7 +19,7 @@ from highwater.model.steps import Steps
 from highwater.runtime.slices import Slices
 
 _CONVERTED_MAX: Final = 64
-"""Watchers stand close to one another; those that lag convert again."""
+"""Watchers are close to one another; for those that lag, the conversion is repeated."""
 
 
 class MetadataServicer:
@@ -58,14 +58,14 @@ class MetadataServicer:
     async def _convert(
         self, change: ClusterImage | ClusterDelta, controller: ActiveController
     ) -> pb.ClusterChange:
-        """The message of a change. Watchers that come while it is made wait for the same one."""
+        """The message of a change. Watchers share a conversion that is running."""
         key = (change.revision, isinstance(change, ClusterImage))
         known = self._converted.get(key)
         if known is None or known[0] is not change:
             if isinstance(change, ClusterImage):
                 steps = snapshot_to_pb_steps(change)
             else:
-                # Configs travel whole, so a lagging watcher may see newer ones early, never older.
+                # Configs are sent whole: a lagging watcher may get newer ones early, never older.
                 image = controller.image
                 steps = delta_to_pb_steps(change, image.cluster_configs, image.node_configs)
             known = self._converted[key] = (change, _Conversion(steps))
@@ -75,7 +75,7 @@ class MetadataServicer:
 
 
 class _Conversion:
-    """One message, made by whichever watcher is at it: one that is cancelled leaves it to others."""
+    """One message, made by one watcher at a time: if that one is cancelled, another continues."""
 
     def __init__(self, steps: Steps[pb.ClusterChange]) -> None:
         self._steps = steps
@@ -83,7 +83,7 @@ class _Conversion:
         self._turn = asyncio.Lock()
 
     async def message(self, slices: Slices) -> pb.ClusterChange:
-        """The message as soon as it is whole."""
+        """The message, as soon as it is complete."""
         async with self._turn:
             if self._message is None:
                 self._message = await slices.run(self._steps)

@@ -1,4 +1,4 @@
-"""What members say that they have seen, for the controller to compare with its store."""
+"""Passes what members have seen to the controller, which compares it with its store."""
 
 from highwater.api.controller.v1 import controller_service_pb2 as pb
 from highwater.controller.active.active import ActiveController

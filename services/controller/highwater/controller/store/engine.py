@@ -1,6 +1,6 @@
-"""The keys and revisions of the memory and SQLite drivers: etcd's semantics in a dictionary.
+"""Keys and revisions of the memory and SQLite drivers: etcd's semantics in a dictionary.
 
-A transaction is planned first and applied after it is durable, so that a driver can write the
+A transaction is planned first, and applied once it is durable, so that a driver can write the
 plan to disk in between. The history of events is bounded; older events are compacted.
 """
 
@@ -29,12 +29,12 @@ HISTORY_EVENTS_MAX: Final = 20_000
 """Enough for a watcher to catch up with the death of a node of 10 000 partitions, twice."""
 
 _STEP_ENTRIES: Final = 256
-"""Entries that one step of a range sorts, or takes in order."""
+"""Entries that one step of a range sorts or reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A transaction that is decided and not yet applied."""
+    """A transaction that is decided and not applied yet."""
 
     revision: int
     succeeded: bool
@@ -42,7 +42,7 @@ class Plan:
     """Entries with the lease of each, 0 for none."""
     deleted: tuple[str, ...] = ()
     events: tuple[WatchEvent, ...] = ()
-    """The changes that watchers hear of."""
+    """The changes that watchers get."""
 
 
 class Engine:
@@ -58,20 +58,20 @@ class Engine:
         self._history_events = 0
         self._history_events_max = history_events_max
         self._compacted = 1
-        """Events of this revision and of older ones are gone."""
+        """Events of this revision and older ones are gone."""
 
     def load(self, revision: int, entries: Iterable[Entry]) -> None:
-        """Starts from what a driver has on disk; history before it is compacted."""
+        """Starts from a driver's entries on disk; earlier history is compacted."""
         self.revision = revision
         self._entries = {entry.key: entry for entry in entries}
         self._compacted = revision
 
     def plan(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Plan:
-        """Decides a transaction against the present keys and changes nothing."""
+        """Decides a transaction against the present keys without changing them."""
         return finish(self.planning(compares, operations))
 
     def planning(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Steps[Plan]:
-        """`plan` in steps, between which nothing may be applied."""
+        """`plan` in steps; nothing may be applied between them."""
         assert len(operations) <= OPERATIONS_MAX
         if not all(self._holds(compare) for compare in compares):
             return Plan(revision=self.revision, succeeded=False)
@@ -113,11 +113,11 @@ class Engine:
         )
 
     def apply(self, plan: Plan) -> WatchBatch | None:
-        """Carries out a plan; the events for watchers, or None if nothing changed."""
+        """Applies a plan; the events for watchers, or None if nothing changed."""
         return finish(self.applying(plan))
 
     def applying(self, plan: Plan) -> Steps[WatchBatch | None]:
-        """`apply` in steps, between which nothing may be planned or read but the history."""
+        """`apply` in steps; between them, only the history may be read and nothing planned."""
         if plan.revision == self.revision:
             return None
         assert plan.revision == self.revision + 1
@@ -141,7 +141,7 @@ class Engine:
         return finish(self.ranging(prefix))
 
     def ranging(self, prefix: str) -> Steps[Snapshot]:
-        """`range` in steps, between which nothing may be applied."""
+        """`range` in steps; nothing may be applied between them."""
         runs: list[list[Entry]] = [[]]
         for number, (key, entry) in enumerate(self._entries.items(), start=1):
             if key.startswith(prefix):
@@ -172,7 +172,7 @@ class Engine:
             self._history_events -= len(self._history.popleft().events)
 
     def grant(self) -> int:
-        """A new lease's id."""
+        """Makes a lease and gives its id."""
         lease = self._next_lease
         self._next_lease += 1
         self._leases.add(lease)

@@ -1,12 +1,12 @@
-"""The etcd driver: keys, transactions and leases by `etcd3`, watches and keep-alives on the stubs.
+"""The etcd driver: `etcd3` for keys, transactions and leases; stubs for watches and keep-alives.
 
-The library blocks, so its calls run one after the other on a thread of their own. A transaction
-whose answer is lost may have happened, or may still happen. Therefore each one also compares and
-sets a token key of this process: afterwards the token tells whether it happened, and a transaction
-that changes the token makes sure that it cannot happen any more. Only then is it sent again.
+The library blocks, so its calls run one after the other on a separate thread. A transaction whose
+answer is lost may have happened, or may still happen. Therefore each one also compares and sets a
+token key of this process. Later the token shows whether the transaction happened, and another
+transaction that changes the token prevents it for good. Only then is it sent again.
 
-The token also shows an etcd that went back: it is older then than this process knows it, so etcd
-refuses the transaction. Answers that change nothing show it by the revision in their headers.
+The token also shows that etcd went back: it is then older than this process knows, so etcd refuses
+the transaction. Answers that change nothing show it by the revision in their headers.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from highwater.model.errors import UsageError
 
 PAGE_KEYS: Final = 1_000
 RESOLVE_TIMEOUT_S: Final = 5.0
-"""How long an unknown outcome is pursued; longer than etcd's own elections usually take."""
+"""How long an unknown outcome is resolved; etcd's own elections are usually shorter."""
 
 _RETRY_S: Final = 0.1
 
@@ -130,7 +130,7 @@ class EtcdStore:
             await batches.aclose()
 
     async def compact(self, revision: int) -> None:
-        """See the port; the whole etcd forgets, not only the keys under the prefix."""
+        """See the port; compacts the whole etcd, not only the keys under the prefix."""
         await self._in_thread(self._on_some_member, lambda member: _compact(member, revision))
 
     async def grant(self, ttl_ms: int) -> int:
@@ -171,15 +171,15 @@ class EtcdStore:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
     async def _look_back(self) -> None:
-        """A member answered with a revision that is behind: it lags, or etcd went back."""
+        """Checks a member's revision that is behind: the member lags, or etcd went back."""
         try:
             async with asyncio.timeout(self._call_timeout_s):
                 await self._in_thread(self._read_token)
         except (TimeoutError, StoreUnavailableError):
-            return  # Nobody can tell now. The next answer is looked at again.
+            return  # No member can tell now. The next answer is checked again.
 
     async def _keep_alive_on(self, member: EtcdMember, lease: int) -> tuple[int, bool]:
-        """The time to live in s, and whether the answer is as new as others before it."""
+        """The time to live in s, and whether the answer is as new as earlier ones."""
         metadata = await member.stream_metadata()
         call = member.lease_stub().LeaseKeepAlive(metadata=metadata)
         try:
@@ -203,7 +203,7 @@ class EtcdStore:
             member.close_client()
 
     def _on_some_member(self, call: Callable[[EtcdMember], _R]) -> _R:
-        """Makes a call that may safely be made twice, on one member after the other."""
+        """Makes a call that is safe to repeat, on one member after the other."""
         last = ""
         for _ in range(len(self._members) + 1):
             member = self._members.pick()
@@ -292,7 +292,7 @@ class EtcdStore:
             revision = self._resolve(token, deadline)
             if revision is not None:
                 return TxnResult(succeeded=True, revision=revision)
-            # It did not happen and cannot happen any more: it is safe to send it again.
+            # It did not happen and cannot happen any more, so a retry is safe.
             if time.monotonic() >= deadline:
                 raise StoreUnavailableError("etcd does not carry out the transaction")
 
@@ -330,9 +330,9 @@ class EtcdStore:
         return TxnResult(succeeded=succeeded, revision=metadata.response_header.revision)
 
     def _resolve(self, token: str, deadline: float) -> int | None:
-        """The revision at which the transaction with that token happened, or None if it cannot.
+        """The revision at which the token's transaction happened, or None if it never can.
 
-        Raises OutcomeUnknownError if no member tells within the time.
+        Raises OutcomeUnknownError if no member answers in time.
         """
         fences: set[str] = set()
         while time.monotonic() < deadline:
@@ -386,10 +386,10 @@ class EtcdStore:
 
 
 def _nested(t: Any, requests: list[Any]) -> list[Any]:
-    """The requests, so that no transaction or one inside of it has more than etcd allows.
+    """Nests the requests so that each level stays within etcd's limit.
 
-    etcd counts the operations of a transaction and, for each one inside, those beside it: at most
-    `--max-txn-ops` (128) together. All happen at one revision, or none.
+    etcd counts the operations of a transaction and, for a nested one, also those beside it: at most
+    `--max-txn-ops` (128) together. All happen at one revision, or none does.
     """
     if len(requests) <= _FLAT_MAX:
         return requests
@@ -408,18 +408,18 @@ def _compact(member: EtcdMember, revision: int) -> None:
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.PERMISSION_DENIED:
             raise StoreUnavailableError("etcd does not let its user compact it") from error
-        # Out of range: somebody has compacted it up to there, or beyond.
+        # Out of range: etcd is already compacted up to there, or further.
         if error.code() != grpc.StatusCode.OUT_OF_RANGE:
             raise
 
 
 def _raise_if_refused(error: Exception) -> None:
-    """Errors by which etcd itself says that it did nothing, and would do nothing again."""
+    """Raises errors that say that etcd did nothing, and would do nothing in a retry."""
     code = error.code() if isinstance(error, grpc.RpcError) else None
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         raise StoreUnavailableError("etcd's database is full") from error
     if "auth" in str(error):
-        # The token is out of date; after logging in again the call can be carried out.
+        # The token has expired; after another login the call can succeed.
         return
     if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED):
         raise error

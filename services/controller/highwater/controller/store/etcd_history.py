@@ -1,8 +1,8 @@
-"""What this process has seen of etcd's history: does an answer belong to it, and is it as new?
+"""The newest etcd revision that this process has seen, to check whether an answer is older.
 
-Every answer's header names the cluster, and the revision at which the answering member stood. An
-answer that is linearizable is never older than what was seen before it was asked for, unless etcd
-was put back to an older state.
+Every answer's header names the cluster and the revision of the answering member. A linearizable
+answer is never older than what was seen before the request, unless etcd was put back to an older
+state.
 """
 
 import threading
@@ -12,7 +12,7 @@ from highwater.controller.store.port import StoreWentBackError
 
 
 class EtcdHistory:
-    """The newest revision seen. Asked from the loop and from the store's thread."""
+    """The newest revision seen. Used from the loop and from the store's thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,9 +25,9 @@ class EtcdHistory:
         return self._revision
 
     def note(self, header: Any) -> bool:
-        """Takes the header of any answer; False if it is behind what was seen.
+        """Takes the header of any answer; False if it is older than what was seen.
 
-        That proves nothing: members may lag, and streams answer without asking the others.
+        That proves nothing: members may lag, and streams answer without a quorum.
         """
         with self._lock:
             if self._cluster_id not in (0, header.cluster_id):
@@ -55,7 +55,7 @@ class EtcdHistory:
     def check_key(self, mod_revision: int, known: int) -> None:
         """Takes the revision of a key that only this process changes. Raises StoreWentBackError.
 
-        It goes back also where elections have moved the store's own revision on meanwhile.
+        It shows a loss even if elections have meanwhile moved the store's own revision on.
         """
         if mod_revision < known:
             raise StoreWentBackError(

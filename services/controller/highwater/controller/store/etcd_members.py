@@ -1,7 +1,7 @@
-"""The members of an etcd cluster: a connection to each, and which one to use next.
+"""The members of an etcd cluster: a connection to each, and the choice of the next one.
 
-A member that failed is left alone for a while, by calls and streams alike, so that the one does
-not lead the other back to a member that is paused.
+After a failure, calls and streams both leave a member alone for a while, so that neither leads the
+other back to a paused member.
 """
 
 import threading
@@ -20,14 +20,14 @@ from highwater.runtime.grpc_options import MESSAGE_BYTES_MAX_DEFAULT, options_to
 COOL_DOWN_MS: Final = 5_000
 
 _WITH_LEADER: Final = ("hasleader", "true")
-"""Makes a member without a leader end a stream."""
+"""Makes a member end a stream if it has no leader."""
 
 
 class EtcdMember:
     """One member. Its blocking client belongs to the store's thread, its channel to the loop.
 
-    With a user, client and channel each log in for a token. Members forget tokens, when they are
-    not used or at a restart, so after any failure both log in again.
+    With a user, client and channel each log in for a token. Members drop unused tokens, and all
+    tokens at a restart, so after any failure both log in again.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EtcdMember:
                     *options_to_others(MESSAGE_BYTES_MAX_DEFAULT),
                     ("grpc.enable_http_proxy", 0),
                     ("grpc.initial_reconnect_backoff_ms", 50),
-                    # How long one attempt to connect may take, whatever its name says.
+                    # How long one attempt to connect may take, despite the option's name.
                     ("grpc.min_reconnect_backoff_ms", 5_000),
                     ("grpc.max_reconnect_backoff_ms", 500),
                 ],
@@ -69,7 +69,7 @@ class EtcdMember:
         return self._client
 
     async def stream_metadata(self) -> tuple[tuple[str, str], ...]:
-        """What streams on the loop's channel have to carry. Raises grpc.RpcError."""
+        """The metadata that streams on the loop's channel must carry. Raises grpc.RpcError."""
         if self._security.user is None:
             return (_WITH_LEADER,)
         token = self._token
@@ -83,7 +83,7 @@ class EtcdMember:
         return (_WITH_LEADER, ("token", token))
 
     def forget_tokens(self) -> None:
-        """Logs in again before the next call; from any thread."""
+        """Makes the next call log in again; from any thread."""
         if self._security.user is not None:
             self._token = None
             self._client_is_stale = True
@@ -117,7 +117,7 @@ class EtcdMember:
 
 
 class EtcdMembers:
-    """All members, with cool-downs. Asked from the loop and from the store's thread."""
+    """All members, with cool-downs. Used from the loop and from the store's thread."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class EtcdMembers:
             await member.close_channel()
 
     def pick(self) -> EtcdMember:
-        """The first member that is not cooling down, else the one that is ready soonest."""
+        """The first member that is not cooling down, else the one whose cool-down ends first."""
         with self._lock:
             now_ms = self._now_ms()
             for member in self._members:

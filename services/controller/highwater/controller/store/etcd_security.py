@@ -1,4 +1,4 @@
-"""How etcd is reached: plainly, or by TLS, with a certificate of our own, with a user."""
+"""The connection to etcd: plain, or by TLS, with a client certificate, with a user."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,10 @@ from highwater.model.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdSecurity:
-    """Paths of PEM files, and whom to log in as. A user needs TLS: a password is never sent plain."""
+    """Paths of PEM files, and the user. A user needs TLS: a password is never sent plain."""
 
     ca_file: Path | None = None
-    """Certificates that etcd's own is checked with; TLS is used if there is one."""
+    """Certificates to check etcd's with; TLS is used if there is a file."""
     cert_file: Path | None = None
     key_file: Path | None = None
     user: str | None = None

@@ -1,9 +1,8 @@
-"""The `etcd3` client library on stubs of our own, which it is imported with here.
+"""Imports the `etcd3` client library with our own stubs.
 
-The library's last release carries stubs that today's protobuf refuses to load. It looks them up as
-the module `etcd3.etcdrpc`, so that module is put in place, with stubs generated from our copy of
-etcd's API, before the library is imported for the first time. Import `etcd3` from here, never
-directly.
+The library's last release has stubs that today's protobuf refuses to load. It imports them as the
+module `etcd3.etcdrpc`. This module first puts stubs generated from our copy of etcd's API in that
+place, then imports the library. Import `etcd3` from here, never directly.
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""Watches on etcd that neither lose events nor hang on a member that fell silent.
+"""Watches on etcd that neither lose events nor hang on a silent member.
 
-The library's watches do not notice a paused or partitioned member, and resume wrongly, so these
-run on the stubs directly: `hasleader` makes a member without a leader end the stream; a stream
-that is idle for a second is asked for a sign of life and left after another one; and a watch
-resumes after the last event it has seen. The revision in a response's header says nothing about
-the events, it runs ahead of them while a watch catches up.
+The library's watches do not notice a paused or partitioned member, and resume wrongly. So these
+run on the stubs directly. `hasleader` makes a member without a leader end the stream. After an
+idle second, the member is asked for a progress report, and left after another silent second. A
+watch resumes after the last event it has seen. The revision in a response's header says nothing
+about the events: it runs ahead of them while a watch catches up.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from highwater.controller.store.port import CompactedError, WatchBatch, WatchEve
 from highwater.runtime.tasks import TaskOwner
 
 IDLE_S: Final = 1.0
-"""After so long without a response the member is asked for one."""
+"""After so long without a response, the member is asked for one."""
 
 SILENCE_S: Final = 1.0
-"""And after so long again it is given up."""
+"""After so long without an answer to that, the watch leaves the member."""
 
 RETRY_S: Final = 0.1
 
@@ -49,7 +49,7 @@ async def watch_prefix(
     `on_header` gets the header of every response. Raises CompactedError.
     """
     next_revision = from_revision
-    # The loop below awaits each read and sees its error; nobody else has to be told.
+    # The loop below awaits each read and sees its error, so nothing else reports it.
     readers = TaskOwner(lambda _name, _error: None)
     try:
         while not members.closed:
@@ -113,7 +113,7 @@ async def _write(call: Any, request: rpc_pb2.WatchRequest) -> None:
     except TimeoutError:
         raise _SilentMemberError("a request cannot be written") from None
     except asyncio.InvalidStateError:
-        # The call has ended; its status is more telling than the failed write.
+        # The call has ended; its status says more than the failed write.
         raise _EndedByServerError(str(await call.details())) from None
 
 

@@ -29,7 +29,7 @@ def etcd_store(
 ) -> MetadataStore:
     """A store in an etcd cluster. Raises UsageError if a certificate's file cannot be read.
 
-    Imports the etcd client only when it is asked for.
+    Only this function imports the etcd client.
     """
     from highwater.controller.store.etcd import EtcdStore
 

@@ -1,8 +1,8 @@
-"""The head of the metadata: a key that every change writes, so that its revision is the image's.
+"""The head of the metadata: a key that every change writes, so its revision is the image's.
 
 The store's own revision also moves with elections and with the tokens of the etcd driver. The
-head's does not, so a store that was put back to an older state stays behind what others have seen
-of it, however many controllers were started on it since.
+head's does not. So if the store was put back to an older state, the head stays behind what others
+have seen, however many controllers have started since.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class Head:
     """The last change of the metadata."""
 
     revision: int
-    """Of the key; the store's own where nothing was ever written, or by an earlier version."""
+    """The key's revision; the store's own if no change, or only an earlier version, wrote one."""
     mod_revision: int = 0
-    """As the store compares it; 0 if there is no such key."""
+    """The key's mod revision in compares; 0 if there is no key."""
     controller_epoch: int = 0
-    """Of the controller that wrote it."""
+    """The epoch of the controller that wrote it."""
     raise_epochs: int = 0
-    """By how much epochs have to grow before anybody acts on them; see `store_past`."""
+    """By how much epochs have to grow before anything acts on them; see `store_past`."""
 
 
 def put_head(*, controller_epoch: int, raise_epochs: int = 0) -> Put:
-    """What every transaction that changes the metadata carries."""
+    """The operation that every change of the metadata includes."""
     fields = {"controller_epoch": controller_epoch}
     if raise_epochs:
         fields["raise_epochs"] = raise_epochs

@@ -1,4 +1,4 @@
-"""The cluster image in the store: a snapshot to an image, a delta to operations."""
+"""The cluster image in the store: turns a snapshot into an image, and a delta into operations."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,13 +23,13 @@ _STEP_ENTRIES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """What a controller finds in the store when it takes over."""
+    """The contents of the store at takeover."""
 
     image: ClusterImage
     next_producer_id: int
     head: Head
     orphans: tuple[TopicId, ...] = ()
-    """Topics of which only partitions are left, by an interrupted creation or deletion."""
+    """Topics that have only partitions left, after an interrupted creation or deletion."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Found:
 
 
 def load(snapshot: Snapshot) -> StoredState:
-    """Everything in the store as an image, gateways of nodes not yet assigned.
+    """Everything in the store as an image; nodes have no gateways assigned yet.
 
     Raises UnknownFormatError.
     """
@@ -103,7 +103,7 @@ def loading(snapshot: Snapshot) -> Steps[StoredState]:
 
 
 def operations(before: ClusterImage, delta: ClusterDelta) -> list[Operation]:
-    """What makes the store hold `before.apply(delta)`, in an order that may be interrupted.
+    """The operations after which the store holds `before.apply(delta)`; they may be interrupted.
 
     Partitions come before configs, which `change_min_isr` relies on, and before their topics.
     `node_gateways` is computed, never stored.
@@ -182,9 +182,9 @@ def _nodes(found: _Found) -> dict[NodeId, NodeState]:
             log_dirs=tuple(fields["log_dirs"]),
             fenced=flags["fenced"],
             draining=flags["draining"],
-            # States of earlier versions do not say.
+            # States of earlier versions lack this field.
             decommissioning=flags.get("decommissioning", False),
-            # Registrations of earlier versions have none.
+            # Registrations of earlier versions lack this field.
             static_configs=fields.get("static_configs", {}),
         )
     return nodes
@@ -225,7 +225,7 @@ def _topic_operations(
             yield
     value = keys.encode_topic(after)
     if before is None or keys.encode_topic(before) != value:
-        # Last, because it is what makes new partitions count.
+        # Last: new partitions only count with the topic's new value.
         result.append(Put(key=keys.topic(after.topic_id), value=value))
 
 

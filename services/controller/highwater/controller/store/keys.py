@@ -53,7 +53,7 @@ NODE_CONFIGS: Final = "configs/nodes/"
 
 
 class UnknownFormatError(Exception):
-    """A value was written by a newer version of this program, or is not ours."""
+    """A newer version of this program wrote the value, or another program did."""
 
 
 def node_registration(node: NodeId) -> str:

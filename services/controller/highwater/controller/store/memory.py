@@ -35,17 +35,17 @@ class MemoryStore:
         self.exclusive = exclusive
         self._engine = Engine(history_events_max=history_events_max)
         self._open = True
-        # A transaction is planned, persisted and applied without another one in between.
+        # No other transaction runs while one is planned, persisted and applied.
         self._writing = asyncio.Lock()
         self._changed: asyncio.Future[None] | None = None
         self._slices = Slices()
         self._ttl_ms: dict[int, int] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        # Ending a lease fails only when the store is closed or broken, which its users notice.
+        # Ending a lease fails only if the store is closed or broken; its callers notice that.
         self._tasks = TaskOwner(lambda _name, _error: None)
 
     async def start(self) -> None:
-        """Ready from the beginning."""
+        """Does nothing; the store is ready from the beginning."""
 
     async def close(self) -> None:
         """Ends watches and timers; the keys stay in memory."""

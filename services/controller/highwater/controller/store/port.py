@@ -1,4 +1,4 @@
-"""The port to the metadata store: transactions, ranges, watches and leases, and nothing else.
+"""The port to the metadata store: transactions, ranges, watches and leases.
 
 The store keeps byte values under string keys and counts one revision per successful transaction
 that changed something, as etcd does. Keys are relative: a driver adds its own prefix, so that
@@ -13,8 +13,8 @@ from typing import Protocol
 from highwater.model.errors import HighwaterError, RetriableError
 
 OPERATIONS_MAX = 3_600
-"""Operations in one transaction, so that the death of a node of 10 000 partitions is a few of them.
-etcd allows 128, and as many again inside of each; its driver nests them."""
+"""Operations in one transaction: the death of a node of 10 000 partitions needs a few transactions.
+etcd allows 128, and as many again inside each; its driver nests them."""
 
 TXN_BYTES_MAX = 1_000_000
 """Keys and values in one transaction; below etcd's limit of 1.5 MiB for a whole request."""
@@ -66,10 +66,10 @@ Operation = Put | Delete | DeletePrefix
 
 
 def chunks(operations: Sequence[Operation], *, spare: int = 0) -> Iterator[Sequence[Operation]]:
-    """The operations in order, cut into transactions within OPERATIONS_MAX and TXN_BYTES_MAX.
+    """The operations in order, split into transactions within OPERATIONS_MAX and TXN_BYTES_MAX.
 
-    Each has room for `spare` more, small ones. An operation that is too large by itself has a
-    transaction of its own.
+    Each has room for `spare` more small ones. An operation that is too large by itself gets its own
+    transaction.
     """
     operations_max = OPERATIONS_MAX - spare
     start = size = 0
@@ -142,21 +142,21 @@ class StoreUnavailableError(RetriableError):
 
 
 class OutcomeUnknownError(HighwaterError):
-    """A transaction was sent and its outcome cannot be learned; it may also happen later."""
+    """A transaction was sent, and its outcome is unknown; it may also happen later."""
 
     reason = "STORE_OUTCOME_UNKNOWN"
 
 
 class StoreBrokenError(HighwaterError):
-    """This process cannot use the store any more: its contents have to be read again."""
+    """This process cannot use the store any more: it has to read the contents again."""
 
     reason = "STORE_BROKEN"
 
 
 class StoreWentBackError(HighwaterError):
-    """The store lacks what was in it before: somebody restored an older state of it.
+    """The store lacks earlier contents: an older state of it was restored.
 
-    Nobody may act on what it says: epochs would be given a second time. The operator brings back
+    Nothing may act on its contents: epochs would be given out a second time. The operator restores
     the right contents, or accepts the loss (`accept_store_loss`).
     """
 
@@ -169,20 +169,20 @@ class CompactedError(HighwaterError):
     reason = "STORE_COMPACTED"
 
     def __init__(self, compact_revision: int) -> None:
-        """Keep the first revision that can still be watched from, at the least."""
+        """Keep `compact_revision`: no watch can begin before it."""
         super().__init__(f"revisions up to {compact_revision} are compacted")
         self.compact_revision = compact_revision
 
 
 class LeaseLostError(HighwaterError):
-    """The lease does not exist any more, and neither do its keys."""
+    """The lease and its keys do not exist any more."""
 
     fenced = True
     reason = "LEASE_LOST"
 
 
 class MetadataStore(Protocol):
-    """What the controller needs of a store. One event loop uses an instance."""
+    """The operations that the controller needs. One event loop uses an instance."""
 
     exclusive: bool
     """True if no other process can use the store while this one has it open."""
@@ -204,7 +204,7 @@ class MetadataStore(Protocol):
         ...
 
     async def range(self, prefix: str) -> Snapshot:
-        """Everything under the prefix at one revision, as new as can be.
+        """Everything under the prefix at one revision, not older than this call.
 
         Raises StoreUnavailableError, StoreWentBackError.
         """
@@ -213,7 +213,7 @@ class MetadataStore(Protocol):
     def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Events under the prefix, beginning with those of `from_revision`; endless.
 
-        Reconnects by itself and loses nothing. Raises CompactedError, and after `close` ends.
+        Reconnects by itself and loses nothing. Raises CompactedError; ends after `close`.
         """
         ...
 
@@ -226,11 +226,11 @@ class MetadataStore(Protocol):
         ...
 
     async def grant(self, ttl_ms: int) -> int:
-        """Makes a lease that ends `ttl_ms` after its last keep-alive, and gives its id."""
+        """Makes a lease that ends `ttl_ms` after its last keep-alive; its id."""
         ...
 
     async def keep_alive(self, lease: int) -> int:
-        """Renews a lease and gives its time to live in ms.
+        """Renews a lease; its time to live in ms.
 
         Raises LeaseLostError, StoreUnavailableError, StoreWentBackError.
         """

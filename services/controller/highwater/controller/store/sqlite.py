@@ -2,7 +2,7 @@
 
 Keys live in memory and in the file; the file is only read at start. A transaction is answered
 after SQLite has synced it (WAL, synchronous=FULL). Watches reach back to the start of the process.
-Leases do not outlive the process, because nobody else can hold one: their keys are removed at
+No other process can hold a lease, so leases end with the process: their keys are removed at
 start.
 
 Format, version 1:
@@ -54,8 +54,8 @@ class SqliteStore(MemoryStore):
         self._path = path
         self._open = False
         self._broken = ""
-        """Why memory and file may differ from here on: only a restart helps."""
-        # SQLite blocks while it syncs, so it has a thread of its own.
+        """Why memory and file may differ from now on; only a restart helps."""
+        # SQLite blocks while it syncs, so it gets its own thread.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-store")
         self._connection: sqlite3.Connection | None = None
 
@@ -69,7 +69,7 @@ class SqliteStore(MemoryStore):
         """Ends watches, waits for the running transaction and closes the file."""
         async with self._writing:
             self._open = False
-        # The lock is fair: all that waited for it have found the store closed by now.
+        # The lock is fair: all earlier waiters have found the store closed by now.
         async with self._writing:
             await super().close()
             if self._connection is not None:
@@ -78,7 +78,7 @@ class SqliteStore(MemoryStore):
             self._thread.shutdown(wait=False)
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
-        """See the port. Runs to its end even if the caller is cancelled: half is not an option."""
+        """See the port. Runs to its end even if the caller is cancelled: never half done."""
         self._ensure_open()
         task = self._tasks.start(super().txn(compares, operations), name="sqlite-txn")
         return await asyncio.shield(task)
@@ -119,7 +119,7 @@ class SqliteStore(MemoryStore):
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        # Takes the exclusive lock now, so that a second controller fails at start.
+        # Takes the exclusive lock now, so that a second controller fails to start.
         connection.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} COMMIT;")
         meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         if meta["version"] != FORMAT_VERSION:
@@ -159,8 +159,8 @@ class SqliteStore(MemoryStore):
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            # SQLite has rolled back where the volume was full: a later transaction takes the place
-            # of what it wrote, so that this one is as if it had not been.
+            # On a full volume SQLite has rolled back. A later transaction overwrites its pages, so
+            # this one leaves no trace.
             if connection.in_transaction or _is_full(error):
                 _roll_back(connection)
                 raise StoreUnavailableError(f"cannot write {self._path}: {error}") from error
